@@ -1,0 +1,55 @@
+//! The command line of Bookahead. Data goes to standard output, everything else to standard error; the exit code
+//! is 0 for success, 1 for failure and 2 for wrong usage.
+
+mod numbers;
+mod progress;
+mod simulate;
+mod table;
+mod times;
+mod trace;
+mod workload;
+
+use clap::{Parser, Subcommand};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Advance reservations for batch clusters.
+///
+/// Replays the deciding code on workload traces: what would a policy do to the jobs of a site?
+#[derive(Parser)]
+#[command(name = "bookahead", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the jobs of a trace through a scheduler and show how they fared
+    Simulate(Box<simulate::Arguments>),
+    /// Look at, make, convert workload traces, and turn jobs into reservation requests
+    #[command(subcommand)]
+    Workload(workload::Command),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Workload(command) => workload::run(&command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(broken))
+}

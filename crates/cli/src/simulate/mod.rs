@@ -1,0 +1,211 @@
+//! `bookahead simulate`: the jobs of a trace through one scheduler or several side by side, with tables, per-job
+//! files and pictures of what came out.
+
+mod job_file;
+mod pictures;
+mod results;
+
+use crate::progress::Progress;
+use crate::times::{Instant, length};
+use crate::trace::{OverrunRule, TraceArguments};
+use anyhow::{Context, Result};
+use bookahead_plan::metrics::{Completed, Summary};
+use bookahead_plan::{Interval, Policy, Seconds, Span, Time};
+use bookahead_sim::{Fate, Job, Outcome, Overrun, Site, side_by_side};
+use bookahead_workload::requests::{self, Request};
+use bookahead_workload::trace::Trace;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    trace: TraceArguments,
+
+    /// How jobs are queued: fcfs, easy, conservative, or easy[promises=K] to protect the first K
+    #[arg(long, short, value_name = "SCHEDULER", default_value = "easy")]
+    scheduler: Policy,
+
+    /// Run several schedulers side by side; without a list: fcfs,easy,conservative
+    #[arg(long, value_name = "LIST", num_args = 0..=1, value_delimiter = ',',
+        default_missing_value = "fcfs,easy,conservative", conflicts_with = "scheduler")]
+    compare: Vec<Policy>,
+
+    /// Reservation requests (CSV, as `bookahead workload reservations` writes them), granted at the earliest fit
+    #[arg(long, value_name = "FILE")]
+    reservations: Option<PathBuf>,
+
+    /// Threads to run schedulers on; the results are the same for any number [default: one per core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// Print the results as JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// Write every job's times: CSV, or SWF with waits where FILE ends in .swf or .swf.gz. With --compare the
+    /// scheduler's name goes into the file's
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    jobs_out: Option<PathBuf>,
+
+    /// Draw utilisation and backlog over time
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    svg: Option<PathBuf>,
+
+    /// Stretch of time that a point of the drawing stands for (15m, 2h) [default: to suit the trace]
+    #[arg(long, value_name = "LENGTH", value_parser = length, requires = "svg", help_heading = "Output")]
+    step: Option<Seconds>,
+
+    /// Draw a Gantt chart. With --compare the scheduler's name goes into the file's
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    gantt: Option<PathBuf>,
+
+    /// Where the Gantt chart begins [default: with the first job]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "gantt",
+        help_heading = "Output"
+    )]
+    gantt_from: Option<Instant>,
+
+    /// Where it ends [default: with the last job, or a day after its beginning where there are many]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        requires = "gantt",
+        help_heading = "Output"
+    )]
+    gantt_to: Option<Instant>,
+}
+
+/// What one scheduler made of the workload.
+pub(crate) struct Run {
+    policy: Policy,
+    outcome: Outcome,
+    /// The jobs that ran, in the order of the trace.
+    completed: Vec<Completed>,
+    reservations: Vec<Span>,
+    summary: Summary,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let swf_wanted = arguments.jobs_out.as_deref().is_some_and(job_file::is_swf);
+    let trace = arguments.trace.load(swf_wanted)?;
+    let requests = match &arguments.reservations {
+        Some(path) => in_order(requests::load(path)?),
+        None => Vec::new(),
+    };
+    let runs = simulate(arguments, &trace, &requests);
+    write_files(arguments, &trace, &requests, &runs)?;
+    let name = arguments.trace.name();
+    if arguments.json {
+        results::print_json(&name, &trace, &requests, &runs)
+    } else {
+        results::print_table(&name, &trace, &requests, &runs)
+    }
+}
+
+fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
+    requests.sort_by_key(|request| request.submit);
+    requests
+}
+
+fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Vec<Run> {
+    let policies = if arguments.compare.is_empty() { &[arguments.scheduler][..] } else { &arguments.compare };
+    let overrun = match arguments.trace.overrun {
+        OverrunRule::Extend => Overrun::Extend,
+        OverrunRule::Kill | OverrunRule::Drop => Overrun::Kill,
+    };
+    let sites: Vec<Site> =
+        policies.iter().map(|&policy| Site { policy, capacity: trace.machine, overrun }).collect();
+    let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
+    let threads =
+        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let progress = Progress::new((jobs.len() * sites.len()) as u64);
+    let outcomes = side_by_side(&sites, &jobs, requests, threads, |ended| progress.add(ended as u64));
+    drop(progress);
+    let run = |(&policy, outcome)| Run::new(policy, outcome, trace, &jobs, requests);
+    policies.iter().zip(outcomes).map(run).collect()
+}
+
+impl Run {
+    fn new(policy: Policy, outcome: Outcome, trace: &Trace, jobs: &[Job], requests: &[Request]) -> Run {
+        let ran = |(job, fate): (&Job, &Fate)| match fate {
+            Fate::Ran(ran) => Some(job.completed(*ran)),
+            Fate::TooWide => None,
+        };
+        let completed: Vec<Completed> = jobs.iter().zip(&outcome.jobs).filter_map(ran).collect();
+        let granted = requests.iter().zip(&outcome.requests);
+        let reservations = granted
+            .filter_map(|(request, start)| {
+                Some(Span::starting((*start)?, request.duration, request.processors))
+            })
+            .collect();
+        let summary = Summary::of(&completed, trace.machine);
+        Run { policy, outcome, completed, reservations, summary }
+    }
+
+    /// From the first submission to the last end of a job or a reservation.
+    fn extent(&self) -> Interval {
+        let begin = self.completed.iter().map(|job| job.submit).min().unwrap_or_default();
+        let ends = self.completed.iter().map(|job| job.end);
+        let end =
+            ends.chain(self.reservations.iter().map(|span| span.interval.end)).max().unwrap_or_default();
+        Interval::new(begin, end)
+    }
+}
+
+fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs: &[Run]) -> Result<()> {
+    let several = runs.len() > 1;
+    for run in runs {
+        if let Some(path) = &arguments.jobs_out {
+            let path = if several { named_for(path, run.policy) } else { path.to_owned() };
+            job_file::write(&path, trace, run)?;
+            eprintln!("wrote {}", path.display());
+        }
+        if let Some(path) = &arguments.gantt {
+            let path = if several { named_for(path, run.policy) } else { path.to_owned() };
+            let range = gantt_range(arguments, trace, run)?;
+            save(&path, &pictures::gantt(&arguments.trace.name(), trace, requests, run, range))?;
+        }
+    }
+    if let Some(path) = &arguments.svg {
+        save(path, &pictures::over_time(&arguments.trace.name(), trace, runs, arguments.step))?;
+    }
+    Ok(())
+}
+
+fn save(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| {
+        format!("{} cannot be written; check the folder and its permissions", path.display())
+    })?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// `jobs.csv` as `jobs.easy.csv`.
+fn named_for(path: &Path, policy: Policy) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let policy: String = policy.to_string().replace("[promises=", "-").replace(']', "");
+    let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
+    let dot = if ending.is_empty() { "" } else { "." };
+    path.with_file_name(format!("{stem}.{policy}{dot}{ending}"))
+}
+
+fn gantt_range(arguments: &Arguments, trace: &Trace, run: &Run) -> Result<Interval> {
+    let unix_start = trace.header.unix_start_time();
+    let extent = run.extent();
+    let given = |time: Option<Instant>| time.map(|time| time.in_trace(unix_start)).transpose();
+    let begin = given(arguments.gantt_from)?.unwrap_or(extent.begin);
+    let many = run.completed.len() > bookahead_figure::MAX_BARS;
+    let usual_end: Time = if many { begin + Seconds(86_400) } else { extent.end };
+    let end = given(arguments.gantt_to)?.unwrap_or(usual_end);
+    anyhow::ensure!(
+        begin < end,
+        "the Gantt chart would end ({end}) before it begins ({begin}); check --gantt-from and --gantt-to"
+    );
+    Ok(Interval::new(begin, end))
+}

@@ -1,0 +1,103 @@
+//! Times and lengths of time as people write them on the command line. A time is in seconds of the trace or, where
+//! the trace tells when it began, an RFC 3339 instant; a wall time without an offset is refused.
+
+use bookahead_plan::{Seconds, Time};
+use jiff::Timestamp;
+use std::str::FromStr;
+
+/// An instant, as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Instant {
+    /// In the trace's own seconds.
+    Trace(Time),
+    /// On the calendar.
+    Calendar(Timestamp),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "'{0}' is no time; give seconds of the trace (430593) or RFC 3339 with an offset (2000-04-30T21:36:36Z)"
+)]
+pub(crate) struct BadInstant(String);
+
+impl FromStr for Instant {
+    type Err = BadInstant;
+
+    fn from_str(text: &str) -> Result<Instant, BadInstant> {
+        if let Ok(seconds) = text.parse() {
+            return Ok(Instant::Trace(Time(seconds)));
+        }
+        text.parse().map(Instant::Calendar).map_err(|_| BadInstant(text.to_owned()))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0} is a calendar time, but the trace does not tell when it began (UnixStartTime); give seconds of the trace"
+)]
+pub(crate) struct NoCalendar(Timestamp);
+
+impl Instant {
+    /// In the seconds of a trace that began at `unix_start`.
+    pub(crate) fn in_trace(self, unix_start: Option<i64>) -> Result<Time, NoCalendar> {
+        match (self, unix_start) {
+            (Instant::Trace(time), _) => Ok(time),
+            (Instant::Calendar(timestamp), Some(start)) => Ok(Time(timestamp.as_second() - start)),
+            (Instant::Calendar(timestamp), None) => Err(NoCalendar(timestamp)),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("'{0}' is no length of time; give seconds (5400) or units (90m, 2h30m, 1d12h)")]
+pub(crate) struct BadLength(String);
+
+/// Reads `5400`, `90m`, `2h30m`, `1d12h`, `1w`.
+pub(crate) fn length(text: &str) -> Result<Seconds, BadLength> {
+    let bad = || BadLength(text.to_owned());
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(Seconds(i64::from(seconds)));
+    }
+    let mut total = 0i64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+        let number: u32 = rest[..digits].parse().map_err(|_| bad())?;
+        let unit = match rest.as_bytes()[digits] {
+            b's' => 1,
+            b'm' => 60,
+            b'h' => 3_600,
+            b'd' => 86_400,
+            b'w' => 604_800,
+            _ => return Err(bad()),
+        };
+        total += i64::from(number) * unit;
+        rest = rest[digits + 1..].trim_start();
+    }
+    if text.is_empty() { Err(bad()) } else { Ok(Seconds(total)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_as_people_write_them() {
+        for (text, seconds) in [("0", 0), ("5400", 5400), ("90m", 5400), ("2h30m", 9000), ("1d 12h", 129_600)]
+        {
+            assert_eq!(length(text).expect(text), Seconds(seconds));
+        }
+        for text in ["", "h", "2 hours", "-5", "2h30", "1.5h", "99999999999999999999s", "2ü"] {
+            assert!(length(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn instants_need_an_offset_and_a_trace_that_knows_its_date() {
+        let instant: Instant = "1970-01-01T01:00:10+01:00".parse().expect("RFC 3339");
+        assert_eq!(instant.in_trace(Some(4)).expect("a date"), Time(6));
+        assert!(instant.in_trace(None).is_err());
+        assert_eq!("-3".parse::<Instant>().expect("seconds"), Instant::Trace(Time(-3)));
+        assert!("2000-04-30T15:36:36".parse::<Instant>().is_err(), "a wall time without a zone");
+    }
+}

@@ -1,0 +1,36 @@
+//! Pictures of schedules: values in, SVG text out. A picture is one self-contained file, the same to the byte
+//! for the same values, legible in light and dark mode and without colour vision.
+//! It relies on nothing but the units of the plan; it reads no clock and writes no file, and no value that
+//! it is given, however odd, makes it panic.
+//!
+//! - [`Chart`]: quantities over time, one or more panels above one time axis
+//! - [`Gantt`]: who holds which processors when
+//! - [`Clock`]: how instants are written, as time elapsed or as UTC dates
+//!
+//! ```
+//! use bookahead_figure::{Chart, Panel, Series, Style};
+//! use bookahead_plan::Time;
+//!
+//! let points = vec![(Time(0), 40.0), (Time(3600), 95.0), (Time(7200), 60.0)];
+//! let busy = Series::new("easy", Style::Area, points);
+//! let panel = Panel { maximum: Some(100.0), ..Panel::new("Utilisation", "% of processors", vec![busy]) };
+//! assert!(Chart::new("One morning", vec![panel]).to_svg().starts_with("<svg"));
+//! ```
+
+mod chart;
+mod clock;
+mod curve;
+mod gantt;
+mod header;
+mod lanes;
+mod number_ticks;
+mod svg;
+mod theme;
+mod time_axis;
+mod time_ticks;
+mod value_axis;
+
+pub use chart::{Chart, Panel, Series, Style};
+pub use clock::Clock;
+pub use curve::POINTS_PER_COLUMN;
+pub use gantt::{Bar, BarKind, Gantt, MAX_BARS, MAX_RECTANGLES};

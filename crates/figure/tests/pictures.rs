@@ -1,0 +1,230 @@
+//! Whole pictures: well-formed, the same every time, of bounded size, whatever the values.
+//! It relies on a checker of its own that knows just enough XML. It never looks at how a picture looks.
+
+use bookahead_figure::{
+    Bar, BarKind, Chart, Clock, Gantt, MAX_BARS, MAX_RECTANGLES, POINTS_PER_COLUMN, Panel, Series, Style,
+};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use proptest::prelude::*;
+
+/// What is wrong with `svg`, if anything: tags that do not balance, attributes without quotes, bare markup in
+/// text, numbers that are none.
+fn fault(svg: &str) -> Option<String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = svg;
+    while let Some(start) = rest.find('<') {
+        let (text, from_tag) = rest.split_at(start);
+        let Some(end) = from_tag.find('>') else { return Some("a tag without an end".into()) };
+        let tag = &from_tag[1..end];
+        if text.contains('>') || !entities_are_known(text) {
+            return Some(format!("bare markup in {text:?}"));
+        }
+        if let Some(name) = tag.strip_prefix('/') {
+            if open.pop() != Some(name) {
+                return Some(format!("</{name}> closes something else"));
+            }
+        } else {
+            let name = tag.split([' ', '/']).next().unwrap_or("");
+            if let Some(fault) = attribute_fault(tag.strip_suffix('/').unwrap_or(tag), name) {
+                return Some(fault);
+            }
+            if !tag.ends_with('/') {
+                open.push(name);
+            }
+        }
+        rest = &from_tag[end + 1..];
+    }
+    (!open.is_empty() || !rest.trim().is_empty()).then(|| format!("left open: {open:?}"))
+}
+
+fn attribute_fault(tag: &str, name: &str) -> Option<String> {
+    let mut rest = tag[name.len()..].trim();
+    while !rest.is_empty() {
+        let Some((key, quoted)) = rest.split_once("=\"") else { return Some(format!("no value in {tag:?}")) };
+        let Some((value, after)) = quoted.split_once('"') else {
+            return Some(format!("no quote in {tag:?}"));
+        };
+        let words = value.contains("NaN") || value.contains("inf") || value.contains("e+");
+        if words || !entities_are_known(value) || key.contains(char::is_whitespace) {
+            return Some(format!("{key} is {value:?} in {tag:?}"));
+        }
+        rest = after.trim();
+    }
+    None
+}
+
+fn entities_are_known(text: &str) -> bool {
+    let known = ["amp;", "lt;", "gt;", "quot;", "#39;"];
+    text.split('&').skip(1).all(|after| known.iter().any(|entity| after.starts_with(entity)))
+}
+
+fn assert_sound(svg: &str) {
+    assert_eq!(fault(svg), None, "{svg}");
+    for needed in ["role=\"img\"", "<title>", "<desc>", "prefers-color-scheme"] {
+        assert!(svg.contains(needed), "{needed} is missing");
+    }
+    for external in ["href", "<script", "<image", "@import"] {
+        assert!(!svg.contains(external), "{external} reaches outside");
+    }
+}
+
+fn chart(points: &[(Time, f64)]) -> Chart {
+    let panels = [Style::Step, Style::Line, Style::Area]
+        .map(|style| Panel::new("Backlog", "hours", vec![Series::new("easy", style, points.to_vec())]));
+    Chart::new("Chart", panels.to_vec())
+}
+
+fn bar(begin: i64, end: i64, capacity: u32, kind: BarKind) -> Bar {
+    let interval = Interval::new(Time(begin), Time(end));
+    Bar { interval, capacity: Capacity(capacity), label: "j1".to_owned(), kind }
+}
+
+#[test]
+fn the_checker_finds_faults() {
+    for wrong in
+        ["<a>", "<a></b>", "<a b=c/>", "<a b=\"NaN\"/>", "<a>x & y</a>", "</a>", "<a b=\"x/>", "text"]
+    {
+        assert!(fault(wrong).is_some(), "{wrong}");
+    }
+    assert_eq!(fault("<a b=\"1\">x &amp; y<c/></a>"), None);
+}
+
+#[test]
+fn nothing_makes_a_picture_too() {
+    assert_sound(&Chart::default().to_svg());
+    assert_sound(&chart(&[]).to_svg());
+    assert_sound(&Chart::new("", vec![Panel::default()]).to_svg());
+    assert_sound(&Gantt::new("", Capacity(0), vec![]).to_svg());
+    assert_sound(&Gantt::new("Idle", Capacity(128), vec![bar(5, 5, 3, BarKind::Job)]).to_svg());
+}
+
+#[test]
+fn one_point_and_odd_values_are_drawn() {
+    assert_sound(&chart(&[(Time(7), 3.0)]).to_svg());
+    let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, f64::MIN_POSITIVE, -0.0];
+    let times = [Time::MIN, Time(-1), Time(0), Time(1), Time::MAX, Time(i64::MAX - 1), Time(0)];
+    let points: Vec<_> = times.into_iter().zip(odd).collect();
+    for maximum in odd {
+        let mut chart = chart(&points);
+        chart.panels[0].maximum = Some(maximum);
+        assert_sound(&chart.to_svg());
+        chart.range = Some(Interval::new(Time::MIN, Time::MAX));
+        chart.clock = Clock::Utc { unix_of_zero: i64::MAX };
+        assert_sound(&chart.to_svg());
+    }
+}
+
+#[test]
+fn huge_bars_are_drawn() {
+    let all = [BarKind::Job, BarKind::Reservation, BarKind::Delayed, BarKind::Held];
+    let bars: Vec<Bar> = all.map(|kind| bar(i64::MIN, i64::MAX, u32::MAX, kind)).to_vec();
+    for machine in [0, 1, 100, u32::MAX] {
+        let mut gantt = Gantt::new("Huge", Capacity(machine), bars.clone());
+        gantt.now = Some(Time::MAX);
+        assert_sound(&gantt.to_svg());
+        gantt.range = Some(Interval::new(Time::MAX, Time::MIN));
+        assert_sound(&gantt.to_svg());
+        gantt.range = Some(Interval::new(Time::MIN, Time::MAX));
+        assert_sound(&gantt.to_svg());
+        assert!(gantt.to_svg().contains("overbooked by up to"));
+    }
+}
+
+#[test]
+fn text_cannot_leave_its_place() {
+    let nasty = "</title><script>\"'&\0\u{b}]]>\u{202e}";
+    let mut gantt = Gantt::new(nasty, Capacity(4), vec![bar(0, 1000, 4, BarKind::Held)]);
+    gantt.bars[0].label = nasty.to_owned();
+    gantt.unit = nasty.to_owned();
+    assert_sound(&gantt.to_svg());
+    let mut chart = chart(&[(Time(0), 1.0), (Time(9), 2.0)]);
+    chart.title = nasty.to_owned();
+    for panel in &mut chart.panels {
+        panel.title = nasty.to_owned();
+        panel.y_label = nasty.to_owned();
+        panel.series.push(Series::new(nasty, Style::Line, vec![(Time(0), 1.0)]));
+    }
+    assert_sound(&chart.to_svg());
+}
+
+#[test]
+fn the_kinds_in_use_are_in_the_legend() {
+    let bars = vec![bar(0, 9, 1, BarKind::Job), bar(0, 9, 1, BarKind::Reservation)];
+    let svg = Gantt::new("Two", Capacity(4), bars).to_svg();
+    assert!(svg.contains(">job</text>") && svg.contains(">reservation</text>"));
+    assert!(!svg.contains(">delayed job</text>") && !svg.contains(">overbooked</text>"));
+    assert!(svg.contains("<title>job j1, 0 d 00:00:00 to 0 d 00:00:09, processors: 1</title>"), "{svg}");
+}
+
+#[test]
+fn pictures_of_long_logs_stay_small() {
+    let points: Vec<_> = (0..200_000).map(|i| (Time(i), (i * 7919 % 1009) as f64)).collect();
+    let svg = chart(&points).to_svg();
+    let longest_command = "L1000.5 1000.5".len();
+    assert!(svg.len() < 4 * 960 * POINTS_PER_COLUMN * longest_command, "{} bytes", svg.len());
+
+    let jobs: Vec<_> = (0..10_000).map(|i| bar(i * 10, i * 10 + 10 + i % 7, 2, BarKind::Job)).collect();
+    let svg = Gantt::new("Many", Capacity(8), jobs).to_svg();
+    assert!(svg.contains(&format!("showing the largest {MAX_BARS} of 10000 jobs and reservations")));
+    assert!(svg.matches("<path").count() <= MAX_BARS);
+}
+
+#[test]
+fn scattered_bars_are_bounded_too() {
+    let held = (0..2000).flat_map(|i| [bar(0, 10, 1, BarKind::Job), bar(0, 100 + i, 1, BarKind::Job)]);
+    let scattered = (0..20).map(|i| bar(10 + i, 11 + i, 2000, BarKind::Delayed));
+    let svg = Gantt::new("Scattered", Capacity(4000), held.chain(scattered).collect()).to_svg();
+    assert_sound(&svg);
+    assert!(svg.contains("showing the largest"));
+    assert!(svg.matches('M').count() <= MAX_RECTANGLES + 100);
+}
+
+fn any_bar() -> impl Strategy<Value = Bar> {
+    let kind = prop_oneof![
+        Just(BarKind::Job),
+        Just(BarKind::Reservation),
+        Just(BarKind::Delayed),
+        Just(BarKind::Held)
+    ];
+    (any::<i64>(), any::<i64>(), 0..100_u32, ".*", kind).prop_map(|(begin, length, capacity, label, kind)| {
+        let interval = Interval::starting(Time(begin), Seconds(length));
+        Bar { interval, capacity: Capacity(capacity), label, kind }
+    })
+}
+
+fn any_clock() -> impl Strategy<Value = Clock> {
+    prop_oneof![
+        Just(Clock::SinceStart),
+        any::<i64>().prop_map(|start| Clock::Since(Time(start))),
+        any::<i64>().prop_map(|unix_of_zero| Clock::Utc { unix_of_zero }),
+    ]
+}
+
+fn any_range() -> impl Strategy<Value = Option<Interval>> {
+    proptest::option::of(any::<(i64, i64)>().prop_map(|(begin, end)| Interval::new(Time(begin), Time(end))))
+}
+
+proptest! {
+    #[test]
+    fn any_schedule_makes_one_sound_picture(
+        bars in proptest::collection::vec(any_bar(), 0..40),
+        machine in 0..500_u32, clock in any_clock(), range in any_range(), now in any::<Option<i64>>(),
+    ) {
+        let now = now.map(Time);
+        let gantt = Gantt { clock, range, now, ..Gantt::new("Any", Capacity(machine), bars) };
+        let svg = gantt.to_svg();
+        prop_assert_eq!(fault(&svg), None);
+        prop_assert_eq!(gantt.to_svg(), svg);
+    }
+
+    #[test]
+    fn any_series_makes_one_sound_picture(
+        points in proptest::collection::vec((any::<i64>().prop_map(Time), any::<f64>()), 0..60),
+        clock in any_clock(), range in any_range(), title in ".*",
+    ) {
+        let chart = Chart { clock, range, title, ..chart(&points) };
+        let svg = chart.to_svg();
+        prop_assert_eq!(fault(&svg), None);
+        prop_assert_eq!(chart.to_svg(), svg);
+    }
+}

@@ -1,0 +1,28 @@
+//! Deciding without I/O. Everything that Bookahead decides about one resource is decided here, from values:
+//! no clock, no files, no threads, no chance. The simulator and the daemons drive the same code.
+//!
+//! - [`units`]: instants, lengths, amounts; half-open intervals
+//! - [`profile`]: free capacity over time
+//! - [`job`]: jobs as a scheduler knows them
+//! - [`policy`]: FCFS, EASY, conservative backfilling
+//! - [`scheduler`]: which waiting jobs start now
+//! - [`planner`]: when every waiting job would start
+//! - [`metrics`]: what a schedule was like
+//!
+//! A resource has one capacity. A cluster with several resources has a profile and a scheduler for each.
+
+pub mod job;
+pub mod metrics;
+pub mod planner;
+pub mod policy;
+pub mod profile;
+mod queue;
+pub mod scheduler;
+pub mod units;
+
+pub use job::{JobKey, Running, Waiting};
+pub use planner::{Cluster, Planner};
+pub use policy::Policy;
+pub use profile::{Frontier, Need, Profile, Starts};
+pub use scheduler::Scheduler;
+pub use units::{Capacity, Interval, Seconds, Span, Time};

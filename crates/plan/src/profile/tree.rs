@@ -1,0 +1,535 @@
+//! A step function over time as an ordered set of steps ("at this instant the value changes by so much"), kept
+//! in a B+ tree whose nodes know the sum of their steps and the extremes that the value reaches inside.
+//!
+//! Because a node stores *changes*, a span that covers a million breakpoints is two point updates, and
+//! because it stores extremes, a search goes only where its answer can lie. Steps of zero are never stored, so the
+//! tree is a function of the step function alone, not of how it came about.
+//!
+//! It relies on nothing but integers, and never knows what the values mean.
+
+use super::search::{Guide, Way};
+
+/// Steps in a leaf, and children of an inner node. Measured with `cargo bench --bench profile`: smaller leaves
+/// make taller trees, larger ones make searches look at more steps.
+const LEAF: usize = 32;
+const FAN: usize = 16;
+/// A node that falls below a quarter is merged with a neighbour, unless the two together would be nearly full.
+const SPARSE: usize = 4;
+
+pub(super) type NodeId = u32;
+
+#[derive(Clone)]
+struct Leaf {
+    len: usize,
+    times: [i64; LEAF],
+    steps: [i64; LEAF],
+}
+
+#[derive(Clone)]
+struct Inner {
+    len: usize,
+    children: [Child; FAN],
+}
+
+/// A node as its parent sees it. Values are relative to the value before its first step.
+#[derive(Clone, Copy)]
+struct Child {
+    node: NodeId,
+    /// The time of its first step.
+    first: i64,
+    /// The sum of its steps: the value after the last of them.
+    sum: i64,
+    /// The lowest and the highest value after any of its steps.
+    low: i64,
+    high: i64,
+}
+
+/// A subtree as a guide sees it, in absolute values.
+pub(super) struct Subtree {
+    /// Where its first value begins, and until when its last one holds.
+    pub(super) begin: i64,
+    pub(super) end: i64,
+    pub(super) low: i64,
+    pub(super) high: i64,
+}
+
+/// What became of a node when a step was added below it.
+enum Outcome {
+    /// It holds what it held and a little more or less.
+    Kept,
+    /// It was full: its upper half is now in a new node.
+    Split(NodeId),
+    /// It has room to spare: its parent may merge it with a neighbour, or drop it where it is empty.
+    Sparse,
+}
+
+#[derive(Clone)]
+pub(super) struct Tree {
+    leaves: Vec<Leaf>,
+    inners: Vec<Inner>,
+    free_leaves: Vec<NodeId>,
+    free_inners: Vec<NodeId>,
+    root: NodeId,
+    /// Levels of inner nodes above the leaves.
+    height: usize,
+    len: usize,
+}
+
+impl Tree {
+    pub(super) fn new() -> Tree {
+        let mut tree = Tree {
+            leaves: Vec::new(),
+            inners: Vec::new(),
+            free_leaves: Vec::new(),
+            free_inners: Vec::new(),
+            root: 0,
+            height: 0,
+            len: 0,
+        };
+        tree.root = tree.place_leaf(Leaf::EMPTY);
+        tree
+    }
+
+    /// Forgets all steps and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.leaves.clear();
+        self.inners.clear();
+        self.free_leaves.clear();
+        self.free_inners.clear();
+        self.height = 0;
+        self.len = 0;
+        self.root = self.place_leaf(Leaf::EMPTY);
+    }
+
+    /// Becomes equal to `other` without giving back memory.
+    pub(super) fn copy_from(&mut self, other: &Tree) {
+        self.leaves.clone_from(&other.leaves);
+        self.inners.clone_from(&other.inners);
+        self.free_leaves.clone_from(&other.free_leaves);
+        self.free_inners.clone_from(&other.free_inners);
+        self.root = other.root;
+        self.height = other.height;
+        self.len = other.len;
+    }
+
+    /// How many steps there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first step, if there is one.
+    #[inline]
+    pub(super) fn first(&self) -> Option<i64> {
+        let mut node = self.root;
+        for _ in 0..self.height {
+            node = self.inners[node as usize].children[0].node;
+        }
+        let leaf = &self.leaves[node as usize];
+        (leaf.len > 0).then_some(leaf.times[0])
+    }
+
+    /// The first step later than `time`.
+    pub(super) fn next_after(&self, time: i64) -> Option<i64> {
+        let (leaf, bound) = self.leaf_at(time);
+        let leaf = &self.leaves[leaf as usize];
+        let at = leaf.upper_bound(time);
+        if at < leaf.len { Some(leaf.times[at]) } else { bound }
+    }
+
+    /// The sum of all steps not later than `time`.
+    pub(super) fn value_at(&self, time: i64) -> i64 {
+        let mut node = self.root;
+        let mut value = 0;
+        for _ in 0..self.height {
+            let inner = &self.inners[node as usize];
+            let at = inner.child_at(time);
+            value += inner.sum_before(at);
+            node = inner.children[at].node;
+        }
+        let leaf = &self.leaves[node as usize];
+        value + leaf.steps[..leaf.upper_bound(time)].iter().sum::<i64>()
+    }
+
+    /// The leaf where a step at `time` would stand, and the first time of the leaf after it.
+    pub(super) fn leaf_at(&self, time: i64) -> (NodeId, Option<i64>) {
+        let mut node = self.root;
+        let mut bound = None;
+        for _ in 0..self.height {
+            let inner = &self.inners[node as usize];
+            let at = inner.child_at(time);
+            if at + 1 < inner.len {
+                bound = Some(inner.children[at + 1].first);
+            }
+            node = inner.children[at].node;
+        }
+        (node, bound)
+    }
+
+    /// The times and sizes of a leaf's steps, in order.
+    pub(super) fn leaf_steps(&self, leaf: NodeId) -> (&[i64], &[i64]) {
+        let leaf = &self.leaves[leaf as usize];
+        (&leaf.times[..leaf.len], &leaf.steps[..leaf.len])
+    }
+
+    /// Leads `guide` over the values from the one that holds at `from` on, `before` being the value before the
+    /// first step, which is not shown.
+    #[inline]
+    pub(super) fn walk(&self, from: i64, before: i64, guide: &mut impl Guide) {
+        self.walk_below(self.root, self.height, from, before, i64::MAX, guide);
+    }
+
+    /// As [`Tree::walk`], in the subtree of `node` whose last value holds until `end`. Answers whether the guide
+    /// ended the walk.
+    fn walk_below(
+        &self,
+        node: NodeId,
+        level: usize,
+        from: i64,
+        before: i64,
+        end: i64,
+        guide: &mut impl Guide,
+    ) -> bool {
+        if level == 0 {
+            return self.leaves[node as usize].walk(from, before, guide);
+        }
+        let inner = &self.inners[node as usize];
+        let start = inner.child_at(from);
+        let mut value = before + inner.sum_before(start);
+        for at in start..inner.len {
+            let child = &inner.children[at];
+            let end = if at + 1 < inner.len { inner.children[at + 1].first } else { end };
+            let over = match guide.subtree(&child.seen_from(value, end)) {
+                Way::Past => false,
+                Way::Done => true,
+                Way::Into => self.walk_below(child.node, level - 1, from, value, end, guide),
+            };
+            if over {
+                return true;
+            }
+            value += child.sum;
+        }
+        false
+    }
+
+    /// Changes the value by `step` from `time` on.
+    pub(super) fn add(&mut self, time: i64, step: i64) {
+        if step == 0 {
+            return;
+        }
+        match self.add_below(self.root, self.height, time, step) {
+            Outcome::Kept => {}
+            Outcome::Split(right) => self.grow(right),
+            Outcome::Sparse => self.shrink(),
+        }
+    }
+
+    /// Takes out the first step if it is not later than `time`, and returns its size.
+    #[inline]
+    pub(super) fn pop_until(&mut self, time: i64) -> Option<i64> {
+        let first = self.first().filter(|&first| first <= time)?;
+        let step = self.value_at(first);
+        self.add(first, -step);
+        Some(step)
+    }
+
+    fn add_below(&mut self, node: NodeId, level: usize, time: i64, step: i64) -> Outcome {
+        if level == 0 {
+            return self.add_to_leaf(node, time, step);
+        }
+        let inner = &self.inners[node as usize];
+        let at = inner.child_at(time);
+        let child = inner.children[at].node;
+        match self.add_below(child, level - 1, time, step) {
+            Outcome::Kept => {
+                self.refresh(node, level, at);
+                Outcome::Kept
+            }
+            Outcome::Split(right) => {
+                self.refresh(node, level, at);
+                self.insert_child(node, level, at + 1, right)
+            }
+            Outcome::Sparse => self.merge_child(node, level, at),
+        }
+    }
+
+    fn add_to_leaf(&mut self, node: NodeId, time: i64, step: i64) -> Outcome {
+        let leaf = &mut self.leaves[node as usize];
+        let at = leaf.lower_bound(time);
+        if at < leaf.len && leaf.times[at] == time {
+            leaf.steps[at] += step;
+            if leaf.steps[at] != 0 {
+                return Outcome::Kept;
+            }
+            leaf.remove(at);
+            self.len -= 1;
+            return if leaf.len < LEAF / SPARSE { Outcome::Sparse } else { Outcome::Kept };
+        }
+        self.len += 1;
+        if leaf.len < LEAF {
+            leaf.insert(at, time, step);
+            return Outcome::Kept;
+        }
+        let mut upper = leaf.split();
+        let middle = leaf.len;
+        if at <= middle {
+            leaf.insert(at, time, step);
+        } else {
+            upper.insert(at - middle, time, step);
+        }
+        Outcome::Split(self.place_leaf(upper))
+    }
+
+    /// Puts `child` into place `at` of an inner node, splitting the node where it is full.
+    fn insert_child(&mut self, node: NodeId, level: usize, at: usize, child: NodeId) -> Outcome {
+        let seen = self.seen(child, level - 1);
+        let inner = &mut self.inners[node as usize];
+        if inner.len < FAN {
+            inner.insert(at, seen);
+            return Outcome::Kept;
+        }
+        let mut upper = inner.split();
+        let middle = inner.len;
+        if at <= middle {
+            inner.insert(at, seen);
+        } else {
+            upper.insert(at - middle, seen);
+        }
+        Outcome::Split(self.place_inner(upper))
+    }
+
+    /// Merges the sparse child in place `at` with a neighbour, or drops it where it is empty.
+    fn merge_child(&mut self, node: NodeId, level: usize, at: usize) -> Outcome {
+        let child = self.inners[node as usize].children[at].node;
+        if self.node_len(child, level - 1) == 0 {
+            self.discard(child, level - 1);
+            self.inners[node as usize].remove(at);
+        } else {
+            self.refresh(node, level, at);
+            let inner = &self.inners[node as usize];
+            let left = if at + 1 < inner.len { at } else { at.saturating_sub(1) };
+            if left + 1 < inner.len {
+                let (a, b) = (inner.children[left].node, inner.children[left + 1].node);
+                if self.merge(a, b, level - 1) {
+                    self.inners[node as usize].remove(left + 1);
+                    self.refresh(node, level, left);
+                }
+            }
+        }
+        if self.inners[node as usize].len < FAN / SPARSE { Outcome::Sparse } else { Outcome::Kept }
+    }
+
+    /// Moves all of `right` into its left neighbour, if that leaves room for growth.
+    fn merge(&mut self, left: NodeId, right: NodeId, level: usize) -> bool {
+        let room = if level == 0 { LEAF } else { FAN };
+        if self.node_len(left, level) + self.node_len(right, level) > room * 3 / 4 {
+            return false;
+        }
+        if level == 0 {
+            let (left, right) = two(&mut self.leaves, left, right);
+            left.append(right);
+        } else {
+            let (left, right) = two(&mut self.inners, left, right);
+            left.append(right);
+        }
+        self.discard(right, level);
+        true
+    }
+
+    /// A new root above the old one and its upper half.
+    fn grow(&mut self, right: NodeId) {
+        let mut root = Inner::EMPTY;
+        root.insert(0, self.seen(self.root, self.height));
+        root.insert(1, self.seen(right, self.height));
+        self.root = self.place_inner(root);
+        self.height += 1;
+    }
+
+    /// Takes away roots with a single child.
+    fn shrink(&mut self) {
+        while self.height > 0 && self.inners[self.root as usize].len <= 1 {
+            let old = self.root;
+            let only = self.inners[old as usize].len == 1;
+            self.root =
+                if only { self.inners[old as usize].children[0].node } else { self.place_leaf(Leaf::EMPTY) };
+            self.discard(old, self.height);
+            self.height = if only { self.height - 1 } else { 0 };
+        }
+    }
+
+    /// Computes anew what an inner node says of the child in place `at`.
+    #[inline]
+    fn refresh(&mut self, node: NodeId, level: usize, at: usize) {
+        let child = self.inners[node as usize].children[at].node;
+        self.inners[node as usize].children[at] = self.seen(child, level - 1);
+    }
+
+    #[inline]
+    fn seen(&self, node: NodeId, level: usize) -> Child {
+        if level == 0 { self.leaves[node as usize].seen(node) } else { self.inners[node as usize].seen(node) }
+    }
+
+    fn node_len(&self, node: NodeId, level: usize) -> usize {
+        if level == 0 { self.leaves[node as usize].len } else { self.inners[node as usize].len }
+    }
+
+    fn place_leaf(&mut self, leaf: Leaf) -> NodeId {
+        place(&mut self.leaves, &mut self.free_leaves, leaf)
+    }
+
+    fn place_inner(&mut self, inner: Inner) -> NodeId {
+        place(&mut self.inners, &mut self.free_inners, inner)
+    }
+
+    fn discard(&mut self, node: NodeId, level: usize) {
+        if level == 0 { &mut self.free_leaves } else { &mut self.free_inners }.push(node);
+    }
+}
+
+fn place<T>(nodes: &mut Vec<T>, free: &mut Vec<NodeId>, node: T) -> NodeId {
+    if let Some(id) = free.pop() {
+        nodes[id as usize] = node;
+        return id;
+    }
+    let id = NodeId::try_from(nodes.len()).expect("fewer than 2^32 nodes fit in memory");
+    nodes.push(node);
+    id
+}
+
+/// Two different elements at once, the first to be changed.
+fn two<T>(nodes: &mut [T], changed: NodeId, read: NodeId) -> (&mut T, &T) {
+    let (changed, read) = (changed as usize, read as usize);
+    if changed < read {
+        let (head, tail) = nodes.split_at_mut(read);
+        (&mut head[changed], &tail[0])
+    } else {
+        let (head, tail) = nodes.split_at_mut(changed);
+        (&mut tail[0], &head[read])
+    }
+}
+
+impl Leaf {
+    const EMPTY: Leaf = Leaf { len: 0, times: [0; LEAF], steps: [0; LEAF] };
+
+    /// The place of the first step at or after `time`.
+    #[inline]
+    fn lower_bound(&self, time: i64) -> usize {
+        self.times[..self.len].partition_point(|&t| t < time)
+    }
+
+    /// The place of the first step after `time`.
+    #[inline]
+    fn upper_bound(&self, time: i64) -> usize {
+        self.times[..self.len].partition_point(|&t| t <= time)
+    }
+
+    fn insert(&mut self, at: usize, time: i64, step: i64) {
+        self.times.copy_within(at..self.len, at + 1);
+        self.steps.copy_within(at..self.len, at + 1);
+        self.times[at] = time;
+        self.steps[at] = step;
+        self.len += 1;
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.times.copy_within(at + 1..self.len, at);
+        self.steps.copy_within(at + 1..self.len, at);
+        self.len -= 1;
+    }
+
+    fn split(&mut self) -> Leaf {
+        let middle = self.len / 2;
+        let mut upper = Leaf { len: self.len - middle, ..Leaf::EMPTY };
+        upper.times[..upper.len].copy_from_slice(&self.times[middle..self.len]);
+        upper.steps[..upper.len].copy_from_slice(&self.steps[middle..self.len]);
+        self.len = middle;
+        upper
+    }
+
+    fn append(&mut self, right: &Leaf) {
+        self.times[self.len..self.len + right.len].copy_from_slice(&right.times[..right.len]);
+        self.steps[self.len..self.len + right.len].copy_from_slice(&right.steps[..right.len]);
+        self.len += right.len;
+    }
+
+    fn seen(&self, node: NodeId) -> Child {
+        let (mut sum, mut low, mut high) = (0, i64::MAX, i64::MIN);
+        for &step in &self.steps[..self.len] {
+            sum += step;
+            low = low.min(sum);
+            high = high.max(sum);
+        }
+        Child { node, first: self.times[0], sum, low, high }
+    }
+
+    #[inline]
+    fn walk(&self, from: i64, before: i64, guide: &mut impl Guide) -> bool {
+        let start = self.upper_bound(from).saturating_sub(1);
+        let mut value = before + self.steps[..start].iter().sum::<i64>();
+        for at in start..self.len {
+            value += self.steps[at];
+            if guide.value(self.times[at], value) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Child {
+    const NONE: Child = Child { node: 0, first: 0, sum: 0, low: 0, high: 0 };
+
+    /// In absolute values: `before` is the value before its first step, and its last value holds until `end`.
+    #[inline]
+    fn seen_from(&self, before: i64, end: i64) -> Subtree {
+        Subtree { begin: self.first, end, low: before + self.low, high: before + self.high }
+    }
+}
+
+impl Inner {
+    const EMPTY: Inner = Inner { len: 0, children: [Child::NONE; FAN] };
+
+    /// The place of the child below which `time` belongs.
+    #[inline]
+    fn child_at(&self, time: i64) -> usize {
+        self.children[..self.len].partition_point(|child| child.first <= time).saturating_sub(1)
+    }
+
+    #[inline]
+    fn sum_before(&self, at: usize) -> i64 {
+        self.children[..at].iter().map(|child| child.sum).sum()
+    }
+
+    fn insert(&mut self, at: usize, child: Child) {
+        self.children.copy_within(at..self.len, at + 1);
+        self.children[at] = child;
+        self.len += 1;
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.children.copy_within(at + 1..self.len, at);
+        self.len -= 1;
+    }
+
+    fn split(&mut self) -> Inner {
+        let middle = self.len / 2;
+        let mut upper = Inner { len: self.len - middle, ..Inner::EMPTY };
+        upper.children[..upper.len].copy_from_slice(&self.children[middle..self.len]);
+        self.len = middle;
+        upper
+    }
+
+    fn append(&mut self, right: &Inner) {
+        self.children[self.len..self.len + right.len].copy_from_slice(&right.children[..right.len]);
+        self.len += right.len;
+    }
+
+    fn seen(&self, node: NodeId) -> Child {
+        let (mut sum, mut low, mut high) = (0, i64::MAX, i64::MIN);
+        for child in &self.children[..self.len] {
+            low = low.min(sum + child.low);
+            high = high.max(sum + child.high);
+            sum += child.sum;
+        }
+        Child { node, first: self.children[0].first, sum, low, high }
+    }
+}

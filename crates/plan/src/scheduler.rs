@@ -1,0 +1,390 @@
+//! The scheduler of one resource: jobs and reservations come and go, and on each scheduling event it says which
+//! waiting jobs start now.
+//!
+//! # Order of steps
+//! All events of one instant are taken together, in this order: ends of jobs and reservations, starts of
+//! reservations, submissions, then one scheduling pass. The pass itself goes:
+//! 1. The first waiting job gets the earliest start that conflicts with no running job and no reservation,
+//!    and what it needs is kept free for it ([`Scheduler::place_first`]).
+//! 2. Requests for reservations are granted by whoever drives the scheduler ([`Scheduler::reserve`]), where they
+//!    conflict with nothing placed.
+//! 3. The remaining jobs, by the policy ([`Scheduler::place_rest`]).
+//!
+//! [`Scheduler::schedule`] is 1 and 3 where there is no request.
+//!
+//! # Ties
+//! Jobs go by priority (higher first), then submit time, then the order in which they were submitted here,
+//! so a trace keeps its own order. Intervals are half-open: what ends at an instant makes room for what
+//! begins at it.
+//!
+//! # Promises
+//! The first jobs of the queue that cannot start have a promised start: one job under EASY (its shadow), all
+//! under conservative backfilling. A promise is taken from the profile like a reservation, so nobody who starts
+//! can break it. It is made anew whenever room appears that was not foreseen, and can then only move to an
+//! earlier time; only a driver who reserves or extends into it makes it later. Between such events nothing changes except that time passes, so a pass looks at new jobs
+//! only.
+//!
+//! It relies on its driver to report every end in time, and to extend in time what runs beyond its
+//! estimate. It never looks at a clock: time moves by [`Scheduler::advance`].
+
+use crate::job::{JobKey, Running, Waiting};
+use crate::policy::Policy;
+use crate::profile::{Frontier, Profile};
+use crate::queue::{Queue, Room, cut_off};
+use crate::units::{Capacity, Interval, Seconds, Span, Time};
+
+/// A job that can never start: it needs more than the resource has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("needs {needed} of {capacity}: more than there is; ask for less")]
+pub struct TooWide {
+    /// What the job needs.
+    pub needed: Capacity,
+    /// What the resource has.
+    pub capacity: Capacity,
+}
+
+/// A promised start.
+#[derive(Debug, Clone, Copy)]
+struct Promise {
+    key: JobKey,
+    job: Waiting,
+    start: Time,
+}
+
+/// Decides which waiting jobs start, around reservations.
+pub struct Scheduler {
+    policy: Policy,
+    capacity: Capacity,
+    /// Running jobs by their estimates, reservations, and the promises made.
+    profile: Profile,
+    /// The first waiting jobs, in order: those with a promise, and behind them those whose promise was
+    /// withdrawn and must be made anew.
+    promised: Vec<Promise>,
+    /// How many of `promised` stand in the profile.
+    made: usize,
+    /// The other waiting jobs.
+    queue: Queue,
+    /// Submitted since the last pass.
+    fresh: Vec<(JobKey, Waiting)>,
+    /// The first promised start.
+    due: Time,
+    /// Whether room may have appeared or a promise come due since the last pass.
+    unsettled: bool,
+    frontier: Frontier,
+}
+
+impl Scheduler {
+    /// An idle resource.
+    pub fn new(policy: Policy, capacity: Capacity, now: Time) -> Scheduler {
+        Scheduler {
+            policy,
+            capacity,
+            profile: Profile::new(capacity, now),
+            promised: Vec::new(),
+            made: 0,
+            queue: Queue::default(),
+            fresh: Vec::new(),
+            due: Time::MAX,
+            unsettled: false,
+            frontier: Frontier::new(),
+        }
+    }
+
+    /// As [`Scheduler::new`], in the memory that this one has.
+    pub fn reset(&mut self, policy: Policy, capacity: Capacity, now: Time) {
+        self.policy = policy;
+        self.capacity = capacity;
+        self.profile.reset(capacity, now);
+        self.promised.clear();
+        self.made = 0;
+        self.queue.clear();
+        self.fresh.clear();
+        self.due = Time::MAX;
+        self.unsettled = false;
+        self.frontier.forget();
+    }
+
+    /// The present.
+    pub fn now(&self) -> Time {
+        self.profile.origin()
+    }
+
+    /// What is free: of running jobs by their estimates, of reservations, and of the promises made so far.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// How many jobs wait.
+    pub fn waiting(&self) -> usize {
+        self.promised.len() + self.queue.len() + self.fresh.len()
+    }
+
+    /// Jobs with a promised start, in the order of the queue.
+    pub fn promises(&self) -> impl ExactSizeIterator<Item = (JobKey, Time)> {
+        self.promised[..self.made].iter().map(|promise| (promise.key, promise.start))
+    }
+
+    /// When the next pass may start a job, if nothing unforeseen happens before.
+    pub fn next_chance(&self) -> Option<Time> {
+        let change = self.profile.next_change(self.now());
+        // Where a reservation ends as a promise begins, the free capacity does not change.
+        let due = Some(self.due).filter(|&due| due < Time::MAX);
+        [change, due].into_iter().flatten().min()
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, now: Time) {
+        self.unsettled |= self.profile.advance(now) | (self.due <= now);
+    }
+
+    /// A job joins the queue and is looked at in the next pass. An estimate below a second counts as a second.
+    pub fn submit(&mut self, key: JobKey, job: Waiting) -> Result<(), TooWide> {
+        if job.capacity > self.capacity {
+            return Err(TooWide { needed: job.capacity, capacity: self.capacity });
+        }
+        self.fresh.push((key, Waiting { estimate: job.estimate.max(Seconds(1)), ..job }));
+        Ok(())
+    }
+
+    /// A job ran before the scheduler took over.
+    pub fn adopt(&mut self, running: Running) {
+        self.withdraw_promises();
+        self.profile.add(rest_of(running, self.now()));
+    }
+
+    /// A running job ends now, in time or early.
+    pub fn end(&mut self, running: Running) {
+        if running.expected_end > self.now() {
+            self.withdraw_promises();
+            self.profile.remove(rest_of(running, self.now()));
+        }
+        self.unsettled = true;
+    }
+
+    /// A running job is now expected to end at `new_end`, later than before. Whether there is room is for the
+    /// driver to find out, from [`Scheduler::profile`] after [`Scheduler::withdraw_promises`].
+    pub fn extend(&mut self, running: Running, new_end: Time) {
+        self.withdraw_promises();
+        let interval = Interval::new(running.expected_end, new_end);
+        self.profile.add(Span { interval, capacity: running.capacity });
+    }
+
+    /// A reservation is granted. Whether there is room is for the driver to find out, from
+    /// [`Scheduler::profile`] after [`Scheduler::place_first`]; a promise that stands in its way is made anew.
+    pub fn reserve(&mut self, span: Span) {
+        if self.profile.min_free(span.interval) < i64::from(span.capacity.0) {
+            self.withdraw_promises();
+        }
+        self.profile.add(span);
+    }
+
+    /// What is left of a reservation is given back.
+    pub fn release(&mut self, span: Span) {
+        self.withdraw_promises();
+        self.profile.remove(span);
+    }
+
+    /// Takes all promises out of the profile. The next pass makes them anew.
+    pub fn withdraw_promises(&mut self) {
+        for promise in &self.promised[..self.made] {
+            self.profile.remove(promise.span());
+        }
+        self.made = 0;
+        self.due = Time::MAX;
+        self.unsettled = true;
+        self.frontier.forget();
+    }
+
+    /// A whole pass: calls `started` for each job that starts now.
+    pub fn schedule(&mut self, mut started: impl FnMut(JobKey)) {
+        if !self.unsettled && self.fresh.len() <= 1 {
+            if let Some((key, job)) = self.fresh.pop() {
+                self.place_newcomer(key, job, &mut started);
+            }
+            return;
+        }
+        self.place_rest(started);
+    }
+
+    /// Step 1 of a pass that has requests to grant: the first waiting job starts now or gets its promise, and
+    /// no other job has one.
+    pub fn place_first(&mut self, mut started: impl FnMut(JobKey)) {
+        self.withdraw_promises();
+        self.enqueue_fresh();
+        if !self.promised.is_empty() {
+            self.renew_promises(1, &mut started);
+        } else if let Some((key, job)) = self.queue.pop_front() {
+            self.place(key, job, &mut started);
+        }
+    }
+
+    /// Step 3 of a pass: all jobs that step 1 did not place.
+    pub fn place_rest(&mut self, mut started: impl FnMut(JobKey)) {
+        self.enqueue_fresh();
+        self.keep_due_promises(&mut started);
+        self.renew_promises(usize::MAX, &mut started);
+        self.promise_from_queue(&mut started);
+        if self.policy.backfills() {
+            self.backfill(&mut started);
+        }
+        self.unsettled = false;
+        self.queue.sweep();
+    }
+
+    /// A single new job when no room has appeared: those before it still cannot start, so only it may.
+    fn place_newcomer(&mut self, key: JobKey, job: Waiting, started: &mut impl FnMut(JobKey)) {
+        if self.overtakes_promises(&job) {
+            self.fresh.push((key, job));
+            self.place_rest(started);
+        } else if self.promised.len() < self.policy.promises() {
+            self.place(key, job, started);
+        } else if self.policy.backfills() && self.fits_now(&job) {
+            self.profile.add(Span::starting(self.now(), job.estimate, job.capacity));
+            started(key);
+        } else {
+            self.queue.insert(key, job);
+        }
+    }
+
+    fn enqueue_fresh(&mut self) {
+        for at in 0..self.fresh.len() {
+            let (key, job) = self.fresh[at];
+            if self.overtakes_promises(&job) {
+                self.recall_promises();
+            }
+            self.queue.insert(key, job);
+        }
+        self.fresh.clear();
+    }
+
+    /// Whether a new job belongs before one that has a promise.
+    fn overtakes_promises(&self, job: &Waiting) -> bool {
+        self.promised.last().is_some_and(|last| !last.job.goes_before_later(job))
+    }
+
+    /// Puts the jobs with promises back to the front of the queue.
+    fn recall_promises(&mut self) {
+        self.withdraw_promises();
+        while let Some(promise) = self.promised.pop() {
+            self.queue.push_front(promise.key, promise.job);
+        }
+    }
+
+    /// Starts the jobs whose promised time has come: what they need is theirs already.
+    fn keep_due_promises(&mut self, started: &mut impl FnMut(JobKey)) {
+        let now = self.now();
+        if self.due < now {
+            self.withdraw_promises();
+        }
+        if self.due > now {
+            return;
+        }
+        self.due = Time::MAX;
+        let mut kept = 0;
+        for at in 0..self.made {
+            let promise = self.promised[at];
+            if promise.start == now {
+                started(promise.key);
+            } else {
+                self.promised[kept] = promise;
+                self.due = self.due.min(promise.start);
+                kept += 1;
+            }
+        }
+        self.promised.drain(kept..self.made);
+        self.made = kept;
+    }
+
+    /// Makes withdrawn promises anew, up to `most` of them.
+    fn renew_promises(&mut self, most: usize, started: &mut impl FnMut(JobKey)) {
+        let first = self.made;
+        let end = self.promised.len().min(first.saturating_add(most));
+        for at in first..end {
+            let Promise { key, job, .. } = self.promised[at];
+            let start = self.take_earliest(job);
+            if start == self.now() {
+                started(key);
+            } else {
+                self.promised[self.made] = Promise { key, job, start };
+                self.made += 1;
+                self.due = self.due.min(start);
+            }
+        }
+        if self.made < end {
+            self.promised.drain(self.made..end);
+        }
+    }
+
+    /// Starts jobs from the front of the queue, or promises them their starts, until enough have promises.
+    fn promise_from_queue(&mut self, started: &mut impl FnMut(JobKey)) {
+        while self.promised.len() < self.policy.promises()
+            && let Some((key, job)) = self.queue.pop_front()
+        {
+            self.place(key, job, started);
+        }
+    }
+
+    fn place(&mut self, key: JobKey, job: Waiting, started: &mut impl FnMut(JobKey)) {
+        let start = self.take_earliest(job);
+        if start == self.now() {
+            started(key);
+        } else {
+            self.promised.push(Promise { key, job, start });
+            self.made += 1;
+            self.due = self.due.min(start);
+        }
+    }
+
+    /// Takes what the job needs at its earliest start, and returns that; never is [`Time::MAX`].
+    fn take_earliest(&mut self, job: Waiting) -> Time {
+        let (now, need) = (self.now(), job.need());
+        if self.policy.promises() > 1 {
+            return self.frontier.place(&mut self.profile, now, need).unwrap_or(Time::MAX);
+        }
+        let start = self.profile.earliest_fit(now, need, None).unwrap_or(Time::MAX);
+        self.profile.add(Span::starting(start, job.estimate, job.capacity));
+        start
+    }
+
+    /// Starts every job of the queue that fits now for its whole estimate, in order.
+    fn backfill(&mut self, started: &mut impl FnMut(JobKey)) {
+        let mut from = 0;
+        let mut room = self.room();
+        while let Some(at) = room.and_then(|room| self.queue.candidate(from, room)) {
+            if self.fits_now(&self.queue.get(at)) {
+                let (key, job) = self.queue.take(at);
+                self.profile.add(Span::starting(self.now(), job.estimate, job.capacity));
+                started(key);
+                room = self.room();
+            }
+            from = at + 1;
+        }
+    }
+
+    fn fits_now(&self, job: &Waiting) -> bool {
+        i64::from(job.capacity.0) <= self.profile.free_now() && self.profile.fits(self.now(), job.need())
+    }
+
+    /// What any job must fit to start now: necessary, and without reservations sufficient.
+    fn room(&self) -> Option<Room> {
+        let amount = |free: i64| u32::try_from(free.max(0)).unwrap_or(u32::MAX);
+        let now = amount(self.profile.free_now());
+        if now == 0 {
+            return None;
+        }
+        Some(match self.profile.first_drop() {
+            Some((time, free)) => Room { now, window: cut_off((time - self.now()).0), beyond: amount(free) },
+            None => Room { now, window: u32::MAX, beyond: now },
+        })
+    }
+}
+
+impl Promise {
+    fn span(&self) -> Span {
+        Span::starting(self.start, self.job.estimate, self.job.capacity)
+    }
+}
+
+fn rest_of(running: Running, now: Time) -> Span {
+    Span { interval: Interval::new(now, running.expected_end), capacity: running.capacity }
+}

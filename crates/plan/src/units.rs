@@ -1,0 +1,150 @@
+//! Instants, lengths of time and amounts of a resource: integers that cannot be mistaken for one another.
+//! Arithmetic on time saturates, so that "forever" ([`Time::MAX`]) plus an hour is still forever and no
+//! input can make a sum wrap around. Nothing here knows a clock, a calendar or a time zone.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+/// An instant, in whole seconds since an origin that the caller chooses (the Unix epoch on a live site, the
+/// start of the log in a trace).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub i64);
+
+/// A length of time, in whole seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Seconds(pub i64);
+
+/// An amount of one resource: processors, nodes, seats, Mbit/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Capacity(pub u32);
+
+impl Time {
+    /// Before everything.
+    pub const MIN: Time = Time(i64::MIN);
+    /// Never: later than anything that can be planned.
+    pub const MAX: Time = Time(i64::MAX);
+}
+
+impl Seconds {
+    /// No time at all.
+    pub const ZERO: Seconds = Seconds(0);
+}
+
+impl Capacity {
+    /// Nothing.
+    pub const ZERO: Capacity = Capacity(0);
+}
+
+impl Add<Seconds> for Time {
+    type Output = Time;
+    #[inline]
+    fn add(self, length: Seconds) -> Time {
+        Time(self.0.saturating_add(length.0))
+    }
+}
+
+impl Sub<Seconds> for Time {
+    type Output = Time;
+    #[inline]
+    fn sub(self, length: Seconds) -> Time {
+        Time(self.0.saturating_sub(length.0))
+    }
+}
+
+impl Sub for Time {
+    type Output = Seconds;
+    #[inline]
+    fn sub(self, earlier: Time) -> Seconds {
+        Seconds(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Seconds {
+    type Output = Seconds;
+    #[inline]
+    fn add(self, other: Seconds) -> Seconds {
+        Seconds(self.0.saturating_add(other.0))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Capacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A half-open stretch of time: `begin` belongs to it, `end` does not, so that one thing may end at the very
+/// instant at which the next begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Interval {
+    /// The first instant inside.
+    pub begin: Time,
+    /// The first instant after.
+    pub end: Time,
+}
+
+impl Interval {
+    /// From `begin` to just before `end`. Empty where `end` is not later than `begin`.
+    #[inline]
+    pub const fn new(begin: Time, end: Time) -> Interval {
+        Interval { begin, end }
+    }
+
+    /// From `begin`, for `length`.
+    #[inline]
+    pub fn starting(begin: Time, length: Seconds) -> Interval {
+        Interval { begin, end: begin + length }
+    }
+
+    /// Whether no instant lies inside.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.begin
+    }
+
+    /// How long it lasts; zero where it is empty.
+    #[inline]
+    pub fn length(&self) -> Seconds {
+        if self.is_empty() { Seconds::ZERO } else { self.end - self.begin }
+    }
+
+    /// Whether `instant` lies inside.
+    #[inline]
+    pub fn contains(&self, instant: Time) -> bool {
+        self.begin <= instant && instant < self.end
+    }
+}
+
+/// A booked rectangle: so much of a resource for so long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// When it is taken.
+    pub interval: Interval,
+    /// How much is taken.
+    pub capacity: Capacity,
+}
+
+impl Span {
+    /// `capacity` from `begin`, for `length`.
+    #[inline]
+    pub fn starting(begin: Time, length: Seconds, capacity: Capacity) -> Span {
+        Span { interval: Interval::starting(begin, length), capacity }
+    }
+
+    /// Capacity times length, exactly.
+    pub fn area(&self) -> i128 {
+        i128::from(self.capacity.0) * i128::from(self.interval.length().0)
+    }
+}

@@ -1,0 +1,14 @@
+//! A simulated site: the same deciding code that the daemons run, driven by a workload in virtual time.
+//!
+//! - [`site`]: one cluster, its jobs and its reservations, from the first submission to the last end
+//! - [`side_by_side`]: the same workload under several rules at once
+//! - [`events`]: what happens next, in the order in which the events of one instant are taken
+//!
+//! A run is a function of its input: no clock, no chance, the same result on every machine.
+
+pub mod events;
+pub mod side_by_side;
+pub mod site;
+
+pub use side_by_side::side_by_side;
+pub use site::{Fate, Granted, Job, Outcome, Overrun, Ran, Site, simulate};

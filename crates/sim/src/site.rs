@@ -1,0 +1,269 @@
+//! One simulated cluster. Its scheduler knows estimates; only the simulation knows how long jobs really run.
+//!
+//! At each instant: ends, reservations that begin or end, submissions, then one pass (see
+//! [`bookahead_plan::scheduler`]). A request for a reservation is granted in the pass of its submission, at the
+//! earliest time in its window that conflicts with no running job, no reservation and not with the first
+//! waiting job; otherwise it is refused.
+//!
+//! It never lets a job run into a reservation: one that is beyond its estimate is extended only as far as there
+//! is room.
+
+use crate::events::{Event, Events};
+use bookahead_plan::metrics::Completed;
+use bookahead_plan::{Capacity, JobKey, Need, Policy, Running, Scheduler, Seconds, Span, Time, Waiting};
+use bookahead_workload::requests::Request;
+
+/// The first extension of a job that goes on beyond its estimate; each further one is as long as the job is
+/// late already, so that there are few.
+const FIRST_EXTENSION: Seconds = Seconds(60);
+/// How often the observer hears of progress.
+const REPORT_EVERY: usize = 4096;
+
+/// What becomes of a job that runs longer than estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overrun {
+    /// It is killed when its estimate is used up, as batch systems do.
+    #[default]
+    Kill,
+    /// It goes on to its end, unless a reservation needs its processors.
+    Extend,
+}
+
+/// The cluster and its rules.
+#[derive(Debug, Clone, Copy)]
+pub struct Site {
+    /// How jobs are queued.
+    pub policy: Policy,
+    /// What there is.
+    pub capacity: Capacity,
+    /// What becomes of jobs that run longer than estimated.
+    pub overrun: Overrun,
+}
+
+/// A job to be simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// What the scheduler gets to know.
+    pub asked: Waiting,
+    /// How long it would run.
+    pub run: Seconds,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It ran.
+    Ran(Ran),
+    /// It needs more than there is.
+    TooWide,
+}
+
+/// When a job ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ran {
+    /// Its start.
+    pub start: Time,
+    /// Its end.
+    pub end: Time,
+}
+
+/// What became of a request: the start of the reservation, or None where it was refused.
+pub type Granted = Option<Time>;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Of each job, in the order given.
+    pub jobs: Vec<Fate>,
+    /// Of each request, in the order given.
+    pub requests: Vec<Granted>,
+    /// Jobs that were killed before their end: by their own estimate, or because a reservation needed their
+    /// processors.
+    pub killed: usize,
+}
+
+impl From<&bookahead_workload::Job> for Job {
+    fn from(job: &bookahead_workload::Job) -> Job {
+        let asked =
+            Waiting { submit: job.submit, estimate: job.request, capacity: job.processors, priority: 0 };
+        Job { asked, run: job.run }
+    }
+}
+
+impl Job {
+    /// The record of a job that ran, for figures.
+    pub fn completed(&self, ran: Ran) -> Completed {
+        let Waiting { submit, estimate, capacity, .. } = self.asked;
+        Completed { submit, start: ran.start, end: ran.end, estimate, capacity }
+    }
+}
+
+/// Runs `jobs` and `requests`, both in the order of their submit times, to the last end. `observe` hears
+/// from time to time how many jobs have ended.
+///
+/// # Panics
+/// Where jobs or requests are not in order, or are more than 2^32: the caller's mistake, not the trace's.
+pub fn simulate(site: Site, jobs: &[Job], requests: &[Request], observe: impl FnMut(usize)) -> Outcome {
+    assert!(jobs.is_sorted_by_key(|job| job.asked.submit), "jobs are in the order of submission");
+    assert!(requests.is_sorted_by_key(|request| request.submit), "requests are in the order of submission");
+    assert!(u32::try_from(jobs.len()).is_ok(), "fewer than 2^32 jobs");
+    let mut run = Run::new(site, jobs, requests, observe);
+    while let Some(now) = run.next_time() {
+        run.instant(now);
+    }
+    run.outcome
+}
+
+/// A simulation under way.
+struct Run<'a, O> {
+    site: Site,
+    jobs: &'a [Job],
+    requests: &'a [Request],
+    observe: O,
+    scheduler: Scheduler,
+    events: Events,
+    /// Started in the pass under way.
+    started: Vec<JobKey>,
+    /// Until when each running job is expected to run.
+    expected_ends: Vec<Time>,
+    submitted: usize,
+    requested: usize,
+    ended: usize,
+    outcome: Outcome,
+}
+
+impl<'a, O: FnMut(usize)> Run<'a, O> {
+    fn new(site: Site, jobs: &'a [Job], requests: &'a [Request], observe: O) -> Run<'a, O> {
+        let first_job = jobs.first().map_or(Time::MAX, |job| job.asked.submit);
+        let first_request = requests.first().map_or(Time::MAX, |request| request.submit);
+        Run {
+            site,
+            jobs,
+            requests,
+            observe,
+            scheduler: Scheduler::new(site.policy, site.capacity, first_job.min(first_request)),
+            events: Events::default(),
+            started: Vec::new(),
+            expected_ends: vec![Time::MAX; jobs.len()],
+            submitted: 0,
+            requested: 0,
+            ended: 0,
+            outcome: Outcome {
+                jobs: vec![Fate::TooWide; jobs.len()],
+                requests: vec![None; requests.len()],
+                killed: 0,
+            },
+        }
+    }
+
+    /// When something happens next.
+    fn next_time(&self) -> Option<Time> {
+        let job = self.jobs.get(self.submitted).map(|job| job.asked.submit);
+        let request = self.requests.get(self.requested).map(|request| request.submit);
+        [job, request, self.events.next_time()].into_iter().flatten().min()
+    }
+
+    fn instant(&mut self, now: Time) {
+        self.scheduler.advance(now);
+        while let Some(event) = self.events.pop_at(now) {
+            match event {
+                Event::End(job) => self.end(job),
+                Event::Limit(job) => self.limit(job, now),
+                Event::Reservation => {}
+            }
+        }
+        self.submit(now);
+        if self.requests.get(self.requested).is_some_and(|request| request.submit == now) {
+            self.scheduler.place_first(|job| self.started.push(job));
+            self.grant(now);
+            self.scheduler.place_rest(|job| self.started.push(job));
+        } else {
+            self.scheduler.schedule(|job| self.started.push(job));
+        }
+        self.start(now);
+    }
+
+    fn end(&mut self, job: u32) {
+        let at = job as usize;
+        self.scheduler
+            .end(Running { expected_end: self.expected_ends[at], capacity: self.jobs[at].asked.capacity });
+        self.ended += 1;
+        if self.ended.is_multiple_of(REPORT_EVERY) {
+            (self.observe)(self.ended);
+        }
+    }
+
+    /// The job has used up what it was expected to take, and is not done.
+    fn limit(&mut self, job: u32, now: Time) {
+        let at = job as usize;
+        let Fate::Ran(ran) = &mut self.outcome.jobs[at] else { return };
+        let asked = self.jobs[at].asked;
+        let late = now - (ran.start + asked.estimate);
+        let wanted = now + late.max(FIRST_EXTENSION);
+        self.scheduler.withdraw_promises();
+        let blocked = self.scheduler.profile().first_below(now, asked.capacity);
+        let new_end = wanted.min(blocked.unwrap_or(Time::MAX));
+        if new_end == now {
+            ran.end = now;
+            self.outcome.killed += 1;
+            self.end(job);
+            return;
+        }
+        let running = Running { expected_end: now, capacity: asked.capacity };
+        self.scheduler.extend(running, new_end);
+        self.expected_ends[at] = new_end;
+        let end = ran.end;
+        self.expect(job, end);
+    }
+
+    fn submit(&mut self, now: Time) {
+        while let Some(job) = self.jobs.get(self.submitted).filter(|job| job.asked.submit == now) {
+            let key = JobKey(self.submitted as u32);
+            // One that is too wide keeps the fate that all begin with.
+            let _ = self.scheduler.submit(key, job.asked);
+            self.submitted += 1;
+        }
+    }
+
+    fn grant(&mut self, now: Time) {
+        while let Some(request) = self.requests.get(self.requested).filter(|request| request.submit == now) {
+            let need = Need { capacity: request.processors, length: request.duration };
+            let not_before = request.earliest_start.max(now);
+            let start = self.scheduler.profile().earliest_fit(not_before, need, Some(request.latest_end));
+            if let Some(start) = start {
+                let span = Span::starting(start, request.duration, request.processors);
+                self.scheduler.reserve(span);
+                self.events.push(span.interval.begin, Event::Reservation);
+                self.events.push(span.interval.end, Event::Reservation);
+            }
+            self.outcome.requests[self.requested] = start;
+            self.requested += 1;
+        }
+    }
+
+    /// Lets the jobs run that the pass has started.
+    fn start(&mut self, now: Time) {
+        for at in 0..self.started.len() {
+            let JobKey(key) = self.started[at];
+            let Job { asked, run } = self.jobs[key as usize];
+            let estimate = asked.estimate.max(Seconds(1));
+            let overruns = run > estimate;
+            let run = if overruns && self.site.overrun == Overrun::Kill { estimate } else { run };
+            self.outcome.killed += usize::from(overruns && self.site.overrun == Overrun::Kill);
+            self.outcome.jobs[key as usize] = Fate::Ran(Ran { start: now, end: now + run.max(Seconds(1)) });
+            self.expected_ends[key as usize] = now + estimate;
+            self.expect(key, now + run.max(Seconds(1)));
+        }
+        self.started.clear();
+    }
+
+    /// Books the job's end, or the moment at which it outlives its expected end.
+    fn expect(&mut self, job: u32, end: Time) {
+        let expected = self.expected_ends[job as usize];
+        if end <= expected {
+            self.events.push(end, Event::End(job));
+        } else {
+            self.events.push(expected, Event::Limit(job));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The fast simulation equals the plain one job by job, on random workloads with reservations, priorities and
+//! overruns.
+
+use crate::job;
+use crate::reference::{self, policies};
+use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_sim::{Fate, Job, Overrun, Site, simulate};
+use bookahead_workload::requests::Request;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+/// The same cases on every run; a failure prints its case.
+pub fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(2000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+pub fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
+    let one = (
+        0..60i64,
+        1..=11u32,
+        1..40i64,
+        prop_oneof![Just(0i64), 0..40i64, -15..0i64],
+        -1..=1i32,
+        any::<bool>(),
+    );
+    prop::collection::vec(one, 0..most).prop_map(|drawn| {
+        let mut jobs: Vec<Job> = drawn
+            .into_iter()
+            .map(|(submit, capacity, run, over, priority, urgent)| {
+                let mut job = job(submit, capacity, run, (run + over).max(1));
+                job.asked.priority = if urgent { priority } else { 0 };
+                job
+            })
+            .collect();
+        jobs.sort_by_key(|job| job.asked.submit);
+        jobs
+    })
+}
+
+pub fn requests(most: usize) -> impl Strategy<Value = Vec<Request>> {
+    let one = (0..60i64, 0..50i64, 1..30i64, 0..40i64, 1..=11u32);
+    prop::collection::vec(one, 0..most).prop_map(|drawn| {
+        let mut requests: Vec<Request> = drawn
+            .into_iter()
+            .map(|(submit, ahead, duration, window, processors)| Request {
+                number: 0,
+                submit: Time(submit),
+                earliest_start: Time(submit + ahead),
+                latest_end: Time(submit + ahead + duration + window),
+                duration: Seconds(duration),
+                processors: Capacity(processors),
+            })
+            .collect();
+        requests.sort_by_key(|request| request.submit);
+        requests
+    })
+}
+
+fn assert_equal(site: Site, jobs: &[Job], requests: &[Request]) -> Result<(), TestCaseError> {
+    let fast = simulate(site, jobs, requests, |_| {});
+    let plain = reference::simulate(site, jobs, requests);
+    let times = |fate: &Fate| match fate {
+        Fate::Ran(ran) => Some((ran.start.0, ran.end.0)),
+        Fate::TooWide => None,
+    };
+    prop_assert_eq!(fast.jobs.iter().map(times).collect::<Vec<_>>(), plain.jobs, "{}", site.policy);
+    let granted: Vec<Option<i64>> = fast.requests.iter().map(|start| start.map(|time| time.0)).collect();
+    prop_assert_eq!(granted, plain.requests, "{}", site.policy);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn with_reservations_and_priorities(jobs in jobs(25), requests in requests(8)) {
+        for policy in policies() {
+            assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Kill }, &jobs, &requests)?;
+        }
+    }
+
+    #[test]
+    fn with_overruns_that_are_extended(jobs in jobs(20), requests in requests(6)) {
+        for policy in policies() {
+            assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Extend }, &jobs, &requests)?;
+        }
+    }
+
+    #[test]
+    fn without_reservations_in_long_queues(jobs in jobs(80)) {
+        for policy in policies() {
+            assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Kill }, &jobs, &[])?;
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Workload models: jobs drawn from a seed instead of read from a log. All share a [`Setting`] (how many
+//! jobs, which machine, which load, which seed); the same setting gives the same jobs on every machine.
+//! No model looks at a log or knows a scheduler.
+
+mod cirne;
+mod daily;
+mod lublin;
+mod poisson;
+mod requested;
+mod setting;
+
+pub use cirne::Cirne;
+pub use lublin::{Lublin, LublinParameters};
+pub use poisson::Poisson;
+pub use requested::{POPULAR_MINUTES, RequestModel, RequestModelError};
+pub use setting::{ModelError, Setting, header, records};

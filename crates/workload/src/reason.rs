@@ -1,0 +1,191 @@
+//! Why a job line was dropped, or what was mended in it. Every reason has a code that never changes and a
+//! sentence for people; [`Mends`] is a set of them. Nothing here decides: the reader and the cleaning do.
+
+/// Why a job was dropped or what was mended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// A field is not a number.
+    MalformedLine,
+    /// The line is longer than any job line can be.
+    LineTooLong,
+    /// A number is beyond what can be meant.
+    NumberOutOfRange,
+    /// The submit time is unknown.
+    NoSubmitTime,
+    /// The job did not run.
+    NoRunTime,
+    /// The job has no processors.
+    NoProcessors,
+    /// The job is larger than the machine.
+    AboveMachine,
+    /// The job ran longer than it asked for and such jobs are dropped.
+    RunAboveRequest,
+    /// The requested processors are unknown; the allocated ones were taken.
+    ProcessorsFromAllocated,
+    /// The requested time is unknown; the run time was taken.
+    RequestFromRun,
+    /// The job ran longer than it asked for and was cut there.
+    RunCutAtRequest,
+    /// The job ran longer than it asked for and was kept so.
+    OverrunKept,
+    /// The job was submitted before the one on an earlier line.
+    SubmitOutOfOrder,
+    /// A fraction stood where a whole number belongs.
+    FractionRounded,
+    /// The line has fewer than 18 fields.
+    MissingFieldsFilled,
+    /// The line has more than 18 fields.
+    ExtraFieldsIgnored,
+}
+
+impl Reason {
+    /// All of them, in the order in which reports show them.
+    pub const ALL: [Reason; 16] = [
+        Reason::MalformedLine,
+        Reason::LineTooLong,
+        Reason::NumberOutOfRange,
+        Reason::NoSubmitTime,
+        Reason::NoRunTime,
+        Reason::NoProcessors,
+        Reason::AboveMachine,
+        Reason::RunAboveRequest,
+        Reason::ProcessorsFromAllocated,
+        Reason::RequestFromRun,
+        Reason::RunCutAtRequest,
+        Reason::OverrunKept,
+        Reason::SubmitOutOfOrder,
+        Reason::FractionRounded,
+        Reason::MissingFieldsFilled,
+        Reason::ExtraFieldsIgnored,
+    ];
+
+    /// Whether the job is lost; otherwise it was mended and kept.
+    pub fn is_drop(self) -> bool {
+        self <= Reason::RunAboveRequest
+    }
+
+    /// A name for programs; it never changes.
+    pub fn code(self) -> &'static str {
+        match self {
+            Reason::MalformedLine => "malformed-line",
+            Reason::LineTooLong => "line-too-long",
+            Reason::NumberOutOfRange => "number-out-of-range",
+            Reason::NoSubmitTime => "no-submit-time",
+            Reason::NoRunTime => "no-run-time",
+            Reason::NoProcessors => "no-processors",
+            Reason::AboveMachine => "above-machine",
+            Reason::RunAboveRequest => "run-above-request",
+            Reason::ProcessorsFromAllocated => "processors-from-allocated",
+            Reason::RequestFromRun => "request-from-run",
+            Reason::RunCutAtRequest => "run-cut-at-request",
+            Reason::OverrunKept => "overrun-kept",
+            Reason::SubmitOutOfOrder => "submit-out-of-order",
+            Reason::FractionRounded => "fraction-rounded",
+            Reason::MissingFieldsFilled => "missing-fields-filled",
+            Reason::ExtraFieldsIgnored => "extra-fields-ignored",
+        }
+    }
+
+    /// A sentence for people.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Reason::MalformedLine => "a field is not a number",
+            Reason::LineTooLong => "the line is longer than 64 KiB",
+            Reason::NumberOutOfRange => "a number is too large to be a time or a count of processors",
+            Reason::NoSubmitTime => "the submit time (field 2) is unknown",
+            Reason::NoRunTime => "the job did not run (field 4)",
+            Reason::NoProcessors => "the job has no processors (fields 8 and 5)",
+            Reason::AboveMachine => "the job needs more processors than the machine has",
+            Reason::RunAboveRequest => "the job ran longer than it asked for",
+            Reason::ProcessorsFromAllocated => {
+                "the requested processors (field 8) are unknown, the allocated ones (field 5) were taken"
+            }
+            Reason::RequestFromRun => {
+                "the requested time (field 9) is unknown, the run time (field 4) was taken"
+            }
+            Reason::RunCutAtRequest => "the job ran longer than it asked for and was cut there",
+            Reason::OverrunKept => "the job ran longer than it asked for and was kept so",
+            Reason::SubmitOutOfOrder => "the job was submitted before one on an earlier line and was moved",
+            Reason::FractionRounded => "a fraction stood where a whole number belongs and was rounded",
+            Reason::MissingFieldsFilled => {
+                "the line has fewer than 18 fields, the rest were taken as unknown"
+            }
+            Reason::ExtraFieldsIgnored => "the line has more than 18 fields, the rest were ignored",
+        }
+    }
+
+    /// Its place in an array with one entry per reason.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A set of reasons, of those that mend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mends(u16);
+
+impl Mends {
+    /// The empty set.
+    pub const NONE: Mends = Mends(0);
+
+    /// Adds one.
+    #[inline]
+    pub fn add(&mut self, reason: Reason) {
+        self.0 |= 1 << reason.index();
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `reason` is among them.
+    pub fn contains(self, reason: Reason) -> bool {
+        self.0 & (1 << reason.index()) != 0
+    }
+
+    /// The first in the order of [`Reason::ALL`].
+    #[inline]
+    pub fn first(self) -> Option<Reason> {
+        if self.is_empty() { None } else { self.iter().next() }
+    }
+
+    /// All of them, in the order of [`Reason::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Reason> {
+        Reason::ALL.into_iter().filter(move |reason| self.contains(*reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_listed_at_its_index() {
+        for (index, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+    }
+
+    #[test]
+    fn codes_are_kebab_case_and_differ() {
+        let mut codes: Vec<_> = Reason::ALL.map(Reason::code).to_vec();
+        assert!(codes.iter().all(|code| code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), Reason::ALL.len());
+    }
+
+    #[test]
+    fn a_set_of_mends_gives_back_what_was_added() {
+        let mut mends = Mends::NONE;
+        assert!(mends.is_empty());
+        mends.add(Reason::ExtraFieldsIgnored);
+        mends.add(Reason::RequestFromRun);
+        mends.add(Reason::RequestFromRun);
+        assert_eq!(mends.iter().collect::<Vec<_>>(), [Reason::RequestFromRun, Reason::ExtraFieldsIgnored]);
+    }
+}

@@ -1,0 +1,135 @@
+//! A workload in numbers: how many jobs, how long, how large, how often, how well estimated. All are plain
+//! numbers in seconds and units of the machine, ready to be shown or serialised; nothing is changed.
+
+use bookahead_plan::Capacity;
+use serde::Serialize;
+
+use crate::trace::{Job, Trace, offered_load};
+
+/// Mean and quantiles of one property of the jobs. A quantile is the smallest value that is not exceeded by
+/// at least that share of the jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Default)]
+pub struct Distribution {
+    /// The mean.
+    pub mean: f64,
+    /// Half of the values are not above it.
+    pub median: i64,
+    /// 95 % of the values are not above it.
+    pub p95: i64,
+}
+
+impl Distribution {
+    fn of(values: impl Iterator<Item = i64>) -> Distribution {
+        let mut values: Vec<i64> = values.collect();
+        if values.is_empty() {
+            return Distribution::default();
+        }
+        values.sort_unstable();
+        let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
+        let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
+        Distribution { mean: sum as f64 / values.len() as f64, median: quantile(50), p95: quantile(95) }
+    }
+}
+
+/// A workload in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Statistics {
+    /// How many jobs there are.
+    pub jobs: usize,
+    /// When the first is submitted, in seconds.
+    pub first_submit: i64,
+    /// When the last is submitted, in seconds.
+    pub last_submit: i64,
+    /// From the first submission to the last, in seconds.
+    pub span: i64,
+    /// The size of the machine, in units.
+    pub machine: u32,
+    /// Work brought per second as a share of the machine; none where all are submitted at one instant.
+    pub offered_load: Option<f64>,
+    /// Run times, in seconds.
+    pub run: Distribution,
+    /// Requested times, in seconds.
+    pub request: Distribution,
+    /// Sizes, in units.
+    pub processors: Distribution,
+    /// From one submission to the next, in seconds.
+    pub gap: Distribution,
+    /// The share of jobs of one unit.
+    pub serial_share: f64,
+    /// The share of jobs of two, four, eight, ... units.
+    pub power_of_two_share: f64,
+    /// The mean of run time over requested time.
+    pub accuracy: f64,
+}
+
+impl Statistics {
+    /// Of jobs in order of submission; `None` where there is no job.
+    pub fn of_jobs(jobs: &[Job], machine: Capacity) -> Option<Statistics> {
+        let (first, last) = (jobs.first()?.submit, jobs.last()?.submit);
+        let share = |count: usize| count as f64 / jobs.len() as f64;
+        let parallel = |job: &&Job| job.processors.0 > 1;
+        let power_of_two = |job: &&Job| job.processors.0.is_power_of_two();
+        let accuracies: f64 = jobs.iter().map(|job| job.run.0 as f64 / job.request.0.max(1) as f64).sum();
+        Some(Statistics {
+            jobs: jobs.len(),
+            first_submit: first.0,
+            last_submit: last.0,
+            span: (last - first).0,
+            machine: machine.0,
+            offered_load: offered_load(jobs, machine),
+            run: Distribution::of(jobs.iter().map(|job| job.run.0)),
+            request: Distribution::of(jobs.iter().map(|job| job.request.0)),
+            processors: Distribution::of(jobs.iter().map(|job| i64::from(job.processors.0))),
+            gap: Distribution::of(jobs.windows(2).map(|pair| (pair[1].submit - pair[0].submit).0)),
+            serial_share: share(jobs.iter().filter(|job| job.processors.0 == 1).count()),
+            power_of_two_share: share(jobs.iter().filter(parallel).filter(power_of_two).count()),
+            accuracy: accuracies / jobs.len() as f64,
+        })
+    }
+
+    /// Of a trace; `None` where all its jobs have been taken out.
+    pub fn of_trace(trace: &Trace) -> Option<Statistics> {
+        Statistics::of_jobs(&trace.jobs, trace.machine)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_plan::{Seconds, Time};
+
+    fn job(submit: i64, run: i64, request: i64, processors: u32) -> Job {
+        Job {
+            number: 1,
+            submit: Time(submit),
+            run: Seconds(run),
+            request: Seconds(request),
+            processors: Capacity(processors),
+        }
+    }
+
+    #[test]
+    fn a_small_workload_has_the_numbers_worked_out_by_hand() {
+        let jobs = [job(0, 10, 20, 1), job(10, 20, 20, 2), job(40, 30, 40, 3), job(100, 40, 80, 4)];
+        let statistics = Statistics::of_jobs(&jobs, Capacity(10)).unwrap();
+        assert_eq!((statistics.jobs, statistics.span, statistics.machine), (4, 100, 10));
+        assert_eq!(statistics.offered_load, Some(0.3));
+        assert_eq!(statistics.run, Distribution { mean: 25.0, median: 20, p95: 40 });
+        assert_eq!(statistics.gap, Distribution { mean: 100.0 / 3.0, median: 30, p95: 60 });
+        assert_eq!((statistics.serial_share, statistics.power_of_two_share), (0.25, 0.5));
+        assert_eq!(statistics.accuracy, (0.5 + 1.0 + 0.75 + 0.5) / 4.0);
+    }
+
+    #[test]
+    fn one_job_has_no_gap_and_no_load() {
+        let statistics = Statistics::of_jobs(&[job(5, 10, 20, 1)], Capacity(10)).unwrap();
+        assert_eq!((statistics.offered_load, statistics.gap), (None, Distribution::default()));
+        assert_eq!(Statistics::of_jobs(&[], Capacity(10)), None);
+    }
+
+    #[test]
+    fn ninety_five_of_a_hundred_values_are_not_above_the_quantile() {
+        let distribution = Distribution::of((1..=100).rev());
+        assert_eq!((distribution.median, distribution.p95), (50, 95));
+    }
+}

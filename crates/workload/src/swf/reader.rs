@@ -1,0 +1,196 @@
+//! Reads a log as a stream: the header first, then line by line what became of each job line. It holds one
+//! buffer and one record, whatever the size of the file; it never panics on any bytes, and never passes
+//! over a damaged file as if it had ended.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::header::Header;
+use super::number;
+use super::record::Record;
+use crate::files::{self, FileError};
+use crate::lines::{Line, Lines};
+use crate::reason::{Mends, Reason};
+
+/// How many bytes of header are kept; the largest in the archive has some 30 KB. Lines beyond are read over.
+const LARGEST_HEADER: usize = 4 * 1024 * 1024;
+
+/// A line that is neither blank nor a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobLine {
+    /// The number of the line in the file; the first is 1.
+    pub line: u64,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a job line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has been taken, with these mends; see [`Reader::record`].
+    Sound(Mends),
+    /// The line gives no record.
+    Dropped(Reason),
+}
+
+/// Reads a log from a plain or gzip stream.
+pub struct Reader<R: Read> {
+    name: String,
+    lines: Lines<R>,
+    header: Header,
+    header_room: usize,
+    record: Record,
+}
+
+impl Reader<Box<dyn Read>> {
+    /// Opens a file; `-` is standard input.
+    pub fn open(path: &Path) -> Result<Reader<Box<dyn Read>>, FileError> {
+        let (name, source) = files::open(path)?;
+        Reader::new(name, source)
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads from `source`, which errors call `name`.
+    pub fn new(name: impl Into<String>, source: R) -> Result<Reader<R>, FileError> {
+        let name = name.into();
+        match Lines::new(source) {
+            Ok(lines) => Ok(Reader {
+                name,
+                lines,
+                header: Header::new(),
+                header_room: LARGEST_HEADER,
+                record: Record::BLANK,
+            }),
+            Err(cause) => Err(FileError::Read { name, line: 1, cause }),
+        }
+    }
+
+    /// What errors call the source.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The header as far as it has been read: all of it once the first job line has been given. Comments
+    /// between job lines do not belong to it.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The fields of the last sound job line.
+    #[inline]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Gives up the rest of the source and keeps the header.
+    pub fn into_header(self) -> Header {
+        self.header
+    }
+
+    /// The next job line, or `None` at the end.
+    #[inline]
+    pub fn next_job(&mut self) -> Result<Option<JobLine>, FileError> {
+        loop {
+            let parsed = match self.lines.next_line() {
+                Ok(Some(Line::Text(bytes))) => match bytes.get(number::skip_blanks(bytes, 0)) {
+                    None => continue,
+                    Some(b';') => {
+                        keep(&mut self.header, &mut self.header_room, bytes);
+                        continue;
+                    }
+                    Some(_) => Record::parse(bytes),
+                },
+                Ok(Some(Line::TooLong)) => Err(Reason::LineTooLong),
+                Ok(None) => return Ok(None),
+                Err(cause) => return Err(self.failure(cause)),
+            };
+            // The header ends with the first job line.
+            self.header_room = 0;
+            let line = self.lines.number();
+            let outcome = match parsed {
+                Ok((record, mends)) => {
+                    self.record = record;
+                    Outcome::Sound(mends)
+                }
+                Err(reason) => Outcome::Dropped(reason),
+            };
+            return Ok(Some(JobLine { line, outcome }));
+        }
+    }
+
+    #[cold]
+    fn failure(&self, cause: std::io::Error) -> FileError {
+        FileError::Read { name: self.name.clone(), line: self.lines.number(), cause }
+    }
+}
+
+/// Adds a comment line to the header while there is room.
+#[cold]
+fn keep(header: &mut Header, room: &mut usize, line: &[u8]) {
+    if line.len() < *room {
+        *room -= line.len() + 1;
+        header.push_line(line.trim_ascii_start().to_vec());
+    } else {
+        *room = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Line numbers of the job lines, with the job's number or why there is none.
+    fn outcomes(text: &[u8]) -> Vec<(u64, Result<i64, Reason>)> {
+        let mut reader = Reader::new("test", text).unwrap();
+        let mut all = Vec::new();
+        while let Some(job) = reader.next_job().unwrap() {
+            all.push((
+                job.line,
+                match job.outcome {
+                    Outcome::Sound(_) => Ok(reader.record().job),
+                    Outcome::Dropped(reason) => Err(reason),
+                },
+            ));
+        }
+        all
+    }
+
+    #[test]
+    fn comments_and_blank_lines_are_no_job_lines_wherever_they_stand() {
+        let text = b"; MaxProcs: 8\n\n1 0\n \t\r\n; in between\n  ; indented\n2 0\nx\n3 0";
+        assert_eq!(outcomes(text), [(3, Ok(1)), (7, Ok(2)), (8, Err(Reason::MalformedLine)), (9, Ok(3))]);
+    }
+
+    #[test]
+    fn the_header_is_what_stands_before_the_first_job_line() {
+        let mut reader = Reader::new("test", &b" ; MaxProcs: 8\r\n1 0\n; MaxNodes: 4\n2 0\n"[..]).unwrap();
+        while reader.next_job().unwrap().is_some() {}
+        assert_eq!(reader.header().lines().collect::<Vec<_>>(), [b"; MaxProcs: 8"]);
+    }
+
+    #[test]
+    fn windows_line_ends_and_a_byte_order_mark_are_read_over() {
+        assert_eq!(outcomes(b"\xef\xbb\xbf;x\r\n1 0\r\n2 0\r\n"), [(2, Ok(1)), (3, Ok(2))]);
+    }
+
+    #[test]
+    fn a_line_beyond_the_bound_is_dropped() {
+        let text = format!("1 0\n{}\n2 0\n", "7 ".repeat(40_000));
+        assert_eq!(outcomes(text.as_bytes()), [(1, Ok(1)), (2, Err(Reason::LineTooLong)), (3, Ok(2))]);
+    }
+
+    #[test]
+    fn a_header_without_end_is_not_kept_without_end() {
+        let text = format!("; {}\n", "x".repeat(60_000)).repeat(100) + "1 0\n";
+        let mut reader = Reader::new("test", text.as_bytes()).unwrap();
+        assert!(reader.next_job().unwrap().is_some());
+        assert!(reader.header().lines().map(<[u8]>::len).sum::<usize>() <= LARGEST_HEADER);
+    }
+
+    #[test]
+    fn a_directory_is_an_error_that_says_so() {
+        let error = Reader::open(Path::new(env!("CARGO_MANIFEST_DIR"))).err().unwrap();
+        assert!(error.to_string().ends_with("give a file, not a directory"), "{error}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The crate from outside: any bytes, damaged files, real logs, drawn workloads. Real logs are read where
+//! they are at hand; a test that misses one says so and passes.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may fail the test as tests may")]
+
+mod any_bytes;
+mod damaged_gzip;
+mod drawn;
+mod real_logs;
+mod round_trip;

@@ -1,0 +1,1 @@
+//! Tests of the whole live in `tests/it`; this crate has no code of its own.
