@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 /// The same cases on every run; a failure prints its case.
-pub fn cases(cases: u32) -> ProptestConfig {
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
         rng_seed: RngSeed::Fixed(2000),
@@ -19,7 +19,7 @@ pub fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-pub fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
+pub(crate) fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
     let one = (
         0..60i64,
         1..=11u32,
@@ -42,7 +42,7 @@ pub fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
     })
 }
 
-pub fn requests(most: usize) -> impl Strategy<Value = Vec<Request>> {
+pub(crate) fn requests(most: usize) -> impl Strategy<Value = Vec<Request>> {
     let one = (0..60i64, 0..50i64, 1..30i64, 0..40i64, 1..=11u32);
     prop::collection::vec(one, 0..most).prop_map(|drawn| {
         let mut requests: Vec<Request> = drawn

@@ -21,11 +21,11 @@ struct Runs {
 }
 
 /// What the plain simulation found.
-pub struct Found {
+pub(crate) struct Found {
     /// Start and end of each job, None where it is too wide.
-    pub jobs: Vec<Option<(i64, i64)>>,
+    pub(crate) jobs: Vec<Option<(i64, i64)>>,
     /// The start of each granted request.
-    pub requests: Vec<Option<i64>>,
+    pub(crate) requests: Vec<Option<i64>>,
 }
 
 struct Plain<'a> {
@@ -38,7 +38,7 @@ struct Plain<'a> {
     found: Found,
 }
 
-pub fn simulate(site: Site, jobs: &[Job], requests: &[Request]) -> Found {
+pub(crate) fn simulate(site: Site, jobs: &[Job], requests: &[Request]) -> Found {
     let found = Found { jobs: vec![None; jobs.len()], requests: vec![None; requests.len()] };
     let (running, waiting, reservations) = (Vec::new(), Vec::new(), Vec::new());
     let mut plain = Plain { site, jobs, now: i64::MIN, running, waiting, reservations, found };
@@ -205,6 +205,6 @@ impl Plain<'_> {
 }
 
 /// The policies that tests go through.
-pub fn policies() -> [Policy; 4] {
+pub(crate) fn policies() -> [Policy; 4] {
     [Policy::FCFS, Policy::EASY, Policy::CONSERVATIVE, Policy::backfilling(3).unwrap()]
 }
