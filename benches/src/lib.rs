@@ -2,6 +2,9 @@
 //! Benches print nanoseconds and ratios against a baseline measured in the same run; they never assert, since
 //! seconds on a shared machine are no gate.
 
+mod plain;
+
+pub use plain::PlainProfile;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -54,6 +57,7 @@ pub fn nanoseconds<T>(budget: Duration, mut call: impl FnMut() -> T) -> f64 {
 /// A duration as people read it: `830 ns`, `1.24 µs`, `3.6 ms`.
 pub fn people(nanoseconds: f64) -> String {
     match nanoseconds {
+        n if n.is_nan() => "-".to_owned(),
         n if n < 1e3 => format!("{n:.0} ns"),
         n if n < 1e6 => format!("{:.2} µs", n / 1e3),
         n if n < 1e9 => format!("{:.2} ms", n / 1e6),

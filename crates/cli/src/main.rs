@@ -1,16 +1,19 @@
 //! The command line of Bookahead. Data goes to standard output, everything else to standard error; the exit code
 //! is 0 for success, 1 for failure and 2 for wrong usage.
 
+mod json;
 mod numbers;
 mod progress;
 mod simulate;
 mod table;
+mod talk;
 mod times;
 mod trace;
 mod workload;
 
+use bookahead_workload::FileError;
 use clap::{Parser, Subcommand};
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 /// Advance reservations for batch clusters.
@@ -43,7 +46,7 @@ fn main() -> ExitCode {
         // Whoever reads our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "error: {error:#}");
+            talk::say!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -51,5 +54,8 @@ fn main() -> ExitCode {
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(broken))
+    error.chain().any(|cause| match cause.downcast_ref::<FileError>() {
+        Some(FileError::Write { cause, .. }) => broken(cause),
+        _ => cause.downcast_ref::<io::Error>().is_some_and(broken),
+    })
 }

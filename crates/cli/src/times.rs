@@ -42,7 +42,9 @@ impl Instant {
     pub(crate) fn in_trace(self, unix_start: Option<i64>) -> Result<Time, NoCalendar> {
         match (self, unix_start) {
             (Instant::Trace(time), _) => Ok(time),
-            (Instant::Calendar(timestamp), Some(start)) => Ok(Time(timestamp.as_second() - start)),
+            (Instant::Calendar(timestamp), Some(start)) => {
+                Ok(Time(timestamp.as_second().saturating_sub(start)))
+            }
             (Instant::Calendar(timestamp), None) => Err(NoCalendar(timestamp)),
         }
     }
@@ -98,6 +100,8 @@ mod tests {
         assert_eq!(instant.in_trace(Some(4)).expect("a date"), Time(6));
         assert!(instant.in_trace(None).is_err());
         assert_eq!("-3".parse::<Instant>().expect("seconds"), Instant::Trace(Time(-3)));
+        let end_of_time = instant.in_trace(Some(i64::MIN)).expect("a date");
+        assert_eq!(end_of_time, Time::MAX, "a trace may begin at any second");
         assert!("2000-04-30T15:36:36".parse::<Instant>().is_err(), "a wall time without a zone");
     }
 }

@@ -1,12 +1,14 @@
 //! Choosing and loading a trace: the options that every command which reads one has in common.
 
 use crate::numbers::{count, plural};
+use crate::talk::say;
 use crate::times::Instant;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, ensure};
 use bookahead_plan::{Capacity, Interval, Time};
-use bookahead_workload::swf::Reader;
+use bookahead_workload::swf::{Header, Reader};
 use bookahead_workload::trace::{CleaningReport, Estimates, scale_load};
-use bookahead_workload::{LoadOptions, Overruns, Trace};
+use bookahead_workload::{LoadError, LoadOptions, Overruns, Trace};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -38,7 +40,7 @@ pub(crate) struct TraceArguments {
     to: Option<Instant>,
 
     /// Multiply the load: the gaps between submissions are divided by FACTOR
-    #[arg(long, value_name = "FACTOR", help_heading = "Jobs")]
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, help_heading = "Jobs")]
     load: Option<f64>,
 
     /// What a scheduler believes of run times: requested, actual, or factor:F (F times the actual)
@@ -86,17 +88,32 @@ impl TraceArguments {
             strict: self.strict,
             keep_records,
         };
-        let mut trace = Trace::load(&self.trace, &options)?;
+        let mut trace = Trace::load(&self.trace, &options).map_err(with_option)?;
         report(&self.name(), &trace.report);
         if let Some(factor) = self.load {
             scale_load(&mut trace.jobs, factor)?;
         }
-        let changed = self.estimates.apply(&mut trace.jobs, self.overrun.into())?;
-        if changed > 0 {
-            let changed = plural(changed as u64, "job");
-            eprintln!("{changed} ran longer than estimated and were treated by the rule for overruns");
-        }
+        self.estimate(&mut trace)?;
         Ok(trace)
+    }
+
+    /// Applies the estimates. Jobs that are dropped for it leave together with their records.
+    fn estimate(&self, trace: &mut Trace) -> Result<()> {
+        let rule = if self.overrun == OverrunRule::Drop { Overruns::Keep } else { self.overrun.into() };
+        let changed = self.estimates.apply(&mut trace.jobs, rule)?;
+        if changed == 0 {
+            return Ok(());
+        }
+        let changed = plural(changed as u64, "job");
+        say!("{changed} longer than estimated, treated by the rule for overruns");
+        if self.overrun == OverrunRule::Drop {
+            let mut jobs = trace.jobs.iter();
+            trace.records.retain(|_| jobs.next().is_some_and(|job| job.run <= job.request));
+            trace.jobs.retain(|job| job.run <= job.request);
+            let name = self.name();
+            ensure!(!trace.jobs.is_empty(), "{name}: no job is left; check --estimates and --overrun");
+        }
+        Ok(())
     }
 
     /// The trace's name for people: the file's, without its folder.
@@ -111,15 +128,16 @@ impl TraceArguments {
         }
         let calendar = [self.from, self.to].iter().any(|time| matches!(time, Some(Instant::Calendar(_))));
         let unix_start = if calendar { self.unix_start()? } else { None };
-        let begin = self.from.map_or(Ok(Time::MIN), |time| time.in_trace(unix_start))?;
-        let end = self.to.map_or(Ok(Time::MAX), |time| time.in_trace(unix_start))?;
-        anyhow::ensure!(begin < end, "--from {begin} is not before --to {end} (seconds of the trace)");
+        let in_trace = |time: Instant| time.in_trace(unix_start).with_context(|| self.name());
+        let begin = self.from.map_or(Ok(Time::MIN), in_trace)?;
+        let end = self.to.map_or(Ok(Time::MAX), in_trace)?;
+        ensure!(begin < end, "--from {begin} is not before --to {end} (seconds of the trace)");
         Ok(Some(Interval::new(begin, end)))
     }
 
     /// When the trace began, from the head of the file.
     fn unix_start(&self) -> Result<Option<i64>> {
-        anyhow::ensure!(
+        ensure!(
             self.trace != Path::new("-"),
             "a calendar time needs the header before the jobs are read; give seconds of the trace, or a file"
         );
@@ -129,23 +147,48 @@ impl TraceArguments {
     }
 }
 
+/// Names the option where one helps.
+fn with_option(error: LoadError) -> anyhow::Error {
+    match error {
+        LoadError::NoMachine { .. } => anyhow!("{error}, as in --processors 128"),
+        other => other.into(),
+    }
+}
+
+/// The header to write with the jobs: the trace's, with the size of the machine where it does not tell it.
+pub(crate) fn header(trace: &Trace) -> Header {
+    let mut header = trace.header.clone();
+    if header.processors().is_none() {
+        header.push("MaxProcs", u64::from(trace.machine.0) * u64::from(trace.unit));
+    }
+    header
+}
+
+/// A file beside the data on standard output; the two must not be mixed.
+pub(crate) fn file_not_stdout() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path.to_str() {
+        Some("-") => Err("standard output has the other data; give the name of a file"),
+        _ => Ok(path),
+    })
+}
+
 fn report(name: &str, report: &CleaningReport) {
     let (dropped, outside) = (report.dropped(), report.outside_range);
-    eprintln!("{name}: {} of {} kept", count(report.kept), plural(report.read, "job"));
+    say!("{name}: {} of {} kept", count(report.kept), plural(report.read, "job"));
     if outside > 0 {
-        eprintln!("  {} outside the range", count(outside));
+        say!("  {} outside the range", count(outside));
     }
     if dropped > 0 {
-        eprintln!("  {} dropped:", count(dropped));
+        say!("  {} dropped:", count(dropped));
     }
     for (reason, number) in report.counts().filter(|(reason, _)| reason.is_drop()) {
-        eprintln!("    {:>9}  {}", count(number), reason.sentence());
+        say!("    {:>9}  {}", count(number), reason.sentence());
     }
     if report.counts().any(|(reason, _)| !reason.is_drop()) {
-        eprintln!("  mended:");
+        say!("  mended:");
     }
     for (reason, number) in report.counts().filter(|(reason, _)| !reason.is_drop()) {
-        eprintln!("    {:>9}  {}", count(number), reason.sentence());
+        say!("    {:>9}  {}", count(number), reason.sentence());
     }
 }
 

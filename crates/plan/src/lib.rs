@@ -18,6 +18,7 @@ pub mod policy;
 pub mod profile;
 mod queue;
 pub mod scheduler;
+mod stairs;
 pub mod units;
 
 pub use job::{JobKey, Running, Waiting};

@@ -12,18 +12,39 @@ const BLOCK: usize = 64;
 /// The queue is swept only when there is something to gain.
 const SWEEP_FROM: usize = 2 * BLOCK;
 
-/// Room as a candidate must fit it: `now` is free for `window` seconds, and `beyond` for longer.
+/// The most drops that a room tells of; further ones are left to a closer look.
+pub(crate) const DROPS: usize = 8;
+
+/// Room as a candidate must fit it: so much is free now, and after each drop less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
-    pub(crate) now: u32,
-    pub(crate) window: u32,
-    pub(crate) beyond: u32,
+    now: u32,
+    /// After so many seconds only so much is free.
+    drops: [(u32, u32); DROPS],
+    len: usize,
 }
 
 impl Room {
+    pub(crate) fn new(now: u32) -> Room {
+        Room { now, drops: [(0, 0); DROPS], len: 0 }
+    }
+
+    /// Adds a drop, later and lower than the last.
+    pub(crate) fn drop_to(&mut self, after: u32, free: u32) {
+        if self.len < DROPS {
+            self.drops[self.len] = (after, free);
+            self.len += 1;
+        }
+    }
+
+    fn drops(&self) -> &[(u32, u32)] {
+        &self.drops[..self.len]
+    }
+
     #[inline]
-    fn admits(self, capacity: u32, estimate: u32) -> bool {
-        (capacity <= self.now) & ((estimate <= self.window) | (capacity <= self.beyond))
+    fn admits(&self, capacity: u32, estimate: u32) -> bool {
+        capacity <= self.now
+            && self.drops().iter().all(|&(after, free)| estimate <= after || capacity <= free)
     }
 }
 
@@ -39,6 +60,13 @@ struct Place {
 struct Smallest {
     capacity: u32,
     estimate: u32,
+}
+
+impl Smallest {
+    fn include(&mut self, capacity: u32, estimate: u32) {
+        self.capacity = self.capacity.min(capacity);
+        self.estimate = self.estimate.min(estimate);
+    }
 }
 
 #[derive(Default)]
@@ -81,7 +109,11 @@ impl Queue {
         self.places.insert(at, place);
         self.front = self.front.min(at);
         self.live += 1;
-        self.summarise_from(at / BLOCK);
+        if at + 1 == self.places.len() && !at.is_multiple_of(BLOCK) {
+            self.blocks[at / BLOCK].include(self.capacities[at], self.estimates[at]);
+        } else {
+            self.summarise_from(at / BLOCK);
+        }
     }
 
     /// Puts a job before all others, whatever its priority.
@@ -107,7 +139,7 @@ impl Queue {
     }
 
     /// The first place, not before `from`, whose job may fit the room.
-    pub(crate) fn candidate(&self, from: usize, room: Room) -> Option<usize> {
+    pub(crate) fn candidate(&self, from: usize, room: &Room) -> Option<usize> {
         let mut from = from.max(self.front);
         while from < self.places.len() {
             let block = from / BLOCK;
@@ -130,6 +162,9 @@ impl Queue {
     /// Takes the job out of its place. The places of the others do not change until [`Queue::sweep`].
     pub(crate) fn take(&mut self, at: usize) -> (JobKey, Waiting) {
         let place = self.places[at];
+        let smallest = self.blocks[at / BLOCK];
+        let was_smallest =
+            self.capacities[at] == smallest.capacity || self.estimates[at] == smallest.estimate;
         self.places[at].live = false;
         self.capacities[at] = u32::MAX;
         self.estimates[at] = u32::MAX;
@@ -137,7 +172,9 @@ impl Queue {
         if at == self.front {
             self.front = self.next_live(at).unwrap_or(self.places.len());
         }
-        self.summarise(at / BLOCK);
+        if was_smallest {
+            self.summarise(at / BLOCK);
+        }
         (place.key, place.job)
     }
 
@@ -170,16 +207,24 @@ impl Queue {
         (from..self.places.len()).find(|&at| self.places[at].live)
     }
 
-    fn candidate_in(&self, range: Range<usize>, room: Room) -> Option<usize> {
+    fn candidate_in(&self, range: Range<usize>, room: &Room) -> Option<usize> {
         let capacities = &self.capacities[range.clone()];
         let estimates = &self.estimates[range.clone()];
-        // Without a way out of the loop it is compiled to vector instructions.
-        let any = capacities.iter().zip(estimates).fold(false, |any, (&c, &e)| any | room.admits(c, e));
-        if !any {
+        // Loops without a way out are compiled to vector instructions.
+        let mut fits = [0u32; BLOCK];
+        let fits = &mut fits[..range.len()];
+        for (fits, &capacity) in fits.iter_mut().zip(capacities) {
+            *fits = u32::from(capacity <= room.now);
+        }
+        for &(after, free) in room.drops() {
+            for ((fits, &capacity), &estimate) in fits.iter_mut().zip(capacities).zip(estimates) {
+                *fits &= u32::from(estimate <= after) | u32::from(capacity <= free);
+            }
+        }
+        if fits.iter().fold(0, |any, fits| any | fits) == 0 {
             return None;
         }
-        let mut both = capacities.iter().zip(estimates).zip(range);
-        both.find(|&((&c, &e), at)| room.admits(c, e) && self.places[at].live).map(|(_, at)| at)
+        fits.iter().zip(range).find(|&(&fits, at)| fits != 0 && self.places[at].live).map(|(_, at)| at)
     }
 
     fn summarise_from(&mut self, first: usize) {
@@ -238,10 +283,11 @@ mod tests {
                 job(i64::from(key), if small { 2 } else { 50 }, i64::from(key % 7) * 100, 0),
             );
         }
-        let room = Room { now: 10, window: 300, beyond: 1 };
+        let mut room = Room::new(10);
+        room.drop_to(300, 1);
         let mut found = Vec::new();
         let mut from = 0;
-        while let Some(at) = queue.candidate(from, room) {
+        while let Some(at) = queue.candidate(from, &room) {
             found.push(queue.take(at).0.0);
             from = at + 1;
         }

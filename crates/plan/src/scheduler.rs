@@ -30,7 +30,8 @@
 use crate::job::{JobKey, Running, Waiting};
 use crate::policy::Policy;
 use crate::profile::{Frontier, Profile};
-use crate::queue::{Queue, Room, cut_off};
+use crate::queue::Queue;
+use crate::stairs::Stairs;
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
 
 /// A job that can never start: it needs more than the resource has.
@@ -71,6 +72,7 @@ pub struct Scheduler {
     /// Whether room may have appeared or a promise come due since the last pass.
     unsettled: bool,
     frontier: Frontier,
+    stairs: Stairs,
 }
 
 impl Scheduler {
@@ -87,6 +89,7 @@ impl Scheduler {
             due: Time::MAX,
             unsettled: false,
             frontier: Frontier::new(),
+            stairs: Stairs::default(),
         }
     }
 
@@ -349,13 +352,17 @@ impl Scheduler {
     /// Starts every job of the queue that fits now for its whole estimate, in order.
     fn backfill(&mut self, started: &mut impl FnMut(JobKey)) {
         let mut from = 0;
-        let mut room = self.room();
-        while let Some(at) = room.and_then(|room| self.queue.candidate(from, room)) {
-            if self.fits_now(&self.queue.get(at)) {
+        self.stairs.reset();
+        while let Some(room) = self.stairs.room(&self.profile)
+            && let Some(at) = self.queue.candidate(from, &room)
+        {
+            let job = self.queue.get(at);
+            // Where a closer look finds a stair that is too low, the room for the next candidate tells of it.
+            if self.stairs.admit(&self.profile, job.capacity, job.estimate) {
                 let (key, job) = self.queue.take(at);
                 self.profile.add(Span::starting(self.now(), job.estimate, job.capacity));
+                self.stairs.reset();
                 started(key);
-                room = self.room();
             }
             from = at + 1;
         }
@@ -363,19 +370,6 @@ impl Scheduler {
 
     fn fits_now(&self, job: &Waiting) -> bool {
         i64::from(job.capacity.0) <= self.profile.free_now() && self.profile.fits(self.now(), job.need())
-    }
-
-    /// What any job must fit to start now: necessary, and without reservations sufficient.
-    fn room(&self) -> Option<Room> {
-        let amount = |free: i64| u32::try_from(free.max(0)).unwrap_or(u32::MAX);
-        let now = amount(self.profile.free_now());
-        if now == 0 {
-            return None;
-        }
-        Some(match self.profile.first_drop() {
-            Some((time, free)) => Room { now, window: cut_off((time - self.now()).0), beyond: amount(free) },
-            None => Room { now, window: u32::MAX, beyond: now },
-        })
     }
 }
 

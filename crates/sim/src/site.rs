@@ -201,8 +201,8 @@ impl<'a, O: FnMut(usize)> Run<'a, O> {
         let late = now - (ran.start + asked.estimate);
         let wanted = now + late.max(FIRST_EXTENSION);
         self.scheduler.withdraw_promises();
-        let blocked = self.scheduler.profile().first_below(now, asked.capacity);
-        let new_end = wanted.min(blocked.unwrap_or(Time::MAX));
+        let blocked = self.scheduler.profile().first_below(now, i64::from(asked.capacity.0));
+        let new_end = blocked.map_or(wanted, |(below, _)| wanted.min(below));
         if new_end == now {
             ran.end = now;
             self.outcome.killed += 1;

@@ -1,1 +1,7 @@
 //! House rules and documents, one binary.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod documents;
+mod markdown;
+mod repository;
+mod tidy;

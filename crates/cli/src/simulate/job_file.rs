@@ -1,6 +1,7 @@
 //! Every job's times in a file: CSV with a line for each job, or the trace again as SWF with the simulated waits.
 
 use super::Run;
+use crate::trace;
 use anyhow::Result;
 use bookahead_sim::{Fate, Ran};
 use bookahead_workload::Job;
@@ -20,7 +21,7 @@ pub(crate) fn is_swf(path: &Path) -> bool {
 
 pub(crate) fn write(path: &Path, trace: &Trace, run: &Run) -> Result<()> {
     if is_swf(path) {
-        let mut header = trace.header.clone();
+        let mut header = trace::header(trace);
         header.push_comment(&format!("Note: waits and run times are simulated, scheduler {}", run.policy));
         let records: Vec<Record> = trace
             .records

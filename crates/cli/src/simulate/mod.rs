@@ -6,8 +6,9 @@ mod pictures;
 mod results;
 
 use crate::progress::Progress;
+use crate::talk::say;
 use crate::times::{Instant, length};
-use crate::trace::{OverrunRule, TraceArguments};
+use crate::trace::{OverrunRule, TraceArguments, file_not_stdout};
 use anyhow::{Context, Result};
 use bookahead_plan::metrics::{Completed, Summary};
 use bookahead_plan::{Interval, Policy, Seconds, Span, Time};
@@ -45,11 +46,11 @@ pub(crate) struct Arguments {
 
     /// Write every job's times: CSV, or SWF with waits where FILE ends in .swf or .swf.gz. With --compare the
     /// scheduler's name goes into the file's
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     jobs_out: Option<PathBuf>,
 
     /// Draw utilisation and backlog over time
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     svg: Option<PathBuf>,
 
     /// Stretch of time that a point of the drawing stands for (15m, 2h) [default: to suit the trace]
@@ -57,7 +58,7 @@ pub(crate) struct Arguments {
     step: Option<Seconds>,
 
     /// Draw a Gantt chart. With --compare the scheduler's name goes into the file's
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     gantt: Option<PathBuf>,
 
     /// Where the Gantt chart begins [default: with the first job]
@@ -164,16 +165,16 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
         if let Some(path) = &arguments.jobs_out {
             let path = if several { named_for(path, run.policy) } else { path.to_owned() };
             job_file::write(&path, trace, run)?;
-            eprintln!("wrote {}", path.display());
+            say!("wrote {}", path.display());
         }
         if let Some(path) = &arguments.gantt {
             let path = if several { named_for(path, run.policy) } else { path.to_owned() };
-            let range = gantt_range(arguments, trace, run)?;
+            let range = gantt_range(arguments, trace, run).with_context(|| arguments.trace.name())?;
             save(&path, &pictures::gantt(&arguments.trace.name(), trace, requests, run, range))?;
         }
     }
     if let Some(path) = &arguments.svg {
-        save(path, &pictures::over_time(&arguments.trace.name(), trace, runs, arguments.step))?;
+        save(path, &pictures::over_time(&arguments.trace.name(), trace, runs, arguments.step)?)?;
     }
     Ok(())
 }
@@ -182,7 +183,7 @@ fn save(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| {
         format!("{} cannot be written; check the folder and its permissions", path.display())
     })?;
-    eprintln!("wrote {}", path.display());
+    say!("wrote {}", path.display());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Pictures of a simulation: utilisation and backlog over time, all schedulers in one; and a Gantt chart of one.
 
 use super::Run;
+use anyhow::{Result, ensure};
 use bookahead_figure::{Bar, BarKind, Chart, Clock, Gantt, Panel, Series, Style};
 use bookahead_plan::metrics::{Completed, backlog_over_time, utilisation_over_time};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
@@ -10,15 +11,22 @@ use bookahead_workload::trace::Trace;
 
 /// A drawing has about this many points, one for every other pixel.
 const POINTS: i64 = 400;
+/// No drawing shows more, and the memory for it must not depend on a slip of the user.
+const MOST_POINTS: i64 = 1_000_000;
 /// Stretches of time that people think in.
 const STEPS: [i64; 12] =
     [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 7 * 86_400, 28 * 86_400];
 
-pub(crate) fn over_time(name: &str, trace: &Trace, runs: &[Run], step: Option<Seconds>) -> String {
+pub(crate) fn over_time(name: &str, trace: &Trace, runs: &[Run], step: Option<Seconds>) -> Result<String> {
     let begin = runs.iter().map(|run| run.extent().begin).min().unwrap_or_default();
     let end = runs.iter().map(|run| run.extent().end).max().unwrap_or_default();
     let window = Interval::new(begin, end);
-    let step = step.filter(|&step| step > Seconds::ZERO).unwrap_or_else(|| fitting_step(window));
+    let step = step.unwrap_or_else(|| fitting_step(window));
+    ensure!(
+        step > Seconds::ZERO && window.length().0 / step.0 <= MOST_POINTS,
+        "{} s cannot be drawn in steps of {step} s; give a longer --step, or none",
+        window.length()
+    );
     let style = if runs.len() == 1 { Style::Area } else { Style::Step };
     let series = |values: &dyn Fn(&Run) -> Vec<f64>| -> Vec<Series> {
         let points = |run: &Run| over(window, step, values(run));
@@ -37,7 +45,7 @@ pub(crate) fn over_time(name: &str, trace: &Trace, runs: &[Run], step: Option<Se
         Panel { maximum: Some(100.0), ..Panel::new("Utilisation", "% of the machine", busy) },
         Panel::new("Backlog", "hours of the whole machine", backlog),
     ];
-    Chart { clock: clock(trace), range: Some(window), ..Chart::new(name, panels) }.to_svg()
+    Ok(Chart { clock: clock(trace), range: Some(window), ..Chart::new(name, panels) }.to_svg())
 }
 
 fn fitting_step(window: Interval) -> Seconds {

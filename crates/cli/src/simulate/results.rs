@@ -1,6 +1,7 @@
 //! The results of a simulation: a table for people, JSON for programs. All times in JSON are in seconds.
 
 use super::Run;
+use crate::json;
 use crate::numbers::{count, length, percent, plural};
 use crate::table::Table;
 use crate::trace::machine;
@@ -87,10 +88,7 @@ pub(crate) fn print_json(name: &str, trace: &Trace, requests: &[Request], runs: 
         cleaning: &trace.report,
         schedulers,
     };
-    let mut out = stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &results)?;
-    writeln!(out)?;
-    Ok(())
+    Ok(json::print(&results)?)
 }
 
 impl SchedulerResults {

@@ -1,6 +1,7 @@
 //! `bookahead workload convert`: a trace in, a cleaned, chosen, scaled trace out.
 
-use crate::trace::TraceArguments;
+use crate::talk::say;
+use crate::trace::{TraceArguments, header};
 use anyhow::Result;
 use bookahead_workload::Job;
 use bookahead_workload::swf::{self, Record};
@@ -22,7 +23,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let trace = arguments.trace.load(true)?;
     write(&arguments.output, &trace)?;
     if arguments.output.as_os_str() != "-" {
-        eprintln!("wrote {}", arguments.output.display());
+        say!("wrote {}", arguments.output.display());
     }
     Ok(())
 }
@@ -31,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 pub(crate) fn write(path: &std::path::Path, trace: &Trace) -> Result<()> {
     let records: Vec<Record> =
         trace.jobs.iter().zip(&trace.records).map(|(job, record)| as_cleaned(trace, job, record)).collect();
-    Ok(swf::write_file(path, &trace.header, &records)?)
+    Ok(swf::write_file(path, &header(trace), &records)?)
 }
 
 fn as_cleaned(trace: &Trace, job: &Job, record: &Record) -> Record {

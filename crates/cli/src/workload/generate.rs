@@ -1,5 +1,6 @@
 //! `bookahead workload generate`: a trace from a model.
 
+use crate::talk::say;
 use crate::times::length;
 use anyhow::{Result, bail};
 use bookahead_plan::{Capacity, Seconds};
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let name = arguments.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
     swf::write_file(&arguments.output, &header(&name, &setting), &records(&jobs))?;
     if arguments.output.as_os_str() != "-" {
-        eprintln!("wrote {}", arguments.output.display());
+        say!("wrote {}", arguments.output.display());
     }
     Ok(())
 }

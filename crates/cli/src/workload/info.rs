@@ -1,5 +1,6 @@
 //! `bookahead workload info`: a trace in numbers.
 
+use crate::json;
 use crate::numbers::{count, length, percent};
 use crate::table::Table;
 use crate::trace::{TraceArguments, machine};
@@ -28,12 +29,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let Some(statistics) = Statistics::of_jobs(&trace.jobs, trace.machine) else {
         anyhow::bail!("{}: there is no job in it", arguments.trace.name());
     };
-    let mut out = stdout().lock();
     if arguments.json {
-        serde_json::to_writer_pretty(&mut out, &Info::of(&trace, &statistics))?;
-        writeln!(out)?;
+        json::print(&Info::of(&trace, &statistics))?;
     } else {
-        write!(out, "{}", tables(&trace, &statistics))?;
+        write!(stdout(), "{}", tables(&trace, &statistics))?;
     }
     Ok(())
 }

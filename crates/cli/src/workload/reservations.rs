@@ -2,8 +2,9 @@
 
 use super::convert;
 use crate::numbers::{count, plural};
+use crate::talk::say;
 use crate::times::length;
-use crate::trace::TraceArguments;
+use crate::trace::{TraceArguments, file_not_stdout};
 use anyhow::Result;
 use bookahead_plan::Seconds;
 use bookahead_workload::requests::{self, Selection, select};
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
     output: PathBuf,
 
     /// Where to write the jobs that stay, as SWF
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout())]
     jobs_out: Option<PathBuf>,
 }
 
@@ -51,13 +52,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let all = trace.jobs.clone();
     let requests = select(&mut trace.jobs, &selection)?;
     requests::write_file(&arguments.output, &requests)?;
-    eprintln!("{} of {} became requests", count(requests.len() as u64), plural(all.len() as u64, "job"));
+    say!("{} of {} became requests", count(requests.len() as u64), plural(all.len() as u64, "job"));
     if let Some(path) = &arguments.jobs_out {
         // The jobs that stay are in their old order, and so are the records.
         let (mut all, mut stay) = (all.iter(), trace.jobs.iter().peekable());
         trace.records.retain(|_| all.next().is_some_and(|job| stay.next_if(|next| *next == job).is_some()));
         convert::write(path, &trace)?;
-        eprintln!("wrote {}", path.display());
+        say!("wrote {}", path.display());
     }
     Ok(())
 }

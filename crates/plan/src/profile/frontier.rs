@@ -5,8 +5,8 @@
 use super::{Need, Profile};
 use crate::units::{Span, Time};
 
-/// More than a few dozen facts do not pay for looking through them (`cargo bench --bench profile`).
-const FACTS: usize = 48;
+/// More facts do not pay for looking through them (`cargo bench --bench profile`).
+const FACTS: usize = 128;
 
 /// Places needs one after another, each at its earliest start, in a profile that meanwhile only gets fuller.
 #[derive(Default)]

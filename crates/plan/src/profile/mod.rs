@@ -110,11 +110,9 @@ impl Profile {
             return false;
         }
         self.origin = now;
-        let before = self.tree.len();
-        while let Some(step) = self.tree.pop_until(now.0) {
-            self.base += step;
-        }
-        self.tree.len() < before
+        let change = self.tree.pop_until(now.0);
+        self.base += change.unwrap_or(0);
+        change.is_some()
     }
 
     /// What is free at the origin: [`Profile::free_at`] of it, at no cost.
@@ -141,25 +139,18 @@ impl Profile {
     /// Whether `need` could begin at `start`.
     pub fn fits(&self, start: Time, need: Need) -> bool {
         let need = need.at_least_a_second();
-        self.first_below(start, need.capacity).is_none_or(|below| start + need.length <= below)
+        let below = self.first_below(start, i64::from(need.capacity.0));
+        below.is_none_or(|(below, _)| start + need.length <= below)
     }
 
-    /// The first instant, not before `from`, at which less than `capacity` is free.
-    pub fn first_below(&self, from: Time, capacity: Capacity) -> Option<Time> {
+    /// The first instant, not before `from`, at which less than `need` is free, and how much is.
+    pub fn first_below(&self, from: Time, need: i64) -> Option<(Time, i64)> {
         let from = from.max(self.origin);
-        let need = i64::from(capacity.0);
         if self.base < need && self.before_first_step(from) {
-            return Some(from);
+            return Some((from, self.base));
         }
         let mut guide = FirstBelow { from: from.0, need, found: None };
         self.tree.walk(from.0, self.base, &mut guide);
-        guide.found.map(|(begin, _)| Time(begin))
-    }
-
-    /// The first instant at which less is free than at the origin, and how much.
-    pub fn first_drop(&self) -> Option<(Time, i64)> {
-        let mut guide = FirstBelow { from: self.origin.0, need: self.base, found: None };
-        self.tree.walk(self.origin.0, self.base, &mut guide);
         guide.found.map(|(begin, free)| (Time(begin), free))
     }
 
@@ -202,7 +193,7 @@ impl Profile {
         let mut from = Some(window.begin);
         std::iter::from_fn(move || {
             let first = self.earliest_fit(from?, need, Some(window.end))?;
-            let blocked = self.first_below(first, need.capacity);
+            let blocked = self.first_below(first, i64::from(need.capacity.0)).map(|(below, _)| below);
             from = blocked;
             let last = blocked.unwrap_or(Time::MAX).min(window.end) - need.length;
             Some(Starts { first, last })

@@ -18,8 +18,8 @@ pub(super) enum Way {
 pub(super) trait Guide {
     /// Asked before a subtree is entered.
     fn subtree(&mut self, subtree: &Subtree) -> Way;
-    /// Shown each value inside; answers whether the walk is over.
-    fn value(&mut self, begin: i64, value: i64) -> bool;
+    /// Shown the steps of a leaf, `value` being the value before the first; answers whether the walk is over.
+    fn leaf(&mut self, times: &[i64], steps: &[i64], value: i64) -> bool;
 }
 
 /// Finds the least value over `from..to`.
@@ -46,11 +46,14 @@ impl Guide for Least {
     }
 
     #[inline]
-    fn value(&mut self, begin: i64, value: i64) -> bool {
-        if begin >= self.to {
-            return true;
+    fn leaf(&mut self, times: &[i64], steps: &[i64], mut value: i64) -> bool {
+        for (&begin, step) in times.iter().zip(steps) {
+            if begin >= self.to {
+                return true;
+            }
+            value += step;
+            self.least = self.least.min(value);
         }
-        self.least = self.least.min(value);
         false
     }
 }
@@ -70,11 +73,15 @@ impl Guide for FirstBelow {
     }
 
     #[inline]
-    fn value(&mut self, begin: i64, value: i64) -> bool {
-        if value < self.need {
-            self.found = Some((begin.max(self.from), value));
+    fn leaf(&mut self, times: &[i64], steps: &[i64], mut value: i64) -> bool {
+        for (&begin, step) in times.iter().zip(steps) {
+            value += step;
+            if value < self.need {
+                self.found = Some((begin.max(self.from), value));
+                return true;
+            }
         }
-        value < self.need
+        false
     }
 }
 
@@ -125,15 +132,32 @@ impl Guide for EarliestFit {
     }
 
     #[inline]
-    fn value(&mut self, begin: i64, value: i64) -> bool {
-        if self.settled_at(begin) {
-            return true;
-        }
-        if value >= self.need {
-            self.enough_from(begin);
-        } else {
+    fn leaf(&mut self, times: &[i64], steps: &[i64], mut value: i64) -> bool {
+        let mut all = times.iter().zip(steps);
+        loop {
+            let Some(run) = self.run else {
+                // Blocked: on to where there is enough.
+                let Some(&begin) = all.find_map(|(begin, step)| {
+                    value += step;
+                    (value >= self.need).then_some(begin)
+                }) else {
+                    return times.last().is_some_and(|&last| last > self.latest);
+                };
+                self.run = Some(begin.max(self.from));
+                continue;
+            };
+            // Enough: on to where there is not, or to where it has lasted.
+            let lasted = run.saturating_add(self.length);
+            let Some(&begin) = all.find_map(|(begin, step)| {
+                value += step;
+                (value < self.need || *begin >= lasted).then_some(begin)
+            }) else {
+                return false;
+            };
+            if begin >= lasted {
+                return true;
+            }
             self.run = None;
         }
-        false
     }
 }

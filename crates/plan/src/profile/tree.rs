@@ -8,6 +8,7 @@
 //! It relies on nothing but integers, and never knows what the values mean.
 
 use super::search::{Guide, Way};
+use std::ops::Range;
 
 /// Steps in a leaf, and children of an inner node. Measured with `cargo bench --bench profile`: smaller leaves
 /// make taller trees, larger ones make searches look at more steps.
@@ -223,13 +224,39 @@ impl Tree {
         }
     }
 
-    /// Takes out the first step if it is not later than `time`, and returns its size.
-    #[inline]
+    /// Takes out all steps not later than `time`, and returns their sum; None where there is none.
     pub(super) fn pop_until(&mut self, time: i64) -> Option<i64> {
-        let first = self.first().filter(|&first| first <= time)?;
-        let step = self.value_at(first);
-        self.add(first, -step);
-        Some(step)
+        let mut popped = None;
+        while self.first().is_some_and(|first| first <= time) {
+            let (sum, outcome) = self.pop_below(self.root, self.height, time);
+            popped = Some(popped.unwrap_or(0) + sum);
+            if let Outcome::Sparse = outcome {
+                self.shrink();
+            }
+        }
+        popped
+    }
+
+    /// Takes the steps not later than `time` out of the first leaf below `node`.
+    fn pop_below(&mut self, node: NodeId, level: usize, time: i64) -> (i64, Outcome) {
+        if level == 0 {
+            let leaf = &mut self.leaves[node as usize];
+            let end = leaf.upper_bound(time);
+            let sum = leaf.steps[..end].iter().sum();
+            leaf.remove(0..end);
+            self.len -= end;
+            return (sum, if leaf.len < LEAF / SPARSE { Outcome::Sparse } else { Outcome::Kept });
+        }
+        let child = self.inners[node as usize].children[0].node;
+        let (sum, outcome) = self.pop_below(child, level - 1, time);
+        let outcome = match outcome {
+            Outcome::Sparse => self.merge_child(node, level, 0),
+            outcome => {
+                self.refresh(node, level, 0);
+                outcome
+            }
+        };
+        (sum, outcome)
     }
 
     fn add_below(&mut self, node: NodeId, level: usize, time: i64, step: i64) -> Outcome {
@@ -260,7 +287,7 @@ impl Tree {
             if leaf.steps[at] != 0 {
                 return Outcome::Kept;
             }
-            leaf.remove(at);
+            leaf.remove(at..at + 1);
             self.len -= 1;
             return if leaf.len < LEAF / SPARSE { Outcome::Sparse } else { Outcome::Kept };
         }
@@ -430,10 +457,10 @@ impl Leaf {
         self.len += 1;
     }
 
-    fn remove(&mut self, at: usize) {
-        self.times.copy_within(at + 1..self.len, at);
-        self.steps.copy_within(at + 1..self.len, at);
-        self.len -= 1;
+    fn remove(&mut self, range: Range<usize>) {
+        self.times.copy_within(range.end..self.len, range.start);
+        self.steps.copy_within(range.end..self.len, range.start);
+        self.len -= range.len();
     }
 
     fn split(&mut self) -> Leaf {
@@ -464,14 +491,8 @@ impl Leaf {
     #[inline]
     fn walk(&self, from: i64, before: i64, guide: &mut impl Guide) -> bool {
         let start = self.upper_bound(from).saturating_sub(1);
-        let mut value = before + self.steps[..start].iter().sum::<i64>();
-        for at in start..self.len {
-            value += self.steps[at];
-            if guide.value(self.times[at], value) {
-                return true;
-            }
-        }
-        false
+        let value = before + self.steps[..start].iter().sum::<i64>();
+        guide.leaf(&self.times[start..self.len], &self.steps[start..self.len], value)
     }
 }
 

@@ -98,7 +98,8 @@ proptest! {
         prop_assert_eq!(profile.fits(Time(start), need), plain.fits(start, need));
 
         let below = (from.max(plain.origin)..HORIZON).find(|&t| plain.free_at(t) < i64::from(capacity));
-        prop_assert_eq!(profile.first_below(Time(from), need.capacity), below.map(Time));
+        let below = below.map(|t| (Time(t), plain.free_at(t)));
+        prop_assert_eq!(profile.first_below(Time(from), i64::from(capacity)), below);
 
         let fits = plain.starts(from, to, need);
         prop_assert_eq!(profile.earliest_fit(Time(from), need, Some(Time(to))), fits.first().map(|&t| Time(t)));

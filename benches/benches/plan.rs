@@ -1,0 +1,68 @@
+//! Planning a queue of 1,000 waiting jobs around 100 reservations: what what-if asks again and again.
+
+use bookahead_benches::{Chance, nanoseconds, people};
+use bookahead_plan::{Capacity, Cluster, Planner, Policy, Running, Seconds, Span, Time, Waiting};
+use std::time::Duration;
+
+const BUDGET: Duration = Duration::from_millis(800);
+const MACHINE: Capacity = Capacity(1_152);
+const NOW: Time = Time(1_000_000);
+
+fn main() {
+    println!("{:>7} {:>12} {:>14} {:>10} {:>10}", "waiting", "reservations", "", "plan", "per job");
+    for (waiting, reservations) in [(100, 10), (1_000, 0), (1_000, 100), (10_000, 100)] {
+        let (running, waiting, reservations) = state(waiting, reservations);
+        let cluster = Cluster {
+            capacity: MACHINE,
+            now: NOW,
+            running: &running,
+            waiting: &waiting,
+            reservations: &reservations,
+        };
+        for policy in [Policy::FCFS, Policy::EASY, Policy::CONSERVATIVE] {
+            let mut planner = Planner::new();
+            let time = nanoseconds(BUDGET, || planner.plan(policy, &cluster).len());
+            println!(
+                "{:>7} {:>12} {:>14} {:>10} {:>10}",
+                waiting.len(),
+                reservations.len(),
+                policy.to_string(),
+                people(time),
+                people(time / waiting.len() as f64)
+            );
+        }
+    }
+}
+
+/// A full machine, a queue, and reservations over the days that the queue takes.
+fn state(waiting: i64, reservations: i64) -> (Vec<Running>, Vec<Waiting>, Vec<Span>) {
+    let chance = &mut Chance::new(3);
+    let mut free = i64::from(MACHINE.0);
+    let mut running = Vec::new();
+    while free > 16 {
+        let capacity = size(chance).min(free as u32);
+        free -= i64::from(capacity);
+        running.push(Running {
+            expected_end: NOW + Seconds(chance.between(60, 36_000)),
+            capacity: Capacity(capacity),
+        });
+    }
+    let job = |at: i64, chance: &mut Chance| Waiting {
+        submit: NOW - Seconds(waiting - at),
+        estimate: Seconds(chance.between(5, 600) * 60),
+        capacity: Capacity(size(chance)),
+        priority: 0,
+    };
+    let queue = (0..waiting).map(|at| job(at, chance)).collect();
+    let days = (waiting / 200).max(1);
+    let reserved = |chance: &mut Chance| {
+        let begin = NOW + Seconds(chance.between(36_000, 36_000 + days * 86_400));
+        Span::starting(begin, Seconds(chance.between(600, 7_200)), Capacity(size(chance)))
+    };
+    (running, queue, (0..reservations).map(|_| reserved(chance)).collect())
+}
+
+/// Mostly small, some large: eight to half of the machine, in powers of two.
+fn size(chance: &mut Chance) -> u32 {
+    8 << chance.below(7).min(chance.below(7))
+}

@@ -1,0 +1,12 @@
+//! The command line, run as a user runs it: the real binary in a folder of its own, one test binary for all.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod bad_input;
+mod bad_options;
+mod command_reference;
+mod folder;
+mod output_files;
+mod schedules;
+mod streams;
+mod trace_options;
+mod workload_commands;

@@ -1,0 +1,73 @@
+//! As much of Markdown as the rules for documents need: titles, links, and the commands in `console` blocks.
+//! It knows fenced blocks and code in a line, and nothing of indented blocks or HTML.
+
+/// Splits a page into its prose, line by line, and the commands that its `console` blocks show.
+pub(crate) struct Page<'a> {
+    prose: Vec<&'a str>,
+    /// In the order shown, without the prompt; a line that ends in a backslash goes on in the next.
+    pub(crate) commands: Vec<String>,
+}
+
+impl<'a> Page<'a> {
+    pub(crate) fn of(text: &'a str) -> Page<'a> {
+        let mut page = Page { prose: Vec::new(), commands: Vec::new() };
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let Some(language) = line.trim_start().strip_prefix("```") else {
+                page.prose.push(line);
+                continue;
+            };
+            let block = lines.by_ref().take_while(|line| line.trim() != "```");
+            if language.trim() == "console" {
+                page.take_commands(block);
+            } else {
+                block.for_each(drop);
+            }
+        }
+        page
+    }
+
+    fn take_commands(&mut self, mut block: impl Iterator<Item = &'a str>) {
+        while let Some(line) = block.next() {
+            let Some(begin) = line.trim_start().strip_prefix("$ ") else { continue };
+            let mut command = begin.to_owned();
+            while command.ends_with('\\') {
+                command.pop();
+                command += block.next().unwrap_or_default().trim_start().trim_start_matches("> ");
+            }
+            self.commands.push(command);
+        }
+    }
+
+    /// The titles of level 1.
+    pub(crate) fn titles(&self) -> Vec<&'a str> {
+        self.prose.iter().filter_map(|line| line.strip_prefix("# ")).collect()
+    }
+
+    /// The targets of links and pictures, without titles.
+    pub(crate) fn links(&self) -> Vec<&'a str> {
+        self.prose.iter().flat_map(|line| links_of(line)).collect()
+    }
+}
+
+/// Targets in the parts of a line that are not code.
+fn links_of(line: &str) -> Vec<&str> {
+    let parts = line.split('`').step_by(2);
+    // Where the words of a link are code, the part after them begins with the target.
+    let targets = parts.flat_map(|part| part.split("](").skip(1));
+    targets.filter_map(|rest| rest.split([')', ' ']).next()).collect()
+}
+
+#[test]
+fn titles_and_links_in_code_do_not_count() {
+    let text = "# One\ntext [a](b.md#part) ![`code`](c.svg \"C\") `[d](e)`\n```sh\n# [f](g)\n```\n## Two\n";
+    let page = Page::of(text);
+    assert_eq!(page.titles(), ["One"]);
+    assert_eq!(page.links(), ["b.md#part", "c.svg"]);
+}
+
+#[test]
+fn commands_are_read_from_console_blocks_only() {
+    let text = "```console\n$ first --option\noutput\n$ second \\\n    --more\n```\n\n```sh\n$ third\n```\n";
+    assert_eq!(Page::of(text).commands, ["first --option", "second --more"]);
+}

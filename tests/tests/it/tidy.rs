@@ -1,0 +1,152 @@
+//! The rules of the house that a program can check: who imports whom, what every file has at its head, what must
+//! not be left lying about, and that documents hang together.
+
+use crate::markdown::Page;
+use crate::repository::{File, files, packages, root};
+use serde_json::Value;
+use std::path::Path;
+
+/// What a package may import from this workspace. Benches and tests may import anything.
+const IMPORTS: [(&str, &[&str]); 5] = [
+    ("bookahead-plan", &[]),
+    ("bookahead-workload", &["bookahead-plan"]),
+    ("bookahead-figure", &["bookahead-plan"]),
+    ("bookahead-sim", &["bookahead-plan", "bookahead-workload"]),
+    ("bookahead", &["bookahead-plan", "bookahead-workload", "bookahead-figure", "bookahead-sim"]),
+];
+const IMPORT_ANYTHING: [&str; 2] = ["bookahead-benches", "bookahead-tests"];
+
+/// What the deciding code may import from elsewhere.
+const PLAN_IMPORTS: [&str; 1] = ["thiserror"];
+
+/// Files of a crate are at most this long; longer ones want to be two.
+const MOST_LINES: usize = 600;
+
+/// Words that mean unfinished work, written so that this file has none of them.
+const LEFTOVERS: [&str; 6] = [
+    concat!("FIX", "ME"),
+    concat!("X", "XX"),
+    concat!("dbg", "!("),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+    concat!("#[", "ignore"),
+];
+
+/// Fails with all of `problems`, not just the first.
+#[track_caller]
+fn assert_none(rule: &str, problems: impl IntoIterator<Item = String>) {
+    let problems: Vec<String> = problems.into_iter().collect();
+    assert!(problems.is_empty(), "{rule}:\n  {}", problems.join("\n  "));
+}
+
+#[test]
+fn packages_import_only_what_they_may() {
+    let packages = packages();
+    let problems =
+        packages.iter().filter(|package| !IMPORT_ANYTHING.contains(&name(package))).flat_map(|package| {
+            let Some((_, allowed)) = IMPORTS.iter().find(|(importer, _)| *importer == name(package)) else {
+                return vec![format!("{} has no line in the table of imports", name(package))];
+            };
+            let foreign = imports(package, true).into_iter().filter(|import| !allowed.contains(import));
+            foreign.map(|import| format!("{} imports {import}", name(package))).collect()
+        });
+    assert_none("an import points the wrong way", problems);
+}
+
+#[test]
+fn the_deciding_code_imports_next_to_nothing() {
+    let packages = packages();
+    let plan = packages.iter().find(|package| name(package) == "bookahead-plan").unwrap();
+    let foreign = imports(plan, false).into_iter().filter(|import| !PLAN_IMPORTS.contains(import));
+    assert_none("plan imports more than it may", foreign.map(str::to_owned));
+}
+
+fn name(package: &Value) -> &str {
+    package["name"].as_str().unwrap()
+}
+
+/// What a package imports when it is built, from this workspace (they have a path) or from elsewhere.
+fn imports(package: &Value, from_here: bool) -> Vec<&str> {
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    let built_with = dependencies.filter(|dependency| dependency["kind"] != "dev");
+    built_with.filter(|dependency| dependency["path"].is_string() == from_here).map(name).collect()
+}
+
+#[test]
+fn every_source_file_says_at_its_head_what_it_is() {
+    let sources = files(".rs");
+    let ours = sources.iter().filter(|file| file.is_in_crate_source() || file.name.starts_with("benches/"));
+    let headless = ours.filter(|file| !file.text.starts_with("//!"));
+    assert_none("a file does not begin with a //! head", headless.map(|file| file.name.clone()));
+}
+
+#[test]
+fn nothing_unfinished_is_left() {
+    let sources = files(".rs");
+    let found = sources.iter().flat_map(|file| {
+        let lines = file.text.lines().enumerate();
+        lines.flat_map(move |(at, line)| {
+            let words = LEFTOVERS.iter().filter(move |word| line.contains(**word));
+            words.map(move |word| format!("{}:{}: {word}", file.name, at + 1))
+        })
+    });
+    assert_none("something unfinished is left", found);
+}
+
+#[test]
+fn every_package_takes_the_lints_of_the_workspace() {
+    let takes = |file: &File| file.text.replace("\r\n", "\n").contains("\n[lints]\nworkspace = true\n");
+    let manifests = files("/Cargo.toml");
+    let without = manifests.iter().filter(|file| !takes(file));
+    assert_none("a package does not say [lints] workspace = true", without.map(|file| file.name.clone()));
+}
+
+#[test]
+fn no_source_file_is_too_long() {
+    let sources = files(".rs");
+    let lengths =
+        sources.iter().filter(|file| file.is_in_crate_source()).map(|file| (file, file.text.lines().count()));
+    let long = lengths.filter(|(_, lines)| *lines > MOST_LINES);
+    assert_none(
+        "a file is longer than 600 lines; make it two",
+        long.map(|(file, lines)| format!("{}: {lines} lines", file.name)),
+    );
+}
+
+#[test]
+fn crates_that_must_not_read_the_clock_have_a_lint_against_it() {
+    let problems = ["crates/plan", "crates/workload"].into_iter().flat_map(|folder| {
+        let rules = std::fs::read_to_string(root().join(folder).join("clippy.toml")).unwrap_or_default();
+        let clocks = ["std::time::SystemTime::now", "std::time::Instant::now"];
+        let allowed = clocks.into_iter().filter(move |clock| !rules.contains(&format!("\"{clock}\"")));
+        allowed.map(move |clock| format!("{folder}/clippy.toml does not ban {clock}"))
+    });
+    assert_none("a clock can be read where time is an argument", problems);
+}
+
+#[test]
+fn every_document_has_one_title() {
+    let problems = files(".md").into_iter().filter_map(|file| {
+        let titles = Page::of(&file.text).titles().len();
+        (titles != 1).then(|| format!("{}: {titles} titles of level 1", file.name))
+    });
+    assert_none("a document has none or several titles", problems);
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let problems = files(".md").into_iter().flat_map(|file| {
+        let folder = root().join(&file.name).parent().unwrap().to_owned();
+        let page = Page::of(&file.text);
+        let broken = page.links().into_iter().filter(|link| !leads_somewhere(&folder, link));
+        broken.map(|link| format!("{}: {link}", file.name)).collect::<Vec<_>>()
+    });
+    assert_none("a link leads nowhere", problems);
+}
+
+/// Links to other places and within the page are not followed.
+fn leads_somewhere(folder: &Path, link: &str) -> bool {
+    let target = link.split('#').next().unwrap_or_default();
+    let elsewhere = target.is_empty() || target.contains("://") || target.starts_with("mailto:");
+    elsewhere || folder.join(target).exists()
+}
