@@ -2,8 +2,10 @@
 //! Benches print nanoseconds and ratios against a baseline measured in the same run; they never assert, since
 //! seconds on a shared machine are no gate.
 
+mod bare;
 mod plain;
 
+pub use bare::bare_easy;
 pub use plain::PlainProfile;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -155,11 +155,12 @@ fn with_option(error: LoadError) -> anyhow::Error {
     }
 }
 
-/// The header to write with the jobs: the trace's, with the size of the machine where it does not tell it.
+/// The header to write with the jobs: the trace's, with the size of the machine that they were chosen for.
 pub(crate) fn header(trace: &Trace) -> Header {
     let mut header = trace.header.clone();
-    if header.processors().is_none() {
-        header.push("MaxProcs", u64::from(trace.machine.0) * u64::from(trace.unit));
+    let processors = i64::from(trace.machine.0) * i64::from(trace.unit);
+    if header.processors() != Some(processors) {
+        header.set("MaxProcs", processors);
     }
     header
 }

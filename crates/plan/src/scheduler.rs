@@ -69,6 +69,8 @@ pub struct Scheduler {
     fresh: Vec<(JobKey, Waiting)>,
     /// The first promised start.
     due: Time,
+    /// Whether the one promise that there is may now be for too late a time.
+    may_move: bool,
     /// Whether room may have appeared or a promise come due since the last pass.
     unsettled: bool,
     frontier: Frontier,
@@ -87,6 +89,7 @@ impl Scheduler {
             queue: Queue::default(),
             fresh: Vec::new(),
             due: Time::MAX,
+            may_move: false,
             unsettled: false,
             frontier: Frontier::new(),
             stairs: Stairs::default(),
@@ -103,6 +106,7 @@ impl Scheduler {
         self.queue.clear();
         self.fresh.clear();
         self.due = Time::MAX;
+        self.may_move = false;
         self.unsettled = false;
         self.frontier.forget();
     }
@@ -157,11 +161,14 @@ impl Scheduler {
 
     /// A running job ends now, in time or early.
     pub fn end(&mut self, running: Running) {
-        if running.expected_end > self.now() {
-            self.withdraw_promises();
-            self.profile.remove(rest_of(running, self.now()));
-        }
         self.unsettled = true;
+        if running.expected_end > self.now() {
+            if self.made > 1 {
+                self.withdraw_promises();
+            }
+            self.profile.remove(rest_of(running, self.now()));
+            self.may_move = true;
+        }
     }
 
     /// A running job is now expected to end at `new_end`, later than before. Whether there is room is for the
@@ -224,10 +231,11 @@ impl Scheduler {
     /// Step 3 of a pass: all jobs that step 1 did not place.
     pub fn place_rest(&mut self, mut started: impl FnMut(JobKey)) {
         self.enqueue_fresh();
+        self.move_promise();
         self.keep_due_promises(&mut started);
         self.renew_promises(usize::MAX, &mut started);
         self.promise_from_queue(&mut started);
-        if self.policy.backfills() {
+        if self.policy.backfills() && self.queue.len() > 0 {
             self.backfill(&mut started);
         }
         self.unsettled = false;
@@ -270,6 +278,21 @@ impl Scheduler {
         self.withdraw_promises();
         while let Some(promise) = self.promised.pop() {
             self.queue.push_front(promise.key, promise.job);
+        }
+    }
+
+    /// Moves a single promise to an earlier time, if room has appeared. (Several are withdrawn instead, since the
+    /// first may take what the second had.)
+    fn move_promise(&mut self) {
+        if !std::mem::take(&mut self.may_move) || self.made != 1 {
+            return;
+        }
+        let promise = self.promised[0];
+        if let Some(earlier) = self.profile.earlier_fit(self.now(), promise.job.need(), promise.start) {
+            self.profile.remove(promise.span());
+            self.promised[0].start = earlier;
+            self.due = earlier;
+            self.profile.add(self.promised[0].span());
         }
     }
 

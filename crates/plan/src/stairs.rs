@@ -29,13 +29,13 @@ impl Stairs {
     }
 
     /// What any job must fit to start now, by the stairs found so far; None where nothing is free.
-    pub(crate) fn room(&mut self, profile: &Profile) -> Option<Room> {
-        let first = self.stair(0, profile);
-        if first.free <= 0 {
+    pub(crate) fn room(&self, profile: &Profile) -> Option<Room> {
+        let amount = |free: i64| u32::try_from(free.max(0)).unwrap_or(u32::MAX);
+        let now = amount(profile.free_now());
+        if now == 0 {
             return None;
         }
-        let amount = |free: i64| u32::try_from(free.max(0)).unwrap_or(u32::MAX);
-        let mut room = Room::new(amount(first.free));
+        let mut room = Room::new(now);
         for stair in self.found.iter().filter(|stair| stair.until < Time::MAX) {
             room.drop_to(cut_off((stair.until - profile.origin()).0), amount(stair.next));
         }

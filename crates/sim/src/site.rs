@@ -158,9 +158,10 @@ impl<'a, O: FnMut(usize)> Run<'a, O> {
 
     /// When something happens next.
     fn next_time(&self) -> Option<Time> {
-        let job = self.jobs.get(self.submitted).map(|job| job.asked.submit);
-        let request = self.requests.get(self.requested).map(|request| request.submit);
-        [job, request, self.events.next_time()].into_iter().flatten().min()
+        let job = self.jobs.get(self.submitted).map_or(Time::MAX, |job| job.asked.submit);
+        let request = self.requests.get(self.requested).map_or(Time::MAX, |request| request.submit);
+        let event = self.events.next_time().unwrap_or(Time::MAX);
+        Some(job.min(request).min(event)).filter(|&next| next < Time::MAX)
     }
 
     fn instant(&mut self, now: Time) {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod documents;
+mod generated;
 mod markdown;
 mod repository;
 mod tidy;

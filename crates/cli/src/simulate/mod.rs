@@ -3,6 +3,7 @@
 
 mod job_file;
 mod pictures;
+mod reservation_file;
 mod results;
 
 use crate::progress::Progress;
@@ -48,6 +49,12 @@ pub(crate) struct Arguments {
     /// scheduler's name goes into the file's
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     jobs_out: Option<PathBuf>,
+
+    /// Write what became of every reservation request: CSV, with start and end empty where it was refused. With
+    /// --compare the scheduler's name goes into the file's
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), requires = "reservations",
+        help_heading = "Output")]
+    reservations_out: Option<PathBuf>,
 
     /// Draw utilisation and backlog over time
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
@@ -102,10 +109,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let runs = simulate(arguments, &trace, &requests);
     write_files(arguments, &trace, &requests, &runs)?;
     let name = arguments.trace.name();
+    let requests = arguments.reservations.as_ref().map(|_| &requests[..]);
     if arguments.json {
-        results::print_json(&name, &trace, &requests, &runs)
+        results::print_json(&name, &trace, requests, &runs)
     } else {
-        results::print_table(&name, &trace, &requests, &runs)
+        results::print_table(&name, &trace, requests, &runs)
     }
 }
 
@@ -162,13 +170,18 @@ impl Run {
 fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs: &[Run]) -> Result<()> {
     let several = runs.len() > 1;
     for run in runs {
-        if let Some(path) = &arguments.jobs_out {
-            let path = if several { named_for(path, run.policy) } else { path.to_owned() };
+        let named = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| if several { named_for(path, run.policy) } else { path.to_owned() })
+        };
+        if let Some(path) = named(&arguments.jobs_out) {
             job_file::write(&path, trace, run)?;
             say!("wrote {}", path.display());
         }
-        if let Some(path) = &arguments.gantt {
-            let path = if several { named_for(path, run.policy) } else { path.to_owned() };
+        if let Some(path) = named(&arguments.reservations_out) {
+            reservation_file::write(&path, requests, &run.outcome.requests)?;
+            say!("wrote {}", path.display());
+        }
+        if let Some(path) = named(&arguments.gantt) {
             let range = gantt_range(arguments, trace, run).with_context(|| arguments.trace.name())?;
             save(&path, &pictures::gantt(&arguments.trace.name(), trace, requests, run, range))?;
         }

@@ -6,13 +6,19 @@ use crate::numbers::{count, length, percent, plural};
 use crate::table::Table;
 use crate::trace::machine;
 use anyhow::Result;
-use bookahead_plan::{Seconds, Span};
+use bookahead_plan::metrics::utilisation_over_time;
+use bookahead_plan::{Interval, Seconds};
 use bookahead_workload::requests::Request;
 use bookahead_workload::trace::{CleaningReport, Trace};
 use serde::Serialize;
 use std::io::{Write, stdout};
 
-pub(crate) fn print_table(name: &str, trace: &Trace, requests: &[Request], runs: &[Run]) -> Result<()> {
+pub(crate) fn print_table(
+    name: &str,
+    trace: &Trace,
+    requests: Option<&[Request]>,
+    runs: &[Run],
+) -> Result<()> {
     let head = [String::new()].into_iter().chain(runs.iter().map(|run| run.policy.to_string())).collect();
     let mut table = Table::new(head);
     let mut row = |name: &str, cell: &dyn Fn(&Run) -> String| table.row(name, runs.iter().map(cell));
@@ -26,7 +32,7 @@ pub(crate) fn print_table(name: &str, trace: &Trace, requests: &[Request], runs:
     row("mean bounded slowdown", &|run| format!("{:.2}", run.summary.mean_bounded_slowdown));
     row("makespan", &|run| length(seconds(run.summary.makespan)));
     row("utilisation by jobs", &|run| percent(run.summary.utilisation));
-    if !requests.is_empty() {
+    if let Some(requests) = requests {
         row("reservations granted", &|run| {
             format!("{} of {}", count(run.reservations.len() as u64), count(requests.len() as u64))
         });
@@ -39,11 +45,12 @@ pub(crate) fn print_table(name: &str, trace: &Trace, requests: &[Request], runs:
     Ok(())
 }
 
-/// Reserved area as a share of the machine during the makespan of the jobs.
+/// What reservations hold of the machine during the makespan of the jobs.
 fn reserved_share(run: &Run, trace: &Trace) -> f64 {
-    let area: i128 = run.reservations.iter().map(Span::area).sum();
-    let whole = f64::from(trace.machine.0) * run.summary.makespan.0 as f64;
-    if whole > 0.0 { area as f64 / whole } else { 0.0 }
+    let begin = run.completed.iter().map(|job| job.submit).min().unwrap_or_default();
+    let makespan = Interval::starting(begin, run.summary.makespan);
+    let spans = run.reservations.iter().copied();
+    utilisation_over_time(spans, trace.machine, makespan, makespan.length()).first().copied().unwrap_or(0.0)
 }
 
 #[derive(Serialize)]
@@ -79,7 +86,12 @@ struct ReservationResults {
     jobs_killed: usize,
 }
 
-pub(crate) fn print_json(name: &str, trace: &Trace, requests: &[Request], runs: &[Run]) -> Result<()> {
+pub(crate) fn print_json(
+    name: &str,
+    trace: &Trace,
+    requests: Option<&[Request]>,
+    runs: &[Run],
+) -> Result<()> {
     let schedulers = runs.iter().map(|run| SchedulerResults::of(run, trace, requests)).collect();
     let results = Results {
         trace: name,
@@ -92,7 +104,7 @@ pub(crate) fn print_json(name: &str, trace: &Trace, requests: &[Request], runs: 
 }
 
 impl SchedulerResults {
-    fn of(run: &Run, trace: &Trace, requests: &[Request]) -> SchedulerResults {
+    fn of(run: &Run, trace: &Trace, requests: Option<&[Request]>) -> SchedulerResults {
         let summary = run.summary;
         SchedulerResults {
             scheduler: run.policy.to_string(),
@@ -105,7 +117,7 @@ impl SchedulerResults {
             mean_bounded_slowdown: summary.mean_bounded_slowdown,
             makespan: summary.makespan.0,
             utilisation: summary.utilisation,
-            reservations: (!requests.is_empty()).then(|| ReservationResults {
+            reservations: requests.map(|requests| ReservationResults {
                 requested: requests.len(),
                 granted: run.reservations.len(),
                 reserved: reserved_share(run, trace),

@@ -167,18 +167,31 @@ impl Profile {
     /// The earliest start, not before `not_before`, at which `need` is free throughout, and, where there is a
     /// `deadline`, over by then.
     pub fn earliest_fit(&self, not_before: Time, need: Need, deadline: Option<Time>) -> Option<Time> {
-        let need = need.at_least_a_second();
-        let from = not_before.max(self.origin);
-        let latest = deadline.map_or(Time::MAX, |deadline| deadline - need.length);
+        let length = need.at_least_a_second().length;
+        let latest = deadline.map_or(Time::MAX, |deadline| deadline - length);
+        self.first_run(not_before, need, latest, Time::MAX)
+    }
+
+    /// The earliest start at which a span in this profile, of `need` from `start` on, could begin instead, if it
+    /// were the only thing to move: None where that is no earlier than `start`.
+    pub fn earlier_fit(&self, not_before: Time, need: Need, start: Time) -> Option<Time> {
+        // What comes before its start is free or not without regard to it; from its start on it has what it needs.
+        self.first_run(not_before, need, start - Seconds(1), start)
+    }
+
+    fn first_run(&self, from: Time, need: Need, latest: Time, assured: Time) -> Option<Time> {
+        let Need { capacity, length } = need.at_least_a_second();
+        let from = from.max(self.origin);
         if latest < from {
             return None;
         }
-        let wanted = i64::from(need.capacity.0);
+        let wanted = i64::from(capacity.0);
         let enough = self.base >= wanted && self.before_first_step(from);
         let mut guide = EarliestFit {
             from: from.0,
             latest: latest.0,
-            length: need.length.0,
+            length: length.0,
+            assured: assured.0,
             need: wanted,
             run: enough.then_some(from.0),
         };

@@ -85,12 +85,15 @@ impl Guide for FirstBelow {
     }
 }
 
-/// Finds the first run of values not below `need` that lasts `length` and begins between `from` and `latest`.
-/// After the walk `run` is the answer; it may be later than `latest`, which then means that there is none.
+/// Finds the first run of values not below `need` that lasts `length`, or until `assured`, and begins between `from`
+/// and `latest`. After the walk `run` is the answer; it may be later than `latest`, which then means that there
+/// is none.
 pub(super) struct EarliestFit {
     pub(super) from: i64,
     pub(super) latest: i64,
     pub(super) length: i64,
+    /// From here on the need is known to be met.
+    pub(super) assured: i64,
     pub(super) need: i64,
     /// Where the run began that reaches to where the walk is.
     pub(super) run: Option<i64>,
@@ -101,9 +104,15 @@ impl EarliestFit {
     #[inline]
     fn settled_at(&self, time: i64) -> bool {
         match self.run {
-            Some(run) => run.saturating_add(self.length) <= time,
+            Some(run) => self.lasted(run) <= time,
             None => time > self.latest,
         }
+    }
+
+    /// When a run that began at `run` has lasted long enough.
+    #[inline]
+    fn lasted(&self, run: i64) -> i64 {
+        run.saturating_add(self.length).min(self.assured)
     }
 
     #[inline]
@@ -147,7 +156,7 @@ impl Guide for EarliestFit {
                 continue;
             };
             // Enough: on to where there is not, or to where it has lasted.
-            let lasted = run.saturating_add(self.length);
+            let lasted = self.lasted(run);
             let Some(&begin) = all.find_map(|(begin, step)| {
                 value += step;
                 (value < self.need || *begin >= lasted).then_some(begin)

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Steps in a leaf, and children of an inner node. Measured with `cargo bench --bench profile`: smaller leaves
 /// make taller trees, larger ones make searches look at more steps.
-const LEAF: usize = 32;
+const LEAF: usize = 48;
 const FAN: usize = 16;
 /// A node that falls below a quarter is merged with a neighbour, unless the two together would be nearly full.
 const SPARSE: usize = 4;
@@ -176,12 +176,12 @@ impl Tree {
     /// first step, which is not shown.
     #[inline]
     pub(super) fn walk(&self, from: i64, before: i64, guide: &mut impl Guide) {
-        self.walk_below(self.root, self.height, from, before, i64::MAX, guide);
+        self.walk_from(self.root, self.height, from, before, i64::MAX, guide);
     }
 
     /// As [`Tree::walk`], in the subtree of `node` whose last value holds until `end`. Answers whether the guide
     /// ended the walk.
-    fn walk_below(
+    fn walk_from(
         &self,
         node: NodeId,
         level: usize,
@@ -191,18 +191,48 @@ impl Tree {
         guide: &mut impl Guide,
     ) -> bool {
         if level == 0 {
-            return self.leaves[node as usize].walk(from, before, guide);
+            let leaf = &self.leaves[node as usize];
+            let start = leaf.upper_bound(from).saturating_sub(1);
+            let value = before + leaf.steps[..start].iter().sum::<i64>();
+            return guide.leaf(&leaf.times[start..leaf.len], &leaf.steps[start..leaf.len], value);
         }
         let inner = &self.inners[node as usize];
-        let start = inner.child_at(from);
-        let mut value = before + inner.sum_before(start);
+        let at = inner.child_at(from);
+        let value = before + inner.sum_before(at);
+        let child = &inner.children[at];
+        let until = if at + 1 < inner.len { inner.children[at + 1].first } else { end };
+        let over = match guide.subtree(&child.seen_from(value, until)) {
+            Way::Past => false,
+            Way::Done => true,
+            Way::Into => self.walk_from(child.node, level - 1, from, value, until, guide),
+        };
+        over || self.walk_children(inner, level, at + 1, value + child.sum, end, guide)
+    }
+
+    /// Leads `guide` over the whole children of an inner node from place `start` on.
+    fn walk_children(
+        &self,
+        inner: &Inner,
+        level: usize,
+        start: usize,
+        before: i64,
+        end: i64,
+        guide: &mut impl Guide,
+    ) -> bool {
+        let mut value = before;
         for at in start..inner.len {
             let child = &inner.children[at];
-            let end = if at + 1 < inner.len { inner.children[at + 1].first } else { end };
-            let over = match guide.subtree(&child.seen_from(value, end)) {
+            let until = if at + 1 < inner.len { inner.children[at + 1].first } else { end };
+            let over = match guide.subtree(&child.seen_from(value, until)) {
                 Way::Past => false,
                 Way::Done => true,
-                Way::Into => self.walk_below(child.node, level - 1, from, value, end, guide),
+                Way::Into if level == 1 => {
+                    let leaf = &self.leaves[child.node as usize];
+                    guide.leaf(&leaf.times[..leaf.len], &leaf.steps[..leaf.len], value)
+                }
+                Way::Into => {
+                    self.walk_children(&self.inners[child.node as usize], level - 1, 0, value, until, guide)
+                }
             };
             if over {
                 return true;
@@ -486,13 +516,6 @@ impl Leaf {
             high = high.max(sum);
         }
         Child { node, first: self.times[0], sum, low, high }
-    }
-
-    #[inline]
-    fn walk(&self, from: i64, before: i64, guide: &mut impl Guide) -> bool {
-        let start = self.upper_bound(from).saturating_sub(1);
-        let value = before + self.steps[..start].iter().sum::<i64>();
-        guide.leaf(&self.times[start..self.len], &self.steps[start..self.len], value)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The profile against the plainest possible one: the list of spans, asked second by second.
 
+use crate::cases;
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Starts, Time};
 use proptest::prelude::*;
 
@@ -81,7 +82,7 @@ fn run(steps: &[Step]) -> (Profile, Plain) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn every_answer_equals_the_plain_one(

@@ -21,6 +21,15 @@ impl Header {
         self.push_comment(&format!("{key}: {value}"));
     }
 
+    /// Makes `value` the only value of `key`, where its first line stands or else at the end.
+    pub fn set(&mut self, key: &str, value: impl std::fmt::Display) {
+        let is_key =
+            |line: &[u8]| directive(line).is_some_and(|(name, _)| name.eq_ignore_ascii_case(key.as_bytes()));
+        let place = self.lines().position(is_key).unwrap_or(self.lines.len());
+        self.lines.retain(|line| !is_key(line));
+        self.lines.insert(place, format!("; {key}: {value}").into_bytes());
+    }
+
     /// Adds `; text`; a line break within becomes a blank.
     pub fn push_comment(&mut self, text: &str) {
         self.push_line(format!("; {}", text.replace(['\n', '\r'], " ")).into_bytes());
@@ -118,6 +127,18 @@ fn leading_number(value: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directive_is_replaced_where_it_stands() {
+        let mut header = Header::new();
+        for (key, value) in [("Version", 2), ("maxprocs", 10), ("MaxJobs", 7), ("MaxProcs", 12)] {
+            header.push(key, value);
+        }
+        header.set("MaxProcs", 5);
+        header.set("MaxNodes", 5);
+        let lines: Vec<_> = header.lines().map(String::from_utf8_lossy).collect();
+        assert_eq!(lines, ["; Version: 2", "; MaxProcs: 5", "; MaxJobs: 7", "; MaxNodes: 5"]);
+    }
 
     fn header(lines: &[&str]) -> Header {
         Header { lines: lines.iter().map(|line| line.as_bytes().to_vec()).collect() }

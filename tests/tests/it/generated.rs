@@ -1,0 +1,48 @@
+//! Files in the repository that our own commands wrote: the example and the pictures of the documents. They are what
+//! the commands write today; with `BOOKAHEAD_UPDATE=1` in the environment they are written anew.
+
+use crate::documents::{folder_with_examples, run};
+use crate::repository::root;
+use std::fs;
+
+/// Commands, what they write, and where it is kept.
+const GENERATED: [(&[&str], &str, &str); 3] = [
+    (
+        &[
+            "bookahead workload generate --jobs 800 --processors 128 --load 0.85 --seed 7 --requests popular -o week.swf",
+        ],
+        "week.swf",
+        "examples/week.swf",
+    ),
+    (
+        &[
+            "bookahead workload reservations examples/week.swf --book-ahead 4h --window 8h -o requests.csv --jobs-out rest.swf",
+            "bookahead simulate rest.swf --reservations requests.csv --gantt gantt.svg --gantt-from 130000 --gantt-to 330000",
+        ],
+        "gantt.svg",
+        "docs/images/gantt.svg",
+    ),
+    (
+        &["bookahead simulate examples/week.swf --compare --svg schedulers.svg"],
+        "schedulers.svg",
+        "docs/images/schedulers.svg",
+    ),
+];
+
+#[test]
+fn the_example_and_the_pictures_are_what_the_commands_write() {
+    let update = std::env::var_os("BOOKAHEAD_UPDATE").is_some_and(|value| value == "1");
+    for (commands, written, kept) in GENERATED {
+        let folder = folder_with_examples();
+        for command in commands {
+            run(kept, command, folder.path());
+        }
+        let current = fs::read(folder.path().join(written)).unwrap();
+        let kept_path = root().join(kept);
+        if update {
+            fs::write(&kept_path, &current).unwrap();
+        }
+        let same = fs::read(&kept_path).is_ok_and(|bytes| bytes == current);
+        assert!(same, "{kept} is not what its command writes; run this test with BOOKAHEAD_UPDATE=1");
+    }
+}
