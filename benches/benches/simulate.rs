@@ -6,6 +6,7 @@ use bookahead_benches::{bare_easy, people};
 use bookahead_plan::{Capacity, Policy};
 use bookahead_sim::{Fate, Job, Overrun, Site, simulate};
 use bookahead_workload::models::{Lublin, Setting, header, records};
+use bookahead_workload::trace::scale_load;
 use bookahead_workload::{LoadOptions, Trace, swf};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,17 +15,13 @@ const ROUNDS: usize = 7;
 
 fn main() {
     let (path, name) = log();
-    let (load, trace) = fastest(|| Trace::load(&path, &LoadOptions::default()).expect("a sound log"));
-    let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
+    let (load, mut trace) = fastest(|| Trace::load(&path, &LoadOptions::default()).expect("a sound log"));
     let lines = trace.report.read as f64;
-    println!("{name}: {} job lines, {} jobs, {} processors", trace.report.read, jobs.len(), trace.machine);
+    println!("{name}: {} job lines, {} jobs, {} processors", lines, trace.jobs.len(), trace.machine);
     println!("{:<24} {:>10} {:>12} {:>24}", "", "time", "Mjobs/s", "with reading, Mjobs/s");
     println!("{:<24} {:>10} {:>12.2}", "reading and cleaning", people(load), lines / load * 1e3);
-    let mut ours = f64::NAN;
-    let mut starts = Vec::new();
     for policy in [Policy::FCFS, Policy::CONSERVATIVE, Policy::EASY] {
-        let site = Site { policy, capacity: trace.machine, overrun: Overrun::Kill };
-        let (time, outcome) = fastest(|| simulate(site, &jobs, &[], |_| {}));
+        let (time, _) = schedule(policy, &trace);
         let speed = |time: f64| lines / time * 1e3;
         println!(
             "{:<24} {:>10} {:>12.2} {:>24.2}",
@@ -33,19 +30,33 @@ fn main() {
             speed(time),
             speed(time + load)
         );
-        ours = time;
-        starts = outcome
-            .jobs
-            .iter()
-            .map(|fate| if let Fate::Ran(ran) = fate { ran.start.0 } else { -1 })
-            .collect();
     }
-    let start = Instant::now();
-    let bare = bare_easy(trace.machine.0, &jobs);
-    let time = start.elapsed().as_nanos() as f64;
-    let same = if bare == starts { "the same starts" } else { "OTHER starts" };
-    println!("{:<24} {:>10} {:>12.2}   {same}", "bare EASY loop", people(time), lines / time * 1e3);
-    println!("easy is {:.1} times as fast as the bare loop", time / ours);
+    println!("\nEASY beside a bare loop that does nothing else, both without reading");
+    println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "bare loop", "ratio");
+    for factor in [1.0, 1.2, 1.4] {
+        scale_load(&mut trace.jobs, factor).expect("a sound factor");
+        let (time, starts) = schedule(Policy::EASY, &trace);
+        let start = Instant::now();
+        let same = bare_easy(trace.machine.0, &jobs(&trace)) == starts;
+        let bare = start.elapsed().as_nanos() as f64;
+        let times = format!("load times {factor}");
+        let ratio = if same { format!("{:.1}", bare / time) } else { "other starts!".to_owned() };
+        println!("{times:<24} {:>10} {:>10} {ratio:>7}", people(time), people(bare));
+        scale_load(&mut trace.jobs, 1.0 / factor).expect("a sound factor");
+    }
+}
+
+fn jobs(trace: &Trace) -> Vec<Job> {
+    trace.jobs.iter().map(Job::from).collect()
+}
+
+/// How long it takes, and the starts.
+fn schedule(policy: Policy, trace: &Trace) -> (f64, Vec<i64>) {
+    let jobs = jobs(trace);
+    let site = Site { policy, capacity: trace.machine, overrun: Overrun::Kill };
+    let (time, outcome) = fastest(|| simulate(site, &jobs, &[], |_| {}));
+    let start = |fate: &Fate| if let Fate::Ran(ran) = fate { ran.start.0 } else { -1 };
+    (time, outcome.jobs.iter().map(start).collect())
 }
 
 fn fastest<T>(mut call: impl FnMut() -> T) -> (f64, T) {

@@ -106,6 +106,7 @@ pub(crate) fn closed(path: &str, points: &[(f64, f64)], base: f64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     const RANGE: Interval = Interval::new(Time(10), Time(20));
 
@@ -131,6 +132,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn thinning_keeps_the_extremes_of_every_column(
             mut points in proptest::collection::vec((0.0..20.0_f64, 0.0..100.0_f64), 0..400),

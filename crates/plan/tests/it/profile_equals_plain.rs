@@ -82,7 +82,7 @@ fn run(steps: &[Step]) -> (Profile, Plain) {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(1_600))]
 
     #[test]
     fn every_answer_equals_the_plain_one(

@@ -9,10 +9,11 @@ use bookahead_workload::requests::Request;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// The same cases on every run; a failure prints its case.
+/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
     ProptestConfig {
-        cases,
+        cases: if quick { cases / 4 } else { cases },
         rng_seed: RngSeed::Fixed(2000),
         failure_persistence: None,
         ..ProptestConfig::default()
@@ -75,7 +76,7 @@ fn assert_equal(site: Site, jobs: &[Job], requests: &[Request]) -> Result<(), Te
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(1_200))]
 
     #[test]
     fn with_reservations_and_priorities(jobs in jobs(25), requests in requests(8)) {
@@ -90,6 +91,11 @@ proptest! {
             assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Extend }, &jobs, &requests)?;
         }
     }
+
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
 
     #[test]
     fn without_reservations_in_long_queues(jobs in jobs(80)) {

@@ -53,7 +53,7 @@ fn planned_head(
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(1_600))]
 
     #[test]
     fn running_jobs_and_reservations_never_exceed_the_capacity(jobs in jobs(40), requests in requests(10), extend in any::<bool>()) {
