@@ -4,7 +4,7 @@
 
 use bookahead_benches::{bare_easy, people};
 use bookahead_plan::{Capacity, Policy};
-use bookahead_sim::{Fate, Job, Overrun, Site, simulate};
+use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, simulate};
 use bookahead_workload::models::{Lublin, Setting, header, records};
 use bookahead_workload::trace::scale_load;
 use bookahead_workload::{LoadOptions, Trace, swf};
@@ -54,7 +54,7 @@ fn jobs(trace: &Trace) -> Vec<Job> {
 fn schedule(policy: Policy, trace: &Trace) -> (f64, Vec<i64>) {
     let jobs = jobs(trace);
     let site = Site { policy, capacity: trace.machine, overrun: Overrun::Kill };
-    let (time, outcome) = fastest(|| simulate(site, &jobs, &[], |_| {}));
+    let (time, outcome) = fastest(|| simulate(site, &jobs, &[], &mut EarliestFit, |_| {}));
     let start = |fate: &Fate| if let Fate::Ran(ran) = fate { ran.start.0 } else { -1 };
     (time, outcome.jobs.iter().map(start).collect())
 }

@@ -167,6 +167,7 @@ impl Scheduler {
                 self.withdraw_promises();
             }
             self.profile.remove(rest_of(running, self.now()));
+            self.frontier.forget();
             self.may_move = true;
         }
     }

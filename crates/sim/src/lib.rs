@@ -9,6 +9,7 @@
 pub mod events;
 pub mod side_by_side;
 pub mod site;
+mod view;
 
 pub use side_by_side::side_by_side;
-pub use site::{Fate, Granted, Job, Outcome, Overrun, Ran, Site, simulate};
+pub use site::{EarliestFit, Fate, Granted, Job, Outcome, Overrun, Placement, Ran, Site, simulate};

@@ -1,7 +1,7 @@
 //! The same workload under several rules at once, on as many threads as wanted. Each run is a function of its
 //! input and results come in the order of the sites, so the number of threads changes nothing but the time taken.
 
-use crate::site::{Job, Outcome, Site, simulate};
+use crate::site::{EarliestFit, Job, Outcome, Site, simulate};
 use bookahead_workload::requests::Request;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub fn side_by_side(
             sites.get(at).zip(outcomes.get(at))
         } {
             let mut told = 0;
-            let outcome = simulate(*site, jobs, requests, |ended| {
+            let outcome = simulate(*site, jobs, requests, &mut EarliestFit, |ended| {
                 observe(ended - told);
                 told = ended;
             });

@@ -1,16 +1,18 @@
 //! One simulated cluster. Its scheduler knows estimates; only the simulation knows how long jobs really run.
 //!
 //! At each instant: ends, reservations that begin or end, submissions, then one pass (see
-//! [`bookahead_plan::scheduler`]). A request for a reservation is granted in the pass of its submission, at the
-//! earliest time in its window that conflicts with no running job, no reservation and not with the first
-//! waiting job; otherwise it is refused.
+//! [`bookahead_plan::scheduler`]). A request for a reservation is decided in the pass of its submission, by
+//! [`Placement`]; what it grants conflicts with no running job, no reservation and not with the first waiting job.
 //!
 //! It never lets a job run into a reservation: one that is beyond its estimate is extended only as far as there
 //! is room.
 
 use crate::events::{Event, Events};
+use crate::view::View;
 use bookahead_plan::metrics::Completed;
-use bookahead_plan::{Capacity, JobKey, Need, Policy, Running, Scheduler, Seconds, Span, Time, Waiting};
+use bookahead_plan::{
+    Capacity, Cluster, JobKey, Need, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
+};
 use bookahead_workload::requests::Request;
 
 /// The first extension of a job that goes on beyond its estimate; each further one is as long as the job is
@@ -98,16 +100,44 @@ impl Job {
     }
 }
 
-/// Runs `jobs` and `requests`, both in the order of their submit times, to the last end. `observe` hears
-/// from time to time how many jobs have ended.
+/// Decides on requests for reservations: step 2 of a pass.
+pub trait Placement {
+    /// Where the request is placed, or None where it is refused. `cluster` is what is known at this moment; `profile`
+    /// has the room that running jobs, reservations and the first waiting job leave.
+    fn place(&mut self, request: &Request, cluster: &Cluster<'_>, profile: &Profile) -> Option<Time>;
+
+    /// Told of every job that starts, and when: history, for those who predict waits from it.
+    fn job_started(&mut self, _job: &Waiting, _now: Time) {}
+}
+
+/// Grants every request at the earliest fit in its window.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EarliestFit;
+
+impl Placement for EarliestFit {
+    fn place(&mut self, request: &Request, cluster: &Cluster<'_>, profile: &Profile) -> Option<Time> {
+        let need = Need { capacity: request.processors, length: request.duration };
+        profile.earliest_fit(request.earliest_start.max(cluster.now), need, Some(request.latest_end))
+    }
+}
+
+/// Runs `jobs` and `requests`, both in the order of their submit times, to the last end; `placement` decides on the
+/// requests. `observe` hears from time to time how many jobs have ended.
 ///
 /// # Panics
-/// Where jobs or requests are not in order, or are more than 2^32: the caller's mistake, not the trace's.
-pub fn simulate(site: Site, jobs: &[Job], requests: &[Request], observe: impl FnMut(usize)) -> Outcome {
+/// Where jobs or requests are not in order, or are more than 2^32, or where `placement` grants what conflicts: the
+/// caller's mistake, not the trace's.
+pub fn simulate(
+    site: Site,
+    jobs: &[Job],
+    requests: &[Request],
+    placement: &mut impl Placement,
+    observe: impl FnMut(usize),
+) -> Outcome {
     assert!(jobs.is_sorted_by_key(|job| job.asked.submit), "jobs are in the order of submission");
     assert!(requests.is_sorted_by_key(|request| request.submit), "requests are in the order of submission");
     assert!(u32::try_from(jobs.len()).is_ok(), "fewer than 2^32 jobs");
-    let mut run = Run::new(site, jobs, requests, observe);
+    let mut run = Run::new(site, jobs, requests, placement, observe);
     while let Some(now) = run.next_time() {
         run.instant(now);
     }
@@ -115,10 +145,11 @@ pub fn simulate(site: Site, jobs: &[Job], requests: &[Request], observe: impl Fn
 }
 
 /// A simulation under way.
-struct Run<'a, O> {
+struct Run<'a, P, O> {
     site: Site,
     jobs: &'a [Job],
     requests: &'a [Request],
+    placement: &'a mut P,
     observe: O,
     scheduler: Scheduler,
     events: Events,
@@ -126,25 +157,35 @@ struct Run<'a, O> {
     started: Vec<JobKey>,
     /// Until when each running job is expected to run.
     expected_ends: Vec<Time>,
+    /// What a placement gets to see; kept only where there are requests.
+    view: View,
     submitted: usize,
     requested: usize,
     ended: usize,
     outcome: Outcome,
 }
 
-impl<'a, O: FnMut(usize)> Run<'a, O> {
-    fn new(site: Site, jobs: &'a [Job], requests: &'a [Request], observe: O) -> Run<'a, O> {
+impl<'a, P: Placement, O: FnMut(usize)> Run<'a, P, O> {
+    fn new(
+        site: Site,
+        jobs: &'a [Job],
+        requests: &'a [Request],
+        placement: &'a mut P,
+        observe: O,
+    ) -> Run<'a, P, O> {
         let first_job = jobs.first().map_or(Time::MAX, |job| job.asked.submit);
         let first_request = requests.first().map_or(Time::MAX, |request| request.submit);
         Run {
             site,
             jobs,
             requests,
+            placement,
             observe,
             scheduler: Scheduler::new(site.policy, site.capacity, first_job.min(first_request)),
             events: Events::default(),
             started: Vec::new(),
             expected_ends: vec![Time::MAX; jobs.len()],
+            view: View::new(!requests.is_empty()),
             submitted: 0,
             requested: 0,
             ended: 0,
@@ -176,7 +217,8 @@ impl<'a, O: FnMut(usize)> Run<'a, O> {
         self.submit(now);
         if self.requests.get(self.requested).is_some_and(|request| request.submit == now) {
             self.scheduler.place_first(|job| self.started.push(job));
-            self.grant(now);
+            self.start(now);
+            self.decide(now);
             self.scheduler.place_rest(|job| self.started.push(job));
         } else {
             self.scheduler.schedule(|job| self.started.push(job));
@@ -188,6 +230,7 @@ impl<'a, O: FnMut(usize)> Run<'a, O> {
         let at = job as usize;
         self.scheduler
             .end(Running { expected_end: self.expected_ends[at], capacity: self.jobs[at].asked.capacity });
+        self.view.end(job);
         self.ended += 1;
         if self.ended.is_multiple_of(REPORT_EVERY) {
             (self.observe)(self.ended);
@@ -221,19 +264,23 @@ impl<'a, O: FnMut(usize)> Run<'a, O> {
         while let Some(job) = self.jobs.get(self.submitted).filter(|job| job.asked.submit == now) {
             let key = JobKey(self.submitted as u32);
             // One that is too wide keeps the fate that all begin with.
-            let _ = self.scheduler.submit(key, job.asked);
+            if self.scheduler.submit(key, job.asked).is_ok() {
+                self.view.submit(key.0);
+            }
             self.submitted += 1;
         }
     }
 
-    fn grant(&mut self, now: Time) {
+    fn decide(&mut self, now: Time) {
         while let Some(request) = self.requests.get(self.requested).filter(|request| request.submit == now) {
-            let need = Need { capacity: request.processors, length: request.duration };
-            let not_before = request.earliest_start.max(now);
-            let start = self.scheduler.profile().earliest_fit(not_before, need, Some(request.latest_end));
+            let cluster = self.view.cluster(now, self.site.capacity, self.jobs, &self.expected_ends);
+            let start = self.placement.place(request, &cluster, self.scheduler.profile());
             if let Some(start) = start {
                 let span = Span::starting(start, request.duration, request.processors);
+                let free = self.scheduler.profile().min_free(span.interval);
+                assert!(free >= i64::from(span.capacity.0), "a placement grants only what is free");
                 self.scheduler.reserve(span);
+                self.view.reservations.push(span);
                 self.events.push(span.interval.begin, Event::Reservation);
                 self.events.push(span.interval.end, Event::Reservation);
             }
@@ -247,6 +294,8 @@ impl<'a, O: FnMut(usize)> Run<'a, O> {
         for at in 0..self.started.len() {
             let JobKey(key) = self.started[at];
             let Job { asked, run } = self.jobs[key as usize];
+            self.view.start(key);
+            self.placement.job_started(&asked, now);
             let estimate = asked.estimate.max(Seconds(1));
             let overruns = run > estimate;
             let run = if overruns && self.site.overrun == Overrun::Kill { estimate } else { run };

@@ -4,7 +4,7 @@
 use crate::job;
 use crate::reference::{self, policies};
 use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_sim::{Fate, Job, Overrun, Site, simulate};
+use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, simulate};
 use bookahead_workload::requests::Request;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -63,7 +63,7 @@ pub(crate) fn requests(most: usize) -> impl Strategy<Value = Vec<Request>> {
 }
 
 fn assert_equal(site: Site, jobs: &[Job], requests: &[Request]) -> Result<(), TestCaseError> {
-    let fast = simulate(site, jobs, requests, |_| {});
+    let fast = simulate(site, jobs, requests, &mut EarliestFit, |_| {});
     let plain = reference::simulate(site, jobs, requests);
     let times = |fate: &Fate| match fate {
         Fate::Ran(ran) => Some((ran.start.0, ran.end.0)),

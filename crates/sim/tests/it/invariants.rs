@@ -4,7 +4,7 @@
 use crate::equals_reference::{cases, jobs, requests};
 use crate::reference::policies;
 use bookahead_plan::{Capacity, Cluster, Planner, Policy, Profile, Running, Span, Time, Waiting};
-use bookahead_sim::{Fate, Job, Overrun, Ran, Site, simulate};
+use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Ran, Site, simulate};
 use bookahead_workload::requests::Request;
 use proptest::prelude::*;
 
@@ -59,7 +59,7 @@ proptest! {
     fn running_jobs_and_reservations_never_exceed_the_capacity(jobs in jobs(40), requests in requests(10), extend in any::<bool>()) {
         let overrun = if extend { Overrun::Extend } else { Overrun::Kill };
         for policy in policies() {
-            let outcome = simulate(Site { policy, capacity: CAPACITY, overrun }, &jobs, &requests, |_| {});
+            let outcome = simulate(Site { policy, capacity: CAPACITY, overrun }, &jobs, &requests, &mut EarliestFit, |_| {});
             let mut profile = Profile::new(CAPACITY, Time(0));
             for (at, ran) in ran(&outcome.jobs) {
                 prop_assert!(ran.start >= jobs[at].asked.submit && ran.end > ran.start);
@@ -85,7 +85,7 @@ proptest! {
         let mut jobs = jobs;
         jobs.iter_mut().for_each(|job| job.asked.priority = 0);
         for policy in policies() {
-            let outcome = simulate(Site { policy, capacity: CAPACITY, overrun: Overrun::Kill }, &jobs, &[], |_| {});
+            let outcome = simulate(Site { policy, capacity: CAPACITY, overrun: Overrun::Kill }, &jobs, &[], &mut EarliestFit, |_| {});
             for at in 0..jobs.len() {
                 let now = jobs[at].asked.submit;
                 if let Some((head, promised)) = planned_head(now, &jobs, &outcome.jobs, &[], policy) {
@@ -109,7 +109,7 @@ proptest! {
         requests.iter_mut().for_each(|request| request.submit = Time(-1));
         for policy in policies() {
             let site = Site { policy, capacity: CAPACITY, overrun: Overrun::Kill };
-            let outcome = simulate(site, &jobs, &requests, |_| {});
+            let outcome = simulate(site, &jobs, &requests, &mut EarliestFit, |_| {});
             let spans = reservations(&requests, &outcome.requests);
             let waiting: Vec<Waiting> = jobs.iter().map(|job| job.asked).collect();
             let cluster = Cluster { capacity: CAPACITY, now: Time(0), running: &[], waiting: &waiting, reservations: &spans };

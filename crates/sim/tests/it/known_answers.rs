@@ -2,7 +2,7 @@
 
 use crate::{job, run, site, starts};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
-use bookahead_sim::{Fate, Job, Overrun, Ran, Site, simulate};
+use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Ran, Site, simulate};
 use bookahead_workload::requests::Request;
 
 fn easy(jobs: &[Job]) -> Vec<i64> {
@@ -81,7 +81,7 @@ fn the_first_waiting_job_goes_before_a_request_of_the_same_instant() {
     // The head waits for 100 and keeps [100, 110); the request wants the same processors then.
     let jobs = [job(0, 10, 100, 100), job(1, 10, 10, 10), job(1, 10, 10, 10)];
     let requests = [request(1, 100, 130, 10, 10), request(1, 100, 115, 10, 10)];
-    let outcome = simulate(site(Policy::EASY, 10), &jobs, &requests, |_| {});
+    let outcome = simulate(site(Policy::EASY, 10), &jobs, &requests, &mut EarliestFit, |_| {});
     assert_eq!(outcome.requests, [Some(Time(110)), None]);
     assert_eq!(starts(&outcome), [0, 100, 120]);
 }
@@ -90,7 +90,7 @@ fn the_first_waiting_job_goes_before_a_request_of_the_same_instant() {
 fn a_job_that_would_run_into_a_reservation_waits_for_its_end() {
     let jobs = [job(0, 2, 50, 50), job(5, 10, 20, 20), job(5, 2, 10, 10)];
     let requests = [request(0, 60, 80, 20, 10)];
-    let outcome = simulate(site(Policy::EASY, 10), &jobs, &requests, |_| {});
+    let outcome = simulate(site(Policy::EASY, 10), &jobs, &requests, &mut EarliestFit, |_| {});
     assert_eq!(outcome.requests, [Some(Time(60))]);
     assert_eq!(starts(&outcome), [0, 80, 5]);
 }
@@ -108,7 +108,8 @@ fn an_overrun_is_killed_or_extended_as_the_site_says() {
 #[test]
 fn an_extended_job_gives_way_to_a_reservation() {
     let extend = Site { overrun: Overrun::Extend, ..site(Policy::EASY, 10) };
-    let outcome = simulate(extend, &[job(0, 10, 500, 100)], &[request(0, 150, 160, 10, 1)], |_| {});
+    let outcome =
+        simulate(extend, &[job(0, 10, 500, 100)], &[request(0, 150, 160, 10, 1)], &mut EarliestFit, |_| {});
     assert_eq!(outcome.requests, [Some(Time(150))]);
     assert_eq!(outcome.jobs, [Fate::Ran(Ran { start: Time(0), end: Time(150) })]);
     assert_eq!(outcome.killed, 1);

@@ -8,7 +8,7 @@ mod known_answers;
 mod reference;
 
 use bookahead_plan::{Capacity, Policy, Seconds, Time, Waiting};
-use bookahead_sim::{Fate, Job, Outcome, Overrun, Site, simulate};
+use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Site, simulate};
 
 /// A job of a test: submit, processors, run, request.
 fn job(submit: i64, capacity: u32, run: i64, estimate: i64) -> Job {
@@ -29,5 +29,5 @@ fn starts(outcome: &Outcome) -> Vec<i64> {
 }
 
 fn run(site: Site, jobs: &[Job]) -> Outcome {
-    simulate(site, jobs, &[], |_| {})
+    simulate(site, jobs, &[], &mut EarliestFit, |_| {})
 }
