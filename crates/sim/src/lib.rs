@@ -2,6 +2,7 @@
 //!
 //! - [`site`]: one cluster, its jobs and its reservations, from the first submission to the last end
 //! - [`side_by_side`]: the same workload under several rules at once
+//! - [`workers`]: independent runs on several threads, in order
 //! - [`events`]: what happens next, in the order in which the events of one instant are taken
 //!
 //! A run is a function of its input: no clock, no chance, the same result on every machine.
@@ -10,6 +11,8 @@ pub mod events;
 pub mod side_by_side;
 pub mod site;
 mod view;
+pub mod workers;
 
 pub use side_by_side::side_by_side;
 pub use site::{EarliestFit, Fate, Granted, Job, Outcome, Overrun, Placement, Ran, Site, simulate};
+pub use workers::run_all;

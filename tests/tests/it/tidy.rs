@@ -12,7 +12,17 @@ const IMPORTS: [(&str, &[&str]); 5] = [
     ("bookahead-workload", &["bookahead-plan"]),
     ("bookahead-figure", &["bookahead-plan"]),
     ("bookahead-sim", &["bookahead-plan", "bookahead-workload"]),
-    ("bookahead", &["bookahead-plan", "bookahead-workload", "bookahead-figure", "bookahead-sim"]),
+    ("bookahead-experiments", &["bookahead-plan", "bookahead-workload", "bookahead-figure", "bookahead-sim"]),
+    (
+        "bookahead",
+        &[
+            "bookahead-plan",
+            "bookahead-workload",
+            "bookahead-figure",
+            "bookahead-sim",
+            "bookahead-experiments",
+        ],
+    ),
 ];
 const IMPORT_ANYTHING: [&str; 2] = ["bookahead-benches", "bookahead-tests"];
 

@@ -1,0 +1,28 @@
+//! The experiments of the source papers, run anew: each module has one paper's set-up, its published figures as data,
+//! and ours beside them. Results are functions of the seeds; nothing is tuned to match.
+//!
+//! - [`claim`]: what a paper says, what we found, and whether they agree
+//! - [`report`]: tables, figures and claims as one self-contained HTML file
+//! - [`statistics`]: means with confidence intervals
+
+pub mod claim;
+pub mod report;
+pub mod statistics;
+
+pub use claim::Claim;
+pub use report::{Page, Section, Table};
+pub use statistics::Estimate;
+
+/// How much of an experiment is run, and on what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// A smaller run, to see that it works.
+    pub quick: bool,
+    /// How many independent runs, with seeds 1, 2, …; at least one. Two or more give confidence intervals.
+    pub seeds: usize,
+    /// Threads; the results are the same for any number.
+    pub threads: usize,
+}
+
+/// Hears how many of how many runs are done, from any thread.
+pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);

@@ -1,0 +1,202 @@
+//! A report as one self-contained HTML file: each experiment is a page of it, with text, tables, claims and figures.
+//! Values in, text out; it never reads or writes a file.
+
+use crate::claim::Claim;
+use std::fmt::Write;
+
+/// One experiment in the report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// Its name on the command line, and its anchor: `what-if`.
+    pub id: &'static str,
+    /// Its title.
+    pub title: String,
+    /// What it shows, from top to bottom.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Section {
+    /// A heading.
+    Heading(String),
+    /// A paragraph of plain text.
+    Text(String),
+    /// A table, with a caption.
+    Table(Table),
+    /// A drawing as SVG text, with a caption and the name of the file that it is also written to.
+    Figure {
+        /// The file, such as `fig3-what-if.svg`.
+        file: String,
+        /// What it shows.
+        caption: String,
+        /// The drawing.
+        svg: String,
+    },
+    /// What the paper says beside ours.
+    Claims(Vec<Claim>),
+}
+
+/// Rows below a head.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Table {
+    /// The name of the file that it is also written to as CSV, such as `table1.csv`.
+    pub file: String,
+    /// What it shows.
+    pub caption: String,
+    /// The names of the columns.
+    pub head: Vec<String>,
+    /// The cells, as many in each row as there are columns.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// As CSV, quoted where needed.
+    pub fn to_csv(&self) -> String {
+        let cell = |text: &String| {
+            if text.contains([',', '"', '\n']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.clone()
+            }
+        };
+        let line = |row: &Vec<String>| row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n";
+        std::iter::once(&self.head).chain(&self.rows).map(line).collect()
+    }
+}
+
+/// The claims of a page, in order.
+impl Page {
+    /// All claims on the page.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.sections.iter().flat_map(|section| match section {
+            Section::Claims(claims) => &claims[..],
+            _ => &[],
+        })
+    }
+
+    /// The page as a fragment of HTML.
+    pub fn to_html(&self) -> String {
+        let mut html = format!("<section id=\"{}\">\n<h1>{}</h1>\n", self.id, escape(&self.title));
+        for section in &self.sections {
+            html += &section.to_html();
+        }
+        html + "</section>\n"
+    }
+}
+
+impl Section {
+    fn to_html(&self) -> String {
+        match self {
+            Section::Heading(text) => format!("<h2>{}</h2>\n", escape(text)),
+            Section::Text(text) => format!("<p>{}</p>\n", escape(text)),
+            Section::Table(table) => table_html(&table.caption, &table.head, &table.rows),
+            Section::Figure { caption, svg, .. } => {
+                format!("<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>\n", escape(caption))
+            }
+            Section::Claims(claims) => claims_html(claims),
+        }
+    }
+}
+
+fn table_html(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
+    let mut html = format!("<table>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
+    for name in head {
+        let _ = write!(html, "<th>{}</th>", escape(name));
+    }
+    html += "</tr></thead>\n<tbody>\n";
+    for row in rows {
+        html += "<tr>";
+        for cell in row {
+            let _ = write!(html, "<td>{}</td>", escape(cell));
+        }
+        html += "</tr>\n";
+    }
+    html + "</tbody>\n</table>\n"
+}
+
+fn claims_html(claims: &[Claim]) -> String {
+    let head = ["claim", "where", "paper", "ours", "reproduced"].map(str::to_owned);
+    let row = |claim: &Claim| {
+        let verdict = if claim.reproduced { "yes" } else { "no" };
+        let why = if claim.why.is_empty() { String::new() } else { format!(": {}", claim.why) };
+        let statement = format!("{} ({}; {})", claim.statement, claim.id, claim.rule);
+        vec![
+            statement,
+            claim.source.into(),
+            claim.paper.into(),
+            claim.ours.clone(),
+            format!("{verdict}{why}"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = claims.iter().map(row).collect();
+    table_html("What the paper says beside ours", &head, &rows)
+}
+
+/// The whole report from the fragments of its pages, each with its anchor and title.
+pub fn report_html(pages: &[(String, String, String)]) -> String {
+    let mut html = String::from(HEAD);
+    html += "<nav>Bookahead experiments:";
+    for (id, title, _) in pages {
+        let _ = write!(html, " <a href=\"#{}\">{}</a>", escape(id), escape(title));
+    }
+    html += "</nav>\n";
+    for (_, _, fragment) in pages {
+        html += fragment;
+    }
+    html + "</body>\n</html>\n"
+}
+
+const HEAD: &str = r#"<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Bookahead experiments</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 1rem; }
+nav { border-bottom: 1px solid #8884; padding-bottom: .5rem; }
+nav a { margin-left: .75rem; }
+section { margin: 2rem 0 4rem; }
+table { border-collapse: collapse; margin: 1rem 0; font-size: .875rem; display: block; overflow-x: auto; }
+caption { text-align: left; font-weight: 600; padding: .25rem 0; }
+th, td { border-bottom: 1px solid #8884; padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
+th { white-space: nowrap; }
+figure { margin: 1.5rem 0; overflow-x: auto; }
+figcaption { font-size: .875rem; opacity: .8; }
+svg { max-width: 100%; height: auto; }
+</style>
+</head>
+<body>
+"#;
+
+/// Text as it may stand in HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_escapes_what_it_shows_and_keeps_figures_as_they_are() {
+        let table = Table {
+            file: "t.csv".into(),
+            caption: "a < b".into(),
+            head: vec!["x".into()],
+            rows: vec![vec!["1,\"2\"".into()]],
+        };
+        assert_eq!(table.to_csv(), "x\n\"1,\"\"2\"\"\"\n");
+        let figure = Section::Figure { file: "f.svg".into(), caption: "c".into(), svg: "<svg></svg>".into() };
+        let page = Page { id: "p", title: "A & B".into(), sections: vec![Section::Table(table), figure] };
+        let html = page.to_html();
+        assert!(
+            html.contains("<h1>A &amp; B</h1>") && html.contains("a &lt; b") && html.contains("<svg></svg>")
+        );
+        let report = report_html(&[("p".into(), page.title.clone(), html)]);
+        assert!(report.starts_with("<!DOCTYPE html>") && report.ends_with("</html>\n"));
+        assert!(report.contains("<a href=\"#p\">A &amp; B</a>"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Means with 95% confidence intervals over independent runs, by Student's t. One run has a value and no interval.
+
+use serde::Serialize;
+
+/// A mean and the interval in which it lies with 95% confidence, where several runs allow to say so.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half of the width of the interval; none with a single run.
+    pub margin: Option<f64>,
+    /// How many runs.
+    pub runs: usize,
+}
+
+/// Two-sided 97.5% quantiles of Student's t for 1 to 30 degrees of freedom.
+const T: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+/// The quantile of the normal distribution, for more than 30.
+const NORMAL: f64 = 1.96;
+
+impl Estimate {
+    /// Of one value for each run; zero where there is none.
+    pub fn of(values: &[f64]) -> Estimate {
+        let runs = values.len();
+        let mean = values.iter().sum::<f64>() / runs.max(1) as f64;
+        if runs < 2 {
+            return Estimate { mean, margin: None, runs };
+        }
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (runs - 1) as f64;
+        let t = T.get(runs - 2).copied().unwrap_or(NORMAL);
+        Estimate { mean, margin: Some(t * (variance / runs as f64).sqrt()), runs }
+    }
+
+    /// The value with `digits` digits and, where there is one, its margin: `92.4 ± 1.1`.
+    pub fn show(&self, digits: usize) -> String {
+        match self.margin {
+            Some(margin) => format!("{:.digits$} ± {margin:.digits$}", self.mean),
+            None => format!("{:.digits$}", self.mean),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_four_runs_by_hand() {
+        // Mean 5, variance 20/3, t(3) = 3.182: 3.182 * sqrt(20/3/4).
+        let estimate = Estimate::of(&[2.0, 4.0, 6.0, 8.0]);
+        assert!((estimate.mean - 5.0).abs() < 1e-12);
+        assert!((estimate.margin.expect("four runs") - 3.182 * (20.0f64 / 12.0).sqrt()).abs() < 1e-12);
+        assert_eq!(estimate.show(1), "5.0 ± 4.1");
+    }
+
+    #[test]
+    fn one_run_has_no_interval_and_none_is_zero() {
+        assert_eq!(Estimate::of(&[3.0]), Estimate { mean: 3.0, margin: None, runs: 1 });
+        assert_eq!(Estimate::of(&[]), Estimate { mean: 0.0, margin: None, runs: 0 });
+        assert_eq!(Estimate::of(&[3.0]).show(0), "3");
+    }
+}
