@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// What a package may import from this workspace. Benches and tests may import anything.
-const IMPORTS: [(&str, &[&str]); 5] = [
+const IMPORTS: [(&str, &[&str]); 6] = [
     ("bookahead-plan", &[]),
     ("bookahead-workload", &["bookahead-plan"]),
     ("bookahead-figure", &["bookahead-plan"]),
