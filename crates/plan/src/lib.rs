@@ -7,12 +7,16 @@
 //! - [`policy`]: FCFS, EASY, conservative backfilling
 //! - [`scheduler`]: which waiting jobs start now
 //! - [`planner`]: when every waiting job would start
+//! - [`placement`]: where a reservation could go, and what that would do
 //! - [`metrics`]: what a schedule was like
+//! - [`notice`]: how long ahead a reservation must be asked for
 //!
 //! A resource has one capacity. A cluster with several resources has a profile and a scheduler for each.
 
 pub mod job;
 pub mod metrics;
+pub mod notice;
+pub mod placement;
 pub mod planner;
 pub mod policy;
 pub mod profile;

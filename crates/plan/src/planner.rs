@@ -6,6 +6,7 @@
 
 use crate::job::{JobKey, Running, Waiting};
 use crate::policy::Policy;
+use crate::profile::Profile;
 use crate::scheduler::Scheduler;
 use crate::units::{Capacity, Seconds, Span, Time};
 
@@ -61,6 +62,19 @@ impl Planner {
                 None => return &self.starts,
             }
         }
+    }
+
+    /// What the last call of [`Planner::plan`] returned.
+    pub fn last_plan(&self) -> &[Time] {
+        &self.starts
+    }
+
+    /// The room that running jobs, reservations and the first waiting job leave, now and later: what a reservation may
+    /// take without breaking a promise.
+    pub fn room(&mut self, policy: Policy, cluster: &Cluster<'_>) -> &Profile {
+        self.set_up(policy, cluster);
+        self.scheduler.place_first(|_| {});
+        self.scheduler.profile()
     }
 
     fn set_up(&mut self, policy: Policy, cluster: &Cluster<'_>) {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod frontier_equals_search;
+mod notice;
+mod placement;
 mod planning;
 mod profile_equals_plain;
 

@@ -1,0 +1,268 @@
+//! Rates slots. It plans the queue as often as the method needs, on memory that it keeps from probe to probe.
+
+use super::impact::{Admission, Impact, last_end};
+use super::load::workload_end;
+use super::slots::SlotRules;
+use super::{Method, Request, Slot, Weights};
+use crate::job::Waiting;
+use crate::planner::{Cluster, Planner};
+use crate::policy::Policy;
+use crate::profile::Profile;
+use crate::units::{Span, Time};
+
+/// How a site answers probes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rules {
+    /// How its scheduler queues jobs.
+    pub policy: Policy,
+    /// How slots are rated.
+    pub method: Method,
+    /// Which slots are looked at.
+    pub slots: SlotRules,
+    /// What a reservation may do to waiting jobs.
+    pub admission: Admission,
+}
+
+/// A plan's figures as the what-if method rates them, in seconds from now.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    /// The last planned end.
+    makespan: f64,
+    /// The mean time from submission to planned end.
+    completion: f64,
+}
+
+/// Memory for probing, to be used again and again.
+#[derive(Default)]
+pub struct Prober {
+    planner: Planner,
+    room: Option<Profile>,
+    begins: Vec<Time>,
+    /// The planned starts of the waiting jobs with nothing added.
+    original: Vec<Time>,
+    reservations: Vec<Span>,
+    waiting: Vec<Waiting>,
+}
+
+impl Prober {
+    /// The slots of `request` at this moment, in order of time, rated. One with availability 0 cannot be had.
+    pub fn probe(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request) -> Vec<Slot> {
+        self.look_around(rules, cluster, request);
+        let mut slots = match rules.method {
+            Method::Load => self.by_load(cluster, request),
+            Method::EarliestStart { local_jobs_preferred } => {
+                self.by_vacancy(cluster, request, local_jobs_preferred)
+            }
+            Method::WhatIf(weights) => self.by_plans(rules, weights, cluster, request),
+        };
+        if !rules.admission.is_unlimited() {
+            self.admit(rules, cluster, request, &mut slots);
+        }
+        slots
+    }
+
+    /// What taking `start` would do to the waiting jobs.
+    pub fn impact(
+        &mut self,
+        policy: Policy,
+        cluster: &Cluster<'_>,
+        request: &Request,
+        start: Time,
+    ) -> Impact {
+        self.plan_original(policy, cluster);
+        self.impact_beside_original(policy, cluster, request, start)
+    }
+
+    /// The room that a reservation may take, and, with `all_jobs`, what planned jobs leave of it.
+    pub fn room(&mut self, policy: Policy, cluster: &Cluster<'_>, all_jobs: bool) -> Profile {
+        if !all_jobs {
+            return self.planner.room(policy, cluster).clone();
+        }
+        self.plan_original(policy, cluster);
+        self.vacancies(cluster)
+    }
+
+    /// The planned starts of the waiting jobs with nothing added.
+    pub fn planned(&mut self, policy: Policy, cluster: &Cluster<'_>) -> &[Time] {
+        self.plan_original(policy, cluster);
+        &self.original
+    }
+
+    fn look_around(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request) {
+        let room = self.planner.room(rules.policy, cluster);
+        let kept = self.room.get_or_insert_with(|| Profile::new(cluster.capacity, cluster.now));
+        kept.copy_from(room);
+        rules.slots.starts(request, cluster.now, kept, &mut self.begins);
+        self.plan_original(rules.policy, cluster);
+    }
+
+    fn plan_original(&mut self, policy: Policy, cluster: &Cluster<'_>) {
+        self.original.clear();
+        self.original.extend_from_slice(self.planner.plan(policy, cluster));
+    }
+
+    /// Whether a reservation at `start` breaks no promise.
+    fn fits(&self, request: &Request, start: Time) -> bool {
+        self.room.as_ref().is_some_and(|room| room.fits(start, request.need()))
+    }
+
+    fn by_load(&self, cluster: &Cluster<'_>, request: &Request) -> Vec<Slot> {
+        let end = workload_end(cluster);
+        self.rate(|start| start >= end && self.fits(request, start))
+    }
+
+    fn by_vacancy(
+        &mut self,
+        cluster: &Cluster<'_>,
+        request: &Request,
+        local_jobs_preferred: bool,
+    ) -> Vec<Slot> {
+        if !local_jobs_preferred {
+            let earliest = self.room.as_ref().and_then(|room| earliest(room, cluster, request));
+            self.add_begin(earliest);
+            return self.rate(|start| self.fits(request, start));
+        }
+        let vacancies = self.vacancies(cluster);
+        self.add_begin(earliest(&vacancies, cluster, request));
+        self.rate(|start| vacancies.fits(start, request.need()))
+    }
+
+    fn rate(&self, good: impl Fn(Time) -> bool) -> Vec<Slot> {
+        let slot =
+            |&start: &Time| Slot { start, availability: f64::from(u8::from(good(start))), impact: None };
+        self.begins.iter().map(slot).collect()
+    }
+
+    fn add_begin(&mut self, begin: Option<Time>) {
+        if let Some(begin) = begin
+            && let Err(at) = self.begins.binary_search(&begin)
+        {
+            self.begins.insert(at, begin);
+        }
+    }
+
+    /// What running jobs, reservations and all planned jobs leave.
+    fn vacancies(&self, cluster: &Cluster<'_>) -> Profile {
+        let mut profile = Profile::new(cluster.capacity, cluster.now);
+        for running in cluster.running {
+            let length = (running.expected_end - cluster.now).max(crate::units::Seconds(1));
+            profile.add(Span::starting(cluster.now, length, running.capacity));
+        }
+        cluster.reservations.iter().for_each(|&span| profile.add(span));
+        for (&start, job) in self.original.iter().zip(cluster.waiting) {
+            profile.add(Span::starting(start, job.estimate, job.capacity));
+        }
+        profile
+    }
+
+    fn by_plans(
+        &mut self,
+        rules: &Rules,
+        weights: Weights,
+        cluster: &Cluster<'_>,
+        request: &Request,
+    ) -> Vec<Slot> {
+        let as_job = self.plan_as_job(rules.policy, cluster, request);
+        let as_job = as_job.filter(|&(start, _)| {
+            let in_window = request.earliest_start <= start && start <= request.latest_start();
+            in_window && self.fits(request, start)
+        });
+        self.add_begin(as_job.map(|(start, _)| start));
+        let mut slots = Vec::with_capacity(self.begins.len());
+        let mut figures = Vec::with_capacity(self.begins.len());
+        for at in 0..self.begins.len() {
+            let start = self.begins[at];
+            let feasible = self.fits(request, start);
+            let impact = feasible.then(|| self.impact_beside_original(rules.policy, cluster, request, start));
+            let planned = feasible.then(|| self.figures_of_last_plan(cluster));
+            let job = as_job.filter(|&(begin, _)| begin == start).map(|(_, figures)| figures);
+            slots.push(Slot { start, availability: 0.0, impact });
+            figures.push([planned, job]);
+        }
+        let considered = || figures.iter().flatten().flatten();
+        let least = |value: fn(&Figures) -> f64| considered().map(value).fold(f64::INFINITY, f64::min);
+        let (makespan, completion) = (least(|plan| plan.makespan), least(|plan| plan.completion));
+        for (slot, plans) in slots.iter_mut().zip(&figures) {
+            // Where the request would start as a job, the better of its two plans counts.
+            let rated = plans.iter().flatten().map(|plan| {
+                weights.makespan * share(makespan, plan.makespan)
+                    + (1.0 - weights.makespan) * share(completion, plan.completion)
+            });
+            slot.availability = rated.fold(0.0, f64::max);
+        }
+        slots
+    }
+
+    /// Where the request would start if it were submitted as a job now, and the figures of that plan.
+    fn plan_as_job(
+        &mut self,
+        policy: Policy,
+        cluster: &Cluster<'_>,
+        request: &Request,
+    ) -> Option<(Time, Figures)> {
+        let job = Waiting {
+            submit: cluster.now,
+            estimate: request.duration,
+            capacity: request.capacity,
+            priority: 0,
+        };
+        self.waiting.clear();
+        self.waiting.extend_from_slice(cluster.waiting);
+        self.waiting.push(job);
+        let with_job = Cluster { waiting: &self.waiting, ..*cluster };
+        let (&start, others) = self.planner.plan(policy, &with_job).split_last()?;
+        (start < Time::MAX).then(|| (start, figures(cluster, others)))
+    }
+
+    /// Plans the queue with the slot taken, and compares with the original plan.
+    fn impact_beside_original(
+        &mut self,
+        policy: Policy,
+        cluster: &Cluster<'_>,
+        request: &Request,
+        start: Time,
+    ) -> Impact {
+        let slot = Span::starting(start, request.duration, request.capacity);
+        self.reservations.clear();
+        self.reservations.extend_from_slice(cluster.reservations);
+        self.reservations.push(slot);
+        let taken = Cluster { reservations: &self.reservations, ..*cluster };
+        let starts = self.planner.plan(policy, &taken);
+        Impact::of(cluster, &self.original, starts, slot)
+    }
+
+    fn figures_of_last_plan(&self, cluster: &Cluster<'_>) -> Figures {
+        figures(cluster, self.planner.last_plan())
+    }
+
+    fn admit(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request, slots: &mut [Slot]) {
+        for slot in slots.iter_mut().filter(|slot| slot.availability > 0.0) {
+            let planned = slot.impact.take();
+            let impact = planned
+                .unwrap_or_else(|| self.impact_beside_original(rules.policy, cluster, request, slot.start));
+            if !rules.admission.allows(&impact) {
+                slot.availability = 0.0;
+            }
+            slot.impact = Some(impact);
+        }
+    }
+}
+
+fn earliest(room: &Profile, cluster: &Cluster<'_>, request: &Request) -> Option<Time> {
+    room.earliest_fit(request.earliest_start.max(cluster.now), request.need(), Some(request.latest_end))
+}
+
+fn figures(cluster: &Cluster<'_>, starts: &[Time]) -> Figures {
+    let makespan = (last_end(cluster, starts) - cluster.now).0 as f64;
+    let (mut sum, mut count) = (0i128, 0u32);
+    for (&start, job) in starts.iter().zip(cluster.waiting).filter(|(start, _)| **start < Time::MAX) {
+        sum += i128::from((start + job.estimate - job.submit).0);
+        count += 1;
+    }
+    Figures { makespan, completion: sum as f64 / f64::from(count.max(1)) }
+}
+
+/// How close to the best; one where there is nothing to compare.
+fn share(best: f64, value: f64) -> f64 {
+    if value > 0.0 { best / value } else { 1.0 }
+}
