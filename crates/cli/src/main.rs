@@ -1,6 +1,7 @@
 //! The command line of Bookahead. Data goes to standard output, everything else to standard error; the exit code
 //! is 0 for success, 1 for failure and 2 for wrong usage.
 
+mod experiment;
 mod json;
 mod numbers;
 mod progress;
@@ -9,6 +10,7 @@ mod table;
 mod talk;
 mod times;
 mod trace;
+mod whatif;
 mod workload;
 
 use bookahead_workload::FileError;
@@ -30,6 +32,10 @@ struct Cli {
 enum Command {
     /// Run the jobs of a trace through a scheduler and show how they fared
     Simulate(Box<simulate::Arguments>),
+    /// Ask what a reservation would do to the jobs of a trace at a moment, before anything is booked
+    Whatif(Box<whatif::Arguments>),
+    /// Run an experiment of the source papers and show the paper's figures beside ours
+    Experiment(Box<experiment::Arguments>),
     /// Look at, make, convert workload traces, and turn jobs into reservation requests
     #[command(subcommand)]
     Workload(workload::Command),
@@ -39,6 +45,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Whatif(arguments) => whatif::run(&arguments),
+        Command::Experiment(arguments) => experiment::run(&arguments),
         Command::Workload(command) => workload::run(&command),
     };
     match result {

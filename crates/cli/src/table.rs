@@ -1,4 +1,4 @@
-//! A table for people: the first column left, the others right, a line below the head.
+//! A table for people: names left, figures right, a line below the head.
 
 use std::fmt;
 
@@ -6,11 +6,18 @@ use std::fmt;
 pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// Whether the columns after the first are figures.
+    figures: bool,
 }
 
 impl Table {
     pub(crate) fn new(head: Vec<String>) -> Table {
-        Table { head, rows: Vec::new() }
+        Table { head, rows: Vec::new(), figures: true }
+    }
+
+    /// A table of words: all columns left.
+    pub(crate) fn of_words(head: Vec<String>) -> Table {
+        Table { head, rows: Vec::new(), figures: false }
     }
 
     pub(crate) fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
@@ -27,7 +34,12 @@ impl fmt::Display for Table {
         for (at, row) in all().enumerate() {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                line += &if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+                line += if column == 0 { "" } else { "  " };
+                line += &if column > 0 && self.figures {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:<width$}")
+                };
             }
             writeln!(f, "{}", line.trim_end())?;
             if at == 0 {

@@ -1,13 +1,19 @@
 //! The experiments of the source papers, run anew: each module has one paper's set-up, its published figures as data,
 //! and ours beside them. Results are functions of the seeds; nothing is tuned to match.
 //!
+//! - [`what_if`]: what-if against load
 //! - [`claim`]: what a paper says, what we found, and whether they agree
+//! - [`cosy`]: the shortest notice for reservations, after COSY
+//! - [`gridsim`]: waiting, offsets, utilisation and rejections with advance reservations, after GridSim
 //! - [`report`]: tables, figures and claims as one self-contained HTML file
 //! - [`statistics`]: means with confidence intervals
 
 pub mod claim;
+pub mod cosy;
+pub mod gridsim;
 pub mod report;
 pub mod statistics;
+pub mod what_if;
 
 pub use claim::Claim;
 pub use report::{Page, Section, Table};

@@ -5,11 +5,12 @@
 use crate::clock::Clock;
 use crate::curve::{clipped, closed, path, thinned};
 use crate::header::{Entry, Swatch, draw_header};
-use crate::number_ticks::{Reach, number_ticks};
+use crate::look::{look, names_of};
+use crate::number_ticks::number_ticks;
 use crate::svg::{Frame, Svg};
-use crate::theme::{COLOURS, DASHES, LEFT, PLOT_WIDTH, TEXT, fit};
+use crate::theme::{LEFT, PLOT_WIDTH, TEXT, fit};
 use crate::time_axis::{TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
-use crate::value_axis::{ROW_PITCH, ValueAxis};
+use crate::value_axis::{ROW_PITCH, ValueAxis, reach_to};
 use bookahead_plan::{Interval, Time};
 
 /// Panels that share a time axis.
@@ -69,7 +70,7 @@ impl Chart {
     /// The picture, as the text of an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
-        let names = self.names();
+        let names = names_of(self.all_series().map(|series| series.name.as_str()));
         let mut top = draw_header(&mut svg, &self.title, "", &self.legend(&names));
         let instants = self.all_series().flat_map(|series| series.points.iter().map(|&(at, _)| at));
         let axis = TimeAxis::new(drawn_range(self.range, instants), self.clock);
@@ -85,17 +86,6 @@ impl Chart {
 
     fn all_series(&self) -> impl Iterator<Item = &Series> {
         self.panels.iter().flat_map(|panel| &panel.series)
-    }
-
-    /// The names of the series in order of appearance: a name's place decides its colour.
-    fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for series in self.all_series() {
-            if !names.contains(&series.name.as_str()) {
-                names.push(&series.name);
-            }
-        }
-        names
     }
 
     /// A legend only where some panel has series to tell apart.
@@ -134,10 +124,7 @@ impl Panel {
     fn draw(&self, svg: &mut Svg, plot: Frame, time: &TimeAxis, names: &[&str]) {
         let shown: Vec<_> = self.series.iter().map(|s| clipped(&s.points, time.range(), s.style)).collect();
         let highest = shown.iter().flatten().fold(0.0, |highest: f64, point| highest.max(point.1));
-        let reach = match self.maximum {
-            Some(maximum) if maximum.is_finite() && maximum > 0.0 => Reach::Exactly(maximum),
-            _ => Reach::AtLeast(highest),
-        };
+        let reach = reach_to(self.maximum, highest);
         let values = ValueAxis::new(plot, number_ticks(reach, (plot.height / ROW_PITCH) as u32, false));
         svg.text("heading", (plot.left, plot.top - 8.0), &fit(&self.title, TEXT * 1.05, plot.width));
         time.draw_grid(svg, plot);
@@ -170,10 +157,4 @@ impl Series {
         svg.path(&format!("curve {}", look(index)), &curve);
         svg.close_group();
     }
-}
-
-/// The classes that tell the `index`th name from the others: a colour, and dashes once colours run out.
-fn look(index: usize) -> String {
-    let (colour, dash) = (index % COLOURS, index / COLOURS % DASHES);
-    format!("colour{colour} dash{dash}")
 }

@@ -7,7 +7,7 @@ use crate::header::{Entry, Swatch, draw_header};
 use crate::lanes::{Block, assign};
 use crate::number_ticks::{Reach, number_ticks, short_count};
 use crate::svg::{Frame, Svg, number};
-use crate::theme::{HATCH, LEFT, PLOT_WIDTH, SMALL, fit, text_width};
+use crate::theme::{LEFT, PLOT_WIDTH, SMALL, fit, hatch, text_width};
 use crate::time_axis::{TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
 use crate::value_axis::{ROW_PITCH, ValueAxis};
 use bookahead_plan::{Capacity, Interval, Span, Time};
@@ -101,7 +101,7 @@ impl Gantt {
         let placed = self.placed(&time);
         let drawn = largest(&placed, &time);
         let mut svg = Svg::default();
-        svg.raw(HATCH);
+        svg.raw(&hatch("", "reservation"));
         let note = self.note(&placed, drawn.len());
         let top = draw_header(&mut svg, &self.title, &note, &legend(&placed, self.machine)) + NOW_HEIGHT;
         let plot = Frame { left: LEFT, top, width: PLOT_WIDTH, height: PLOT_HEIGHT };
@@ -247,10 +247,12 @@ fn largest(placed: &[Placed<'_>], time: &TimeAxis) -> Vec<usize> {
 
 fn legend(placed: &[Placed<'_>], machine: Capacity) -> Vec<Entry> {
     let used = |kind: &BarKind| placed.iter().any(|placed| placed.bar.kind == *kind);
-    let entry = |kind: BarKind| Entry { name: kind.name().into(), swatch: Swatch::Box(kind.class(), "bar") };
+    let entry =
+        |kind: BarKind| Entry { name: kind.name().into(), swatch: Swatch::Box(kind.class().into(), "bar") };
     let mut entries: Vec<Entry> = BarKind::ALL.into_iter().filter(used).map(entry).collect();
     if rows_beyond(placed, machine) > 0 {
-        entries.push(Entry { name: "overbooked".to_owned(), swatch: Swatch::Box("job", "bar over") });
+        entries
+            .push(Entry { name: "overbooked".to_owned(), swatch: Swatch::Box("job".to_owned(), "bar over") });
     }
     entries
 }

@@ -2,8 +2,9 @@
 //! It relies on guessed text widths to break the legend into lines, and leaves a little too much room rather
 //! than too little. It never knows what the picture is about.
 
+use crate::look::marker;
 use crate::svg::{Frame, Svg};
-use crate::theme::{LEFT, MARGIN, PLOT_WIDTH, TEXT, TITLE, fit, text_width};
+use crate::theme::{HEAT_LEVELS, LEFT, MARGIN, PLOT_WIDTH, TEXT, TITLE, fit, text_width};
 
 /// One entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,11 +18,26 @@ pub(crate) struct Entry {
 pub(crate) enum Swatch {
     /// A piece of a curve.
     Line(String),
+    /// A piece of a curve with the marker of this place in the middle.
+    Marked(String, usize),
     /// A small bar: the class of its group and its own.
-    Box(&'static str, &'static str),
+    Box(String, &'static str),
+    /// All colours of a heatmap, after what the first one stands for.
+    Scale(String),
+}
+
+impl Swatch {
+    fn width(&self) -> f64 {
+        match self {
+            Swatch::Line(_) | Swatch::Marked(..) | Swatch::Box(..) => SWATCH_WIDTH,
+            Swatch::Scale(lowest) => text_width(lowest, TEXT) + SWATCH_GAP + HEAT_LEVELS as f64 * SHADE_WIDTH,
+        }
+    }
 }
 
 const SWATCH_WIDTH: f64 = 20.0;
+const SWATCH_HEIGHT: f64 = 12.0;
+const SHADE_WIDTH: f64 = 14.0;
 const SWATCH_GAP: f64 = 7.0;
 const ENTRY_GAP: f64 = 18.0;
 const LINE_HEIGHT: f64 = 20.0;
@@ -49,24 +65,39 @@ fn draw_legend(svg: &mut Svg, legend: &[Entry], top: f64) -> f64 {
     let (mut x, mut y) = (LEFT, top);
     for entry in legend {
         let name = fit(&entry.name, TEXT, NAME_WIDTH);
-        let width = SWATCH_WIDTH + SWATCH_GAP + text_width(&name, TEXT);
+        let before_name = entry.swatch.width() + SWATCH_GAP;
+        let width = before_name + text_width(&name, TEXT);
         if x > LEFT && x + width > LEFT + PLOT_WIDTH {
             (x, y) = (LEFT, y + LINE_HEIGHT);
         }
         draw_swatch(svg, &entry.swatch, x, y);
-        svg.text("legend", (x + SWATCH_WIDTH + SWATCH_GAP, y + TEXT - 2.0), &name);
+        svg.text("legend", (x + before_name, y + TEXT - 2.0), &name);
         x += width + ENTRY_GAP;
     }
     y + LINE_HEIGHT
 }
 
 fn draw_swatch(svg: &mut Svg, swatch: &Swatch, x: f64, y: f64) {
+    let middle = y + SWATCH_HEIGHT / 2.0;
+    let frame = Frame { left: x, top: y, width: SWATCH_WIDTH, height: SWATCH_HEIGHT };
     match swatch {
-        Swatch::Line(class) => svg.line(class, (x, y + 6.0), (x + SWATCH_WIDTH, y + 6.0)),
+        Swatch::Line(class) => svg.line(class, (x, middle), (x + SWATCH_WIDTH, middle)),
+        Swatch::Marked(class, place) => {
+            svg.line(&format!("curve {class}"), (x, middle), (x + SWATCH_WIDTH, middle));
+            svg.path(&format!("marker {class}"), &marker(*place, (x + SWATCH_WIDTH / 2.0, middle)));
+        }
         Swatch::Box(group, class) => {
             svg.open_group(group);
-            svg.rect(class, Frame { left: x, top: y, width: SWATCH_WIDTH, height: 12.0 });
+            svg.rect(class, frame);
             svg.close_group();
+        }
+        Swatch::Scale(lowest) => {
+            svg.text("legend", (x, y + TEXT - 2.0), lowest);
+            let left = x + text_width(lowest, TEXT) + SWATCH_GAP;
+            for level in 0..HEAT_LEVELS {
+                let left = left + level as f64 * SHADE_WIDTH;
+                svg.rect(&format!("heat{level}"), Frame { left, width: SHADE_WIDTH, ..frame });
+            }
         }
     }
 }

@@ -4,6 +4,9 @@
 //! it is given, however odd, makes it panic.
 //!
 //! - [`Chart`]: quantities over time, one or more panels above one time axis
+//! - [`Lines`]: quantities over a number, with margins of error
+//! - [`Bars`]: quantities side by side in groups, with margins of error
+//! - [`Heatmap`]: a table of numbers, the more the darker
 //! - [`Gantt`]: who holds which processors when
 //! - [`Clock`]: how instants are written, as time elapsed or as UTC dates
 //!
@@ -17,12 +20,19 @@
 //! assert!(Chart::new("One morning", vec![panel]).to_svg().starts_with("<svg"));
 //! ```
 
+mod bars;
+mod category_axis;
 mod chart;
 mod clock;
 mod curve;
 mod gantt;
 mod header;
+mod heatmap;
 mod lanes;
+mod lines;
+mod log_ticks;
+mod look;
+mod number_axis;
 mod number_ticks;
 mod svg;
 mod theme;
@@ -30,7 +40,10 @@ mod time_axis;
 mod time_ticks;
 mod value_axis;
 
+pub use bars::{BarSeries, BarValue, Bars, MAX_GROUPS};
 pub use chart::{Chart, Panel, Series, Style};
 pub use clock::Clock;
 pub use curve::POINTS_PER_COLUMN;
 pub use gantt::{Bar, BarKind, Gantt, MAX_BARS, MAX_RECTANGLES};
+pub use heatmap::{Heatmap, MAX_COLUMNS, MAX_ROWS};
+pub use lines::{LinePoint, LineSeries, Lines, MAX_MARKERS};

@@ -2,16 +2,35 @@
 //! It relies on decimal parsing rather than on logarithms, so that a mark is the number its label says on
 //! every machine. It never returns more than a few dozen marks and never draws.
 
-/// The largest value that an axis reaches: far from overflow when it is multiplied or rounded up.
-const LARGEST: f64 = 1e300;
+use crate::log_ticks::log2;
 
-/// Marks of an axis of numbers, from zero upwards.
+/// The largest value that an axis reaches: far from overflow when it is multiplied or rounded up.
+pub(crate) const LARGEST: f64 = 1e300;
+/// The smallest value that an axis tells from zero.
+pub(crate) const SMALLEST: f64 = 1e-300;
+/// The smallest part of its values that an axis spans: below it, steps are lost in rounding.
+pub(crate) const NARROWEST: f64 = 1e-9;
+
+/// Marks of an axis of numbers.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NumberTicks {
-    /// The upper end of the axis: a positive number.
+    /// The lower end of the axis.
+    pub(crate) bottom: f64,
+    /// The upper end of the axis: above the lower one.
     pub(crate) top: f64,
+    /// Whether equal distances stand for equal factors; then both ends are positive.
+    pub(crate) logarithmic: bool,
     /// The values to mark, ascending, with their labels.
     pub(crate) marks: Vec<(f64, String)>,
+}
+
+impl NumberTicks {
+    /// How much of the axis lies below `value`: from 0 to 1, for values outside it too.
+    pub(crate) fn share(&self, value: f64) -> f64 {
+        let place = |value| if self.logarithmic { log2(value) } else { value };
+        let (bottom, top) = (place(self.bottom), place(self.top));
+        ((place(value) - bottom) / (top - bottom)).clamp(0.0, 1.0)
+    }
 }
 
 /// What an axis of numbers must reach.
@@ -23,42 +42,53 @@ pub(crate) enum Reach {
     Exactly(f64),
 }
 
-/// Marks for an axis with room for about `room` of them; only whole numbers where `whole` says so.
+/// Marks for an axis from zero with room for about `room` of them; only whole numbers where `whole` says so.
 pub(crate) fn number_ticks(reach: Reach, room: u32, whole: bool) -> NumberTicks {
-    let (wanted, rounded) = match reach {
+    ticks_from(0.0, reach, room, whole)
+}
+
+/// Like [`number_ticks`], for an axis that starts at `low`, rounded down to the next mark.
+pub(crate) fn ticks_from(low: f64, reach: Reach, room: u32, whole: bool) -> NumberTicks {
+    let (high, rounded) = match reach {
         Reach::AtLeast(value) => (value, true),
         Reach::Exactly(value) => (value, false),
     };
-    let wanted = if wanted > 1e-300 { wanted.min(LARGEST) } else { 1.0 };
-    let step = step_for(wanted, room.max(1), whole);
-    let count = if rounded { (wanted / step.value()).ceil() } else { (wanted / step.value()).floor() };
+    let low = if low.is_nan() { 0.0 } else { low.clamp(-LARGEST, LARGEST) };
+    let narrowest = SMALLEST.max(NARROWEST * low.abs());
+    let high = if high.is_nan() { low } else { high.min(LARGEST) };
+    // Where it is not above `low`, as far above it as that is from zero.
+    let high = if high - low > narrowest { high } else { low + low.abs().max(1.0) };
+    let step = step_for(high - low, room.max(1), whole);
+    let first = (low / step.value()).floor() as i64;
+    let last = if rounded { (high / step.value()).ceil() } else { (high / step.value()).floor() } as i64;
     // At most `room`, but for rounding.
-    let count = count.clamp(0.0, 100.0) as u64;
-    let top = if rounded { step.times(count.max(1)) } else { wanted };
-    let marks = (0..=count).map(|index| (step.times(index), step.label(index, count))).collect();
-    NumberTicks { top, marks }
+    let last = last.clamp(first, first.saturating_add(100));
+    let top =
+        if rounded { step.times(last.max(first.saturating_add(1))) } else { high.max(step.times(last)) };
+    let marks = (first..=last).map(|index| (step.times(index), step.label(index, first, last))).collect();
+    NumberTicks { bottom: step.times(first), top, logarithmic: false, marks }
 }
 
 /// `digit` times ten to the `exponent`: exact, where a float would not be.
 #[derive(Debug, Clone, Copy)]
-struct Step {
-    digit: u64,
-    exponent: i32,
+pub(crate) struct Step {
+    pub(crate) digit: i64,
+    pub(crate) exponent: i32,
 }
 
 impl Step {
-    fn value(self) -> f64 {
+    pub(crate) fn value(self) -> f64 {
         self.times(1)
     }
 
-    fn times(self, count: u64) -> f64 {
+    fn times(self, count: i64) -> f64 {
         decimal(self.digit.saturating_mul(count), self.exponent)
     }
 
-    /// The label of the `index`th mark of an axis whose last is the `last`th: all get the same suffix and
+    /// The label of the `index`th mark of an axis from the `first` to the `last`: all get the same suffix and
     /// the same number of decimals.
-    fn label(self, index: u64, last: u64) -> String {
-        let largest = self.times(last);
+    pub(crate) fn label(self, index: i64, first: i64, last: i64) -> String {
+        let largest = self.times(first).abs().max(self.times(last).abs());
         if self.exponent < -4 || largest >= 1e15 {
             return format!("{:e}", self.times(index));
         }
@@ -71,7 +101,7 @@ impl Step {
     }
 }
 
-fn decimal(digits: u64, exponent: i32) -> f64 {
+fn decimal(digits: i64, exponent: i32) -> f64 {
     format!("{digits}e{exponent}").parse().unwrap_or(0.0)
 }
 
@@ -99,7 +129,7 @@ fn step_for(wanted: f64, room: u32, whole: bool) -> Step {
 }
 
 /// The exponent of `value` in decimal scientific notation, read off its own digits.
-fn exponent_of(value: f64) -> i32 {
+pub(crate) fn exponent_of(value: f64) -> i32 {
     let written = format!("{value:e}");
     written.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
@@ -115,10 +145,33 @@ pub(crate) fn short_count(count: u64) -> String {
     format!("{}{suffix}", shortened.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Digits with a comma before every third one of the whole part.
+/// A number with four digits or so, as tooltips and descriptions give it.
+pub(crate) fn written(value: f64) -> String {
+    let size = value.abs();
+    if size >= 1e15 || (size > 0.0 && size < 1e-4) {
+        return format!("{value:.3e}");
+    }
+    let decimals = usize::try_from(3 - exponent_of(size)).unwrap_or(0);
+    let digits = with_decimals(value, decimals);
+    if !digits.contains('.') {
+        return digits;
+    }
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A number with so many decimals, thousands apart; never minus zero.
+pub(crate) fn with_decimals(value: f64, decimals: usize) -> String {
+    let digits = format!("{value:.decimals$}");
+    let is_zero = digits.bytes().all(|byte| matches!(byte, b'-' | b'.' | b'0'));
+    grouped(if is_zero { digits.trim_start_matches('-') } else { &digits })
+}
+
+/// Digits, perhaps after a minus, with a comma before every third one of the whole part.
 fn grouped(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     let (whole, fraction) = digits.find('.').map_or((digits, ""), |point| digits.split_at(point));
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    let mut text = String::with_capacity(sign.len() + digits.len() + digits.len() / 3);
+    text.push_str(sign);
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index).is_multiple_of(3) {
             text.push(',');
@@ -160,6 +213,43 @@ mod tests {
                 assert!(ticks.marks.iter().all(|(at, _)| *at <= ticks.top), "{reach:?}: {ticks:?}");
             }
         }
+    }
+
+    #[test]
+    fn an_axis_may_start_below_or_above_zero() {
+        let check = |low, reach, expected: &[&str]| {
+            assert_eq!(labels(&ticks_from(low, reach, 5, false)), expected, "{low} {reach:?}");
+        };
+        check(-30.0, Reach::AtLeast(50.0), &["-40", "-20", "0", "20", "40", "60"]);
+        check(-2e6, Reach::AtLeast(0.0), &["-2.0M", "-1.5M", "-1.0M", "-0.5M", "0.0"]);
+        check(64.0, Reach::AtLeast(512.0), &["0", "100", "200", "300", "400", "500", "600"]);
+        check(-4000.0, Reach::Exactly(1500.0), &["-4,000", "-2,000", "0"]);
+        let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 1e15, 0.0, -1e-310, 7.0];
+        for (low, high) in odd.into_iter().flat_map(|low| odd.map(|high| (low, high))) {
+            for reach in [Reach::AtLeast(high), Reach::Exactly(high)] {
+                let ticks = ticks_from(low, reach, 6, false);
+                assert!(ticks.bottom < ticks.top && (ticks.top - ticks.bottom).is_finite(), "{ticks:?}");
+                assert!(ticks.marks.len() <= 9 && !ticks.marks.is_empty(), "{low} {reach:?}: {ticks:?}");
+                assert!(ticks.marks.iter().all(|(at, _)| ticks.bottom <= *at && *at <= ticks.top));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_with_four_digits() {
+        let cases = [
+            (0.0, "0"),
+            (100.0, "100"),
+            (-0.00001, "-1.000e-5"),
+            (0.98765, "0.9877"),
+            (97.314, "97.31"),
+            (-12_345.6, "-12,346"),
+            (1e15, "1.000e15"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(written(value), text);
+        }
+        assert_eq!(with_decimals(-0.04, 1), "0.0");
     }
 
     #[test]

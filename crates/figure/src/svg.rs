@@ -73,10 +73,15 @@ impl Svg {
 
     /// Text that reads upwards, centred on `at`.
     pub(crate) fn upright_text(&mut self, class: &str, at: (f64, f64), text: &str) {
+        self.turned_text(class, at, 90, text);
+    }
+
+    /// Text turned up by so many degrees around `at`.
+    pub(crate) fn turned_text(&mut self, class: &str, at: (f64, f64), degrees: u32, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         let (class, text) = (escape(class), escape(text));
         self.push(format_args!(
-            "<text class=\"{class}\" transform=\"translate({x} {y}) rotate(-90)\">{text}</text>\n"
+            "<text class=\"{class}\" transform=\"translate({x} {y}) rotate(-{degrees})\">{text}</text>\n"
         ));
     }
 

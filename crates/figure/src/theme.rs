@@ -52,8 +52,23 @@ pub(crate) const STYLE_SHEET: &str = "\
 .bookahead .label{font-size:10px;text-anchor:middle;fill:#1f2328;stroke:#fff;stroke-width:2.5;stroke-opacity:.75;\
 stroke-linejoin:round;paint-order:stroke;pointer-events:none}
 .bookahead .label.over{fill:#fff;stroke:none}
-.bookahead .hatch-ground{fill:#f6e3ee}
-.bookahead .hatch-line{stroke:#a0568a;stroke-width:2}
+.bookahead .hatch-ground{fill:#fff}
+.bookahead .reservation .hatch-ground{fill:#f6e3ee}
+.bookahead .hatch-line{stroke:currentColor;stroke-width:2}
+.bookahead .column{fill:currentColor;stroke:currentColor;stroke-width:1}
+.bookahead .faint1 .column{fill-opacity:.5}
+.bookahead .faint2 .column{fill-opacity:.2}
+.bookahead .published.colour0 .column{fill:url(#bookahead-hatch0);fill-opacity:1}
+.bookahead .published.colour1 .column{fill:url(#bookahead-hatch1);fill-opacity:1}
+.bookahead .published.colour2 .column{fill:url(#bookahead-hatch2);fill-opacity:1}
+.bookahead .published.colour3 .column{fill:url(#bookahead-hatch3);fill-opacity:1}
+.bookahead .published.colour4 .column{fill:url(#bookahead-hatch4);fill-opacity:1}
+.bookahead .published.colour5 .column{fill:url(#bookahead-hatch5);fill-opacity:1}
+.bookahead .published.colour6 .column{fill:url(#bookahead-hatch6);fill-opacity:1}
+.bookahead .marker{fill:currentColor;stroke:currentColor;stroke-width:1.4;stroke-dasharray:none}
+.bookahead .marker.published{fill:#fff}
+.bookahead .whisker{fill:none;stroke:currentColor;stroke-width:1.2;stroke-dasharray:none}
+.bookahead .whisker.ink{stroke:#1f2328}
 .bookahead .colour0{color:#0072b2}
 .bookahead .colour1{color:#d55e00}
 .bookahead .colour2{color:#009e73}
@@ -79,8 +94,10 @@ stroke-linejoin:round;paint-order:stroke;pointer-events:none}
 .bookahead .bar.over{fill:#ff6a52}
 .bookahead .label{fill:#f0f3f6;stroke:#0d1117}
 .bookahead .label.over{fill:#0d1117;stroke:none}
-.bookahead .hatch-ground{fill:#3a2233}
-.bookahead .hatch-line{stroke:#c987b3}
+.bookahead .hatch-ground{fill:#0d1117}
+.bookahead .reservation .hatch-ground{fill:#3a2233}
+.bookahead .marker.published{fill:#0d1117}
+.bookahead .whisker.ink{stroke:#f0f3f6}
 .bookahead .colour0{color:#4aa8e8}
 .bookahead .colour1{color:#ff8a3d}
 .bookahead .colour2{color:#2fcf9f}
@@ -97,12 +114,58 @@ stroke-linejoin:round;paint-order:stroke;pointer-events:none}
 }
 ";
 
-/// The hatching of reservations, so that they stand out without colour. Two pictures in one page may define
-/// it twice: the definitions are the same.
-pub(crate) const HATCH: &str = "\
-<defs><pattern id=\"bookahead-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" \
-patternTransform=\"rotate(45)\"><rect class=\"hatch-ground\" x=\"0\" y=\"0\" width=\"6\" height=\"6\"/>\
-<line class=\"hatch-line\" x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\"/></pattern></defs>
+/// Hatching, so that a bar stands out without colour: stripes in the colour of `class`, found by `mark` after
+/// its common name. Two pictures in one page may define it twice: the definitions are the same.
+pub(crate) fn hatch(mark: &str, class: &str) -> String {
+    format!(
+        "<defs><pattern id=\"bookahead-hatch{mark}\" class=\"{class}\" width=\"6\" height=\"6\" \
+         patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+         <rect class=\"hatch-ground\" x=\"0\" y=\"0\" width=\"6\" height=\"6\"/>\
+         <line class=\"hatch-line\" x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\"/></pattern></defs>\n"
+    )
+}
+
+/// How many shades a heatmap has.
+pub(crate) const HEAT_LEVELS: usize = 11;
+
+/// The shades of heatmaps and the numbers on them, as a style sheet of its own. More stands further from the
+/// page: darker on white, lighter on black. One hue, ever darker, is plain to every kind of eye; between the
+/// shades with dark and those with light numbers is a leap, so that all numbers are legible.
+pub(crate) const HEAT_STYLE: &str = "\
+<style>
+.bookahead .cell{stroke:#fff;stroke-width:2}
+.bookahead .absent{fill:none;stroke:#d0d7de;stroke-width:1;stroke-dasharray:3 2}
+.bookahead .heat0{fill:#eef3f9}
+.bookahead .heat1{fill:#dde8f3}
+.bookahead .heat2{fill:#c9dcee}
+.bookahead .heat3{fill:#b1cde6}
+.bookahead .heat4{fill:#8bb4d9}
+.bookahead .heat5{fill:#649ac9}
+.bookahead .heat6{fill:#3b7ab3}
+.bookahead .heat7{fill:#286aa5}
+.bookahead .heat8{fill:#1b5890}
+.bookahead .heat9{fill:#104777}
+.bookahead .heat10{fill:#08345c}
+.bookahead .on-heat0,.bookahead .on-heat1,.bookahead .on-heat2,.bookahead .on-heat3,.bookahead .on-heat4,.bookahead .on-heat5{fill:#1f2328}
+.bookahead .on-heat6,.bookahead .on-heat7,.bookahead .on-heat8,.bookahead .on-heat9,.bookahead .on-heat10{fill:#fff}
+@media (prefers-color-scheme:dark){
+.bookahead .cell{stroke:#0d1117}
+.bookahead .absent{stroke:#3d444d}
+.bookahead .heat0{fill:#1b2430}
+.bookahead .heat1{fill:#1c3147}
+.bookahead .heat2{fill:#1d3f60}
+.bookahead .heat3{fill:#204e79}
+.bookahead .heat4{fill:#275f92}
+.bookahead .heat5{fill:#3171aa}
+.bookahead .heat6{fill:#4f8fc6}
+.bookahead .heat7{fill:#70a8d8}
+.bookahead .heat8{fill:#93c0e6}
+.bookahead .heat9{fill:#b7d7f2}
+.bookahead .heat10{fill:#dcecfa}
+.bookahead .on-heat0,.bookahead .on-heat1,.bookahead .on-heat2,.bookahead .on-heat3,.bookahead .on-heat4,.bookahead .on-heat5{fill:#f0f3f6}
+.bookahead .on-heat6,.bookahead .on-heat7,.bookahead .on-heat8,.bookahead .on-heat9,.bookahead .on-heat10{fill:#0d1117}
+}
+</style>
 ";
 
 /// A generous guess at how wide `text` is drawn: without fonts to measure, better too wide than overlapping.
@@ -150,5 +213,39 @@ mod tests {
         assert!(cut.ends_with("long…") || cut.ends_with('…'));
         assert!(text_width(&cut, TEXT) <= 100.0);
         assert_eq!(fit("anything", TEXT, -5.0), "…");
+    }
+
+    /// The relative luminance of a colour, as the Web Content Accessibility Guidelines define it.
+    fn luminance(hex: &str) -> f64 {
+        let full = if hex.len() == 3 {
+            hex.chars().flat_map(|digit| [digit, digit]).collect()
+        } else {
+            hex.to_owned()
+        };
+        let part = |from: usize| {
+            let share = f64::from(u8::from_str_radix(&full[from..from + 2], 16).unwrap()) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
+    }
+
+    fn fill_of(sheet: &str, class: &str) -> f64 {
+        let rule = sheet.lines().find(|line| line.split(['{', ',']).any(|part| part == class)).unwrap();
+        luminance(rule.split_once("fill:#").unwrap().1.trim_end_matches('}'))
+    }
+
+    #[test]
+    fn numbers_on_every_shade_are_legible_in_both_modes() {
+        let (light, dark) = HEAT_STYLE.split_once("@media").unwrap();
+        for (sheet, more_is_darker) in [(light, true), (dark, false)] {
+            let shades: Vec<f64> =
+                (0..HEAT_LEVELS).map(|level| fill_of(sheet, &format!(".bookahead .heat{level}"))).collect();
+            assert!(shades.is_sorted_by(|a, b| (a > b) == more_is_darker), "{shades:?}");
+            for (level, shade) in shades.into_iter().enumerate() {
+                let text = fill_of(sheet, &format!(".bookahead .on-heat{level}"));
+                let contrast = (shade.max(text) + 0.05) / (shade.min(text) + 0.05);
+                assert!(contrast >= 4.5, "shade {level}: {contrast}");
+            }
+        }
     }
 }

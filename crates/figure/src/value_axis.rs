@@ -1,8 +1,8 @@
-//! The y axis of one plot: from zero upwards, with its marks, labels and grid lines.
+//! The y axis of one plot: mostly from zero upwards, with its marks, labels and grid lines.
 //! It relies on the marks being few; it never draws outside its plot, for it moves every value into the
 //! drawn range.
 
-use crate::number_ticks::NumberTicks;
+use crate::number_ticks::{NumberTicks, Reach, ticks_from};
 use crate::svg::{Frame, Svg};
 use crate::theme::{MARGIN, TEXT, fit};
 
@@ -20,9 +20,21 @@ impl ValueAxis {
         ValueAxis { plot, ticks }
     }
 
+    /// An axis for these values with their margins: from zero, unless a value is below it, to `maximum` or
+    /// else a little above the highest.
+    pub(crate) fn over(plot: Frame, values: &[(f64, Option<f64>)], maximum: Option<f64>) -> ValueAxis {
+        let finite = || values.iter().filter(|(value, _)| value.is_finite());
+        let highest = finite().map(|&(value, margin)| span(value, margin).1).fold(0.0, f64::max);
+        // A margin alone does not make the axis reach below zero: there, it is cut off.
+        let below = finite().filter(|(value, _)| *value < 0.0);
+        let lowest = below.map(|&(value, margin)| span(value, margin).0).fold(0.0, f64::min);
+        let reach = reach_to(maximum, highest);
+        ValueAxis::new(plot, ticks_from(lowest, reach, (plot.height / ROW_PITCH) as u32, false))
+    }
+
     /// Where `value` stands, in pixels; values outside stand at the edge.
     pub(crate) fn y(&self, value: f64) -> f64 {
-        self.plot.bottom() - (value / self.ticks.top).clamp(0.0, 1.0) * self.plot.height
+        self.plot.bottom() - self.ticks.share(value) * self.plot.height
     }
 
     /// Marks `value` too, in place of any mark that stands too close to it.
@@ -45,4 +57,23 @@ impl ValueAxis {
         let label = fit(label, TEXT, height);
         svg.upright_text("middle", (MARGIN, top + height / 2.0), &label);
     }
+}
+
+/// Where an axis ends: at the `maximum` asked for, or else a little above the `highest` value.
+pub(crate) fn reach_to(maximum: Option<f64>, highest: f64) -> Reach {
+    match maximum {
+        Some(maximum) if maximum.is_finite() && maximum > 0.0 => Reach::Exactly(maximum),
+        _ => Reach::AtLeast(highest),
+    }
+}
+
+/// From `value` less its margin to `value` and its margin. Only margins that are finite and positive count.
+pub(crate) fn span(value: f64, margin: Option<f64>) -> (f64, f64) {
+    let margin = usable(margin).unwrap_or(0.0);
+    (value - margin, value + margin)
+}
+
+/// The margin, if it can be drawn.
+pub(crate) fn usable(margin: Option<f64>) -> Option<f64> {
+    margin.filter(|margin| margin.is_finite() && *margin > 0.0)
 }

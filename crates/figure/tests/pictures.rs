@@ -2,7 +2,9 @@
 //! It relies on a checker of its own that knows just enough XML. It never looks at how a picture looks.
 
 use bookahead_figure::{
-    Bar, BarKind, Chart, Clock, Gantt, MAX_BARS, MAX_RECTANGLES, POINTS_PER_COLUMN, Panel, Series, Style,
+    Bar, BarKind, BarSeries, BarValue, Bars, Chart, Clock, Gantt, Heatmap, LinePoint, LineSeries, Lines,
+    MAX_BARS, MAX_COLUMNS, MAX_GROUPS, MAX_MARKERS, MAX_RECTANGLES, MAX_ROWS, POINTS_PER_COLUMN, Panel,
+    Series, Style,
 };
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use proptest::prelude::*;
@@ -75,6 +77,29 @@ fn chart(points: &[(Time, f64)]) -> Chart {
     Chart::new("Chart", panels.to_vec())
 }
 
+/// Values that no axis was made for.
+const ODD: [f64; 9] =
+    [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, -0.0, 3.0];
+
+fn lines(points: &[LinePoint]) -> Lines {
+    let ours = LineSeries::new("easy", points.to_vec());
+    let theirs = LineSeries { dashed: true, ..ours.clone() };
+    Lines::new("Lines", "processors", "seconds", vec![ours, theirs])
+}
+
+fn bars(values: &[Option<BarValue>]) -> Bars {
+    let ours = BarSeries::new("easy", values.to_vec());
+    let theirs = BarSeries { published: true, ..ours.clone() };
+    let groups = (0..values.len()).map(|index| format!("group {index}")).collect();
+    Bars::new("Bars", "seconds", groups, vec![ours, theirs])
+}
+
+fn heatmap(cells: &[Vec<Option<f64>>]) -> Heatmap {
+    let columns = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let names = |count: usize| (0..count).map(|index| format!("name {index}")).collect();
+    Heatmap { cells: cells.to_vec(), ..Heatmap::new("Heatmap", names(columns), names(cells.len())) }
+}
+
 fn bar(begin: i64, end: i64, capacity: u32, kind: BarKind) -> Bar {
     let interval = Interval::new(Time(begin), Time(end));
     Bar { interval, capacity: Capacity(capacity), label: "j1".to_owned(), kind }
@@ -95,6 +120,13 @@ fn nothing_makes_a_picture_too() {
     assert_sound(&Chart::default().to_svg());
     assert_sound(&chart(&[]).to_svg());
     assert_sound(&Chart::new("", vec![Panel::default()]).to_svg());
+    assert_sound(&Lines::default().to_svg());
+    assert_sound(&Lines { x_log: true, ..lines(&[]) }.to_svg());
+    assert_sound(&Bars::default().to_svg());
+    assert_sound(&bars(&[]).to_svg());
+    assert_sound(&bars(&[None, None]).to_svg());
+    assert_sound(&Heatmap::default().to_svg());
+    assert_sound(&heatmap(&[vec![], vec![None]]).to_svg());
     assert_sound(&Gantt::new("", Capacity(0), vec![]).to_svg());
     assert_sound(&Gantt::new("Idle", Capacity(128), vec![bar(5, 5, 3, BarKind::Job)]).to_svg());
 }
@@ -113,6 +145,41 @@ fn one_point_and_odd_values_are_drawn() {
         chart.clock = Clock::Utc { unix_of_zero: i64::MAX };
         assert_sound(&chart.to_svg());
     }
+}
+
+#[test]
+fn odd_numbers_are_drawn() {
+    let pairs = || ODD.into_iter().flat_map(|a| ODD.map(|b| (a, b)));
+    let points: Vec<_> = pairs().map(|(x, y)| LinePoint { x, y, margin: Some(x) }).collect();
+    let values: Vec<_> =
+        pairs().map(|(value, margin)| Some(BarValue { value, margin: Some(margin) })).collect();
+    let cells: Vec<_> = ODD.map(|odd| vec![Some(odd), None, Some(1.0)]).to_vec();
+    for (odd, other) in pairs() {
+        let y_maximum = Some(odd);
+        assert_sound(&Lines { y_maximum, ..lines(&points) }.to_svg());
+        assert_sound(&Lines { y_maximum, x_log: true, ..lines(&points) }.to_svg());
+        assert_sound(&lines(&[LinePoint { x: odd, y: other, margin: Some(other) }]).to_svg());
+        assert_sound(&bars(&[Some(BarValue { value: odd, margin: Some(other) })]).to_svg());
+        assert_sound(&Heatmap { range: Some((odd, other)), ..heatmap(&cells) }.to_svg());
+        assert_sound(&heatmap(&[vec![Some(odd), Some(other)]]).to_svg());
+    }
+    assert_sound(&bars(&values).to_svg());
+}
+
+#[test]
+fn every_value_is_written() {
+    let point = |x, y| LinePoint { x, y, margin: Some(0.25) };
+    let svg = lines(&[point(8.0, 1.0), point(2.0, 4.0)]).to_svg();
+    assert!(svg.contains("<title>easy, 8: 1 ± 0.25</title>"), "{svg}");
+    assert!(svg.contains(">easy</text>") && svg.contains(">easy (published)</text>"));
+    let svg = bars(&[Some(BarValue { value: -1234.5, margin: None }), None]).to_svg();
+    assert_eq!(svg.matches("<title>group 0, easy: -1,234</title>").count(), 2, "{svg}");
+    assert_eq!(svg.matches("class=\"value\"").count(), 2);
+    let map = Heatmap { unit: "%".to_owned(), ..heatmap(&[vec![Some(97.0), Some(3.0)], vec![None]]) };
+    let svg = Heatmap { range: Some((0.0, 100.0)), ..map }.to_svg();
+    assert!(svg.contains("<title>name 0, name 0: 97 %</title>") && svg.contains(">97</text>"), "{svg}");
+    assert_eq!(svg.matches("<title>name 1, name 1: no value</title>").count(), 1);
+    assert!(svg.contains(">0 %</text>") && svg.contains(">100 %</text>") && svg.contains(">no value</text>"));
 }
 
 #[test]
@@ -149,6 +216,20 @@ fn text_cannot_leave_its_place() {
 }
 
 #[test]
+fn numbers_keep_nasty_names_in_their_place() {
+    let nasty = || "</title><script>\"'&\0\u{b}]]>\u{202e} ".repeat(9);
+    let point = LinePoint { x: 1.0, y: 2.0, margin: Some(0.5) };
+    let series = vec![LineSeries { dashed: true, ..LineSeries::new(nasty(), vec![point]) }];
+    assert_sound(&Lines::new(nasty(), nasty(), nasty(), series).to_svg());
+    let values = vec![Some(BarValue { value: 1.0, margin: None })];
+    let series = vec![BarSeries { published: true, ..BarSeries::new(nasty(), values) }];
+    assert_sound(&Bars::new(nasty(), nasty(), vec![nasty()], series).to_svg());
+    let map = Heatmap::new(nasty(), vec![nasty()], vec![nasty()]);
+    let cells = vec![vec![Some(1.5)]];
+    assert_sound(&Heatmap { x_label: nasty(), y_label: nasty(), unit: nasty(), cells, ..map }.to_svg());
+}
+
+#[test]
 fn the_kinds_in_use_are_in_the_legend() {
     let bars = vec![bar(0, 9, 1, BarKind::Job), bar(0, 9, 1, BarKind::Reservation)];
     let svg = Gantt::new("Two", Capacity(4), bars).to_svg();
@@ -168,6 +249,22 @@ fn pictures_of_long_logs_stay_small() {
     let svg = Gantt::new("Many", Capacity(8), jobs).to_svg();
     assert!(svg.contains(&format!("showing the largest {MAX_BARS} of 10000 jobs and reservations")));
     assert!(svg.matches("<path").count() <= MAX_BARS);
+}
+
+#[test]
+fn pictures_of_many_numbers_stay_small() {
+    let points: Vec<_> = (0..50_000)
+        .map(|i| LinePoint { x: f64::from(i), y: f64::from(i % 997), margin: Some(1.0) })
+        .collect();
+    assert!(lines(&points).to_svg().len() < 3 * 960 * POINTS_PER_COLUMN * "L1000.5 1000.5".len());
+    let markers = |count| lines(&points[..count]).to_svg().matches("class=\"point\"").count();
+    assert_eq!((markers(MAX_MARKERS), markers(MAX_MARKERS + 1)), (2 * MAX_MARKERS, 0));
+    let svg = bars(&vec![Some(BarValue { value: 1.0, margin: None }); 5000]).to_svg();
+    assert!(svg.contains("showing the first 100 of 5000 groups"));
+    assert_eq!(svg.matches("class=\"value\"").count(), 2 * MAX_GROUPS);
+    let svg = heatmap(&vec![vec![Some(1.0); 500]; 300]).to_svg();
+    assert!(svg.contains("showing the first 60 of 300 rows; showing the first 60 of 500 columns"));
+    assert_eq!(svg.matches("class=\"value\"").count(), MAX_ROWS * MAX_COLUMNS);
 }
 
 #[test]
@@ -229,5 +326,40 @@ proptest! {
         let svg = chart.to_svg();
         prop_assert_eq!(fault(&svg), None);
         prop_assert_eq!(chart.to_svg(), svg);
+    }
+
+    #[test]
+    fn any_numbers_make_sound_pictures(
+        numbers in proptest::collection::vec(any::<(f64, f64, Option<f64>)>(), 0..40),
+        maximum in any::<Option<f64>>(), range in any::<Option<(f64, f64)>>(), x_log in any::<bool>(),
+    ) {
+        let points: Vec<_> = numbers.iter().map(|&(x, y, margin)| LinePoint { x, y, margin }).collect();
+        let lines = Lines { x_log, y_maximum: maximum, ..lines(&points) };
+        prop_assert_eq!(fault(&lines.to_svg()), None);
+        prop_assert_eq!(lines.to_svg(), lines.to_svg());
+        let values: Vec<_> = numbers.iter().map(|&(value, _, margin)| Some(BarValue { value, margin })).collect();
+        prop_assert_eq!(fault(&bars(&values).to_svg()), None);
+        prop_assert_eq!(bars(&values).to_svg(), bars(&values).to_svg());
+        let cells: Vec<_> = numbers.iter().map(|&(a, b, c)| vec![Some(a), c, Some(b)]).collect();
+        let map = Heatmap { range, ..heatmap(&cells) };
+        prop_assert_eq!(fault(&map.to_svg()), None);
+        prop_assert_eq!(map.to_svg(), map.to_svg());
+    }
+
+    #[test]
+    fn any_names_make_sound_pictures(
+        names in proptest::collection::vec(".*", 0..30), title in ".*", x_label in ".*", unit in ".*",
+    ) {
+        let value = |index: usize| Some(BarValue { value: index as f64, margin: Some(1.0) });
+        let values: Vec<_> = (0..names.len()).map(value).collect();
+        let series: Vec<_> = names.iter().map(|name| BarSeries::new(name, values.clone())).collect();
+        let bars = Bars::new(&title, &x_label, names.clone(), series);
+        prop_assert_eq!(fault(&bars.to_svg()), None);
+        let points = vec![LinePoint { x: 1.0, y: 2.0, margin: None }];
+        let series: Vec<_> = names.iter().map(|name| LineSeries::new(name, points.clone())).collect();
+        prop_assert_eq!(fault(&Lines::new(&title, &x_label, &unit, series).to_svg()), None);
+        let cells = vec![vec![Some(1.5), None]; names.len()];
+        let map = Heatmap { cells, x_label, unit, ..Heatmap::new(title, names.clone(), names) };
+        prop_assert_eq!(fault(&map.to_svg()), None);
     }
 }

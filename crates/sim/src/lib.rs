@@ -1,6 +1,9 @@
 //! A simulated site: the same deciding code that the daemons run, driven by a workload in virtual time.
 //!
 //! - [`site`]: one cluster, its jobs and its reservations, from the first submission to the last end
+//! - [`mod@freeze`]: a cluster stopped at a moment
+//! - [`rated`]: requests decided by rated slots
+//! - [`grid`]: GridSim's resources of rated CPUs, with a queue and advance reservations
 //! - [`side_by_side`]: the same workload under several rules at once
 //! - [`workers`]: independent runs on several threads, in order
 //! - [`events`]: what happens next, in the order in which the events of one instant are taken
@@ -8,11 +11,16 @@
 //! A run is a function of its input: no clock, no chance, the same result on every machine.
 
 pub mod events;
+pub mod freeze;
+pub mod grid;
+pub mod rated;
 pub mod side_by_side;
 pub mod site;
 mod view;
 pub mod workers;
 
+pub use freeze::{Frozen, freeze};
+pub use rated::Rated;
 pub use side_by_side::side_by_side;
 pub use site::{EarliestFit, Fate, Granted, Job, Outcome, Overrun, Placement, Ran, Site, simulate};
 pub use workers::run_all;

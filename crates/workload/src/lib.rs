@@ -7,6 +7,7 @@
 //! - [`models`]: seeded generators
 //! - [`requests`]: jobs turned into reservation requests, and their file
 //! - [`stats`]: what a workload looks like in numbers
+//! - [`streams`]: chance, from a seed
 
 pub mod files;
 mod lines;
@@ -14,7 +15,7 @@ pub mod models;
 pub mod reason;
 pub mod requests;
 pub mod stats;
-mod streams;
+pub mod streams;
 pub mod swf;
 pub mod trace;
 

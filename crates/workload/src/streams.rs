@@ -6,11 +6,11 @@ use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// A stream of random numbers.
-pub(crate) struct Stream(ChaCha12Rng);
+pub struct Stream(ChaCha12Rng);
 
 impl Stream {
     /// The stream for `purpose` under `seed`.
-    pub(crate) fn new(seed: u64, purpose: &str) -> Stream {
+    pub fn new(seed: u64, purpose: &str) -> Stream {
         let mut key = [0; 32];
         for (lane, part) in (0_u8..).zip(key.chunks_exact_mut(8)) {
             let bytes = seed.to_le_bytes().into_iter().chain(purpose.bytes()).chain([lane]);
@@ -20,7 +20,7 @@ impl Stream {
     }
 
     /// Uniform in [0, 1).
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         // The upper 53 bits are what an `f64` can hold exactly.
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -31,12 +31,12 @@ impl Stream {
     }
 
     /// Uniform in [low, high).
-    pub(crate) fn uniform(&mut self, low: f64, high: f64) -> f64 {
+    pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
     /// A whole number, each of low..=high alike; `low` where there is none.
-    pub(crate) fn whole(&mut self, low: i64, high: i64) -> i64 {
+    pub fn whole(&mut self, low: i64, high: i64) -> i64 {
         let count = high.saturating_sub(low).max(0).cast_unsigned() + 1;
         // Multiplying by the count and keeping the upper half favours none by more than count / 2^64.
         let drawn = (u128::from(self.0.next_u64()) * u128::from(count)) >> 64;
@@ -44,7 +44,7 @@ impl Stream {
     }
 
     /// Exponential with the given mean.
-    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
+    pub fn exponential(&mut self, mean: f64) -> f64 {
         -libm::log(self.positive_unit()) * mean
     }
 
@@ -56,7 +56,7 @@ impl Stream {
 
     /// Gamma with mean shape x scale, by Marsaglia and Tsang ("A simple method for generating gamma
     /// variables", ACM TOMS 26(3), 2000). A shape below one is reached from the one above it.
-    pub(crate) fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
+    pub fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
         if shape < 1.0 {
             let boost = libm::pow(self.positive_unit(), 1.0 / shape);
             return boost * self.gamma(shape + 1.0, scale);

@@ -133,7 +133,7 @@ fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Vec<R
     let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
     let threads =
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
-    let progress = Progress::new((jobs.len() * sites.len()) as u64);
+    let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs");
     let outcomes = side_by_side(&sites, &jobs, requests, threads, |ended| progress.add(ended as u64));
     drop(progress);
     let run = |(&policy, outcome)| Run::new(policy, outcome, trace, &jobs, requests);

@@ -93,7 +93,11 @@ impl Prober {
         let kept = self.room.get_or_insert_with(|| Profile::new(cluster.capacity, cluster.now));
         kept.copy_from(room);
         rules.slots.starts(request, cluster.now, kept, &mut self.begins);
-        self.plan_original(rules.policy, cluster);
+        let planless =
+            matches!(rules.method, Method::Load | Method::EarliestStart { local_jobs_preferred: false });
+        if !(planless && rules.admission.is_unlimited()) {
+            self.plan_original(rules.policy, cluster);
+        }
     }
 
     fn plan_original(&mut self, policy: Policy, cluster: &Cluster<'_>) {

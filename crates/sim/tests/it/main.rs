@@ -3,6 +3,8 @@
 
 mod equals_oracles;
 mod equals_reference;
+mod grid;
+mod grid_promises;
 mod invariants;
 mod known_answers;
 mod reference;

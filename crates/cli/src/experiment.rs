@@ -1,0 +1,140 @@
+//! `bookahead experiment`: the experiments of the source papers, with the papers' figures beside ours.
+
+use crate::json;
+use crate::progress::Progress;
+use crate::table::Table;
+use crate::talk::say;
+use anyhow::{Context, Result};
+use bookahead_experiments::report::report_html;
+use bookahead_experiments::{Page, Scale, Section, cosy, gridsim, what_if};
+use clap::{Args, ValueEnum};
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Which experiment
+    #[arg(value_enum)]
+    name: Name,
+
+    /// A smaller run, to see that it works
+    #[arg(long)]
+    quick: bool,
+
+    /// Independent runs; two or more give 95% confidence intervals
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    seeds: u16,
+
+    /// Threads; the results are the same for any number [default: one per core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// Print every claim of the paper, ours, and whether it is reproduced, as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Folder for the report, its tables as CSV and its figures as SVG
+    #[arg(long, value_name = "FOLDER", default_value = "report")]
+    out: PathBuf,
+
+    /// Folder with real logs; what-if takes SDSC Blue Horizon from there, or draws a workload where it is not
+    #[arg(long, value_name = "FOLDER", default_value = "../shared/traces")]
+    traces: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// What-if against load, on 36 workloads (Röblitz and Rzadca 2006)
+    WhatIf,
+    /// The shortest notice for reservations (COSY, Cao and Zimmermann 2004)
+    Cosy,
+    /// Reservations on five resources of a grid (GridSim, Sulistio and Buyya 2004)
+    Gridsim,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let threads =
+        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let scale = Scale { quick: arguments.quick, seeds: usize::from(arguments.seeds), threads };
+    let bar: OnceLock<Progress> = OnceLock::new();
+    let progress =
+        |_done: usize, total: usize| bar.get_or_init(|| Progress::new(total as u64, "runs")).add(1);
+    let page = match arguments.name {
+        Name::WhatIf => {
+            let workload = what_if::Workload::find(&arguments.traces)?;
+            say!("workload: {}", workload.name);
+            what_if::run(&workload, &scale, &progress)
+        }
+        Name::Cosy => cosy::run(&scale, &progress),
+        Name::Gridsim => gridsim::run(&scale, &progress),
+    };
+    drop(bar);
+    let report = write(&arguments.out, &page)?;
+    if arguments.json {
+        json::print(&page.claims().collect::<Vec<_>>())?;
+    } else {
+        print(&page)?;
+    }
+    say!("report: {}", report.display());
+    Ok(())
+}
+
+fn print(page: &Page) -> Result<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "{}\n", page.title)?;
+    let head = ["claim", "paper", "ours", "reproduced"].map(str::to_owned).to_vec();
+    let mut claims = Table::of_words(head);
+    for claim in page.claims() {
+        let verdict = if claim.reproduced { "yes" } else { "no" };
+        claims.row(claim.id, [claim.paper.to_owned(), claim.ours.clone(), verdict.to_owned()]);
+    }
+    writeln!(out, "{claims}")?;
+    for section in &page.sections {
+        if let Section::Table(table) = section {
+            let mut shown = Table::new(table.head.clone());
+            for row in &table.rows {
+                if let Some((first, rest)) = row.split_first() {
+                    shown.row(first, rest.iter().cloned());
+                }
+            }
+            writeln!(out, "{}\n{shown}", table.caption)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes tables, figures and the page's part of the report, and puts the report together from all parts there are.
+fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
+    let own = folder.join(page.id);
+    create(&own)?;
+    for section in &page.sections {
+        match section {
+            Section::Table(table) => save(&own.join(&table.file), &table.to_csv())?,
+            Section::Figure { file, svg, .. } => save(&own.join(file), svg)?,
+            _ => {}
+        }
+    }
+    save(&own.join("part.html"), &page.to_html())?;
+    save(&own.join("title.txt"), &page.title)?;
+    let mut parts = Vec::new();
+    for name in ["what-if", "cosy", "gridsim"] {
+        let part = |file: &str| fs::read_to_string(folder.join(name).join(file)).ok();
+        if let (Some(title), Some(html)) = (part("title.txt"), part("part.html")) {
+            parts.push((name.to_owned(), title, html));
+        }
+    }
+    let report = folder.join("index.html");
+    save(&report, &report_html(&parts))?;
+    Ok(report)
+}
+
+fn create(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("{} cannot be made; check the folder above it", folder.display()))
+}
+
+fn save(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
+}

@@ -1,0 +1,172 @@
+//! What the COSY paper claims beside what the runs gave. The text at hand ends with its first page, so all claims are
+//! from the abstract and the introduction, and have no numbers to compare with.
+
+use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, Results};
+use super::workload::SHARES;
+use crate::{Claim, Estimate};
+
+/// Increases of the queue's wait that a site might tolerate, as shares of the wait without reservations.
+pub(super) const TOLERATED: [f64; 2] = [0.10, 0.25];
+
+/// All claims.
+pub(super) fn claims(results: &Results) -> Vec<Claim> {
+    vec![no_advantage(results), prolongs(results), longer_notice(results)]
+}
+
+/// The indices of the shares above none.
+pub(super) fn shares_above_none() -> std::ops::Range<usize> {
+    1..SHARES.len()
+}
+
+fn no_advantage(results: &Results) -> Claim {
+    let granted_lose = |rule: usize| range(results, rule, |run| run.advantage).1 <= 0.0;
+    let none_told_apart = |rule: usize| {
+        let told = |e: Estimate| e.mean - e.margin.unwrap_or(0.0) > 0.0;
+        !shares_above_none().any(|share| told(results.estimate(rule, share, Measures::shortest_advantage)))
+    };
+    let reproduced = (FACTOR_ONE..FACTORS.len()).all(|rule| granted_lose(rule) && none_told_apart(rule));
+    let mut measured = Vec::new();
+    let figures: [(&str, Figure); 2] =
+        [("shortest notice allowed", Measures::shortest_advantage), ("granted", |run| run.advantage)];
+    for (name, of) in figures {
+        for rule in 0..FACTORS.len() {
+            measured.extend(shares_above_none().map(|share| {
+                let name =
+                    format!("hours earlier, {name}, factor {}, share {}%", factor(rule), SHARES[share]);
+                (name, results.estimate(rule, share, of))
+            }));
+        }
+    }
+    let why = "the queue's wait grows faster than the history of starts shows, or granted reservations are those that \
+               would have waited longest";
+    Claim {
+        id: "cosy/no-advantage",
+        source: "abstract; section 1",
+        statement: "with a shortest notice of the predicted wait there is no start time advantage to making a \
+                    reservation over submitting to the queue",
+        paper: "no advantage",
+        ours: advantage_text(results),
+        measured,
+        rule: "at factors 1, 2 and 4 and every share, granted reservations do not start earlier on average than the same \
+               requests as jobs, and for a reservation with the shortest notice allowed the 95% interval of the \
+               advantage is not wholly above zero",
+        reproduced,
+        why: if reproduced { String::new() } else { why.into() },
+    }
+}
+
+fn advantage_text(results: &Results) -> String {
+    let hours = |rule: usize, of: Figure| {
+        let (least, most) = range(results, rule, of);
+        format!("{least:.1} to {most:.1} h")
+    };
+    let gaining = |rule: usize| {
+        let (least, most) = range(results, rule, |run| 100.0 * run.gaining);
+        format!("{least:.1} to {most:.1}%")
+    };
+    format!(
+        "over the shares, a reservation with the shortest notice allowed starts earlier than a job by {} at \
+         factor 0, {} at 0.5, {} at 1, {} at 2; those granted by {} at factor 1. On average only: {} of the \
+         granted gain at factor 1, {} under the bound of the 95% quantile",
+        hours(0, Measures::shortest_advantage),
+        hours(1, Measures::shortest_advantage),
+        hours(FACTOR_ONE, Measures::shortest_advantage),
+        hours(FACTOR_ONE + 1, Measures::shortest_advantage),
+        hours(FACTOR_ONE, |run| run.advantage),
+        gaining(FACTOR_ONE),
+        gaining(QUANTILE),
+    )
+}
+
+/// The least and the most over the shares of the mean over the seeds.
+fn range(results: &Results, rule: usize, of: Figure) -> (f64, f64) {
+    let means = shares_above_none().map(|share| results.estimate(rule, share, of).mean);
+    means.fold((f64::MAX, f64::MIN), |(least, most), mean| (least.min(mean), most.max(mean)))
+}
+
+fn prolongs(results: &Results) -> Claim {
+    let increases: Vec<Estimate> =
+        shares_above_none().map(|share| results.increase(FACTOR_ONE, share)).collect();
+    let reproduced = increases.iter().all(|increase| increase.mean > 0.0)
+        && increases.last().is_some_and(|most| most.mean - most.margin.unwrap_or(0.0) > 0.0);
+    let shown: Vec<String> = shares_above_none()
+        .zip(&increases)
+        .map(|(share, increase)| format!("{}% at {}%", percent(increase), SHARES[share]))
+        .collect();
+    Claim {
+        id: "cosy/queue-waits-longer",
+        source: "section 1",
+        statement: "the existence of advance reservations still prolongs the queue wait time even though no start \
+                    time advantages are taken",
+        paper: "longer",
+        ours: format!("longer at factor 1 by {}", shown.join(", ")),
+        measured: shares_above_none()
+            .zip(&increases)
+            .map(|(share, &increase)| (format!("increase at factor 1, {}%", SHARES[share]), increase))
+            .collect(),
+        rule: "at factor 1 the mean wait of the jobs that queue in every run is longer than without reservations at \
+               every share, and at the largest the interval lies above zero",
+        reproduced,
+        why: if reproduced {
+            String::new()
+        } else {
+            "at some share the mean over the seeds is not longer, or the seeds differ too much to say".into()
+        },
+    }
+}
+
+fn longer_notice(results: &Results) -> Claim {
+    let grows = |factors: &[Estimate]| {
+        let never_falls = factors.windows(2).all(|pair| pair[0].mean <= pair[1].mean);
+        never_falls && factors.first().zip(factors.last()).is_some_and(|(few, many)| few.mean < many.mean)
+    };
+    let (mut measured, mut shown, mut reproduced) = (Vec::new(), Vec::new(), true);
+    for tolerated in TOLERATED {
+        let factors: Vec<Estimate> =
+            shares_above_none().map(|share| results.needed_factor(share, tolerated)).collect();
+        reproduced &= grows(&factors);
+        let limit = 100.0 * tolerated;
+        let cells: Vec<String> =
+            shares_above_none().map(|share| needed_text(results, share, tolerated)).collect();
+        shown.push(format!("for {limit:.0}%: {}", cells.join(", ")));
+        measured.extend(shares_above_none().zip(factors).map(|(share, factor)| {
+            (format!("factor that keeps the increase within {limit:.0}%, share {}%", SHARES[share]), factor)
+        }));
+    }
+    Claim {
+        id: "cosy/longer-notice",
+        source: "abstract",
+        statement: "as a larger percentage of reservation requests are involved, a longer mandatory shortest notice \
+                    time must be applied in order not to sacrifice queue scheduling efficiency",
+        paper: "longer",
+        ours: format!("factors at 5, 10, 20, 30, 40% that keep the queue's wait, {}", shown.join("; ")),
+        measured,
+        rule: "for a tolerated increase of the queue's wait of 10% and of 25% the mean of the needed factors never \
+               falls as the share grows, and is larger at the largest share than at the smallest",
+        reproduced,
+        why: if reproduced {
+            String::new()
+        } else {
+            "the increase does not fall evenly with the factor in every seed; see the table of waits".into()
+        },
+    }
+}
+
+/// The needed factor with its margin, and in how many seeds none of the factors was enough.
+pub(super) fn needed_text(results: &Results, share: usize, tolerated: f64) -> String {
+    let factor = results.needed_factor(share, tolerated);
+    match results.out_of_reach(share, tolerated) {
+        0 => factor.show(1),
+        all if all == factor.runs => "above 4".into(),
+        some => format!("{} (above 4 in {some} of {})", factor.show(1), factor.runs),
+    }
+}
+
+fn percent(share: &Estimate) -> String {
+    Estimate { mean: 100.0 * share.mean, margin: share.margin.map(|margin| 100.0 * margin), ..*share }.show(0)
+}
+
+/// A notice factor as it is written: 0.5.
+pub(super) fn factor(rule: usize) -> f64 {
+    f64::from(FACTORS[rule]) / 100.0
+}

@@ -1,0 +1,222 @@
+//! The runs of the experiment and what is measured in each: one run for each seed, rule and share of reservations. It
+//! relies on [`super::site`], and keeps nothing of a run but its figures.
+
+use super::site::{Answer, Decision, Fate, simulate};
+use super::workload::{Asked, MACHINE, SHARES, draw};
+use crate::{Estimate, Progress, Scale};
+use bookahead_plan::Seconds;
+use bookahead_plan::notice::{NoticeRule, Predictor, QuantileBound};
+use bookahead_sim::run_all;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many jobs a run has: months at the load of the experiment, so that a seed has many busy days.
+const JOBS: usize = 20_000;
+/// The same for a quick run.
+const QUICK_JOBS: usize = 4000;
+/// One job in so many, the first, is not measured: the machine is empty at first, and so is the history.
+const WARM_UP: usize = 10;
+
+/// The notice factors with the mean wait, in hundredths, from none on.
+pub(super) const FACTORS: [u32; 5] = [0, 50, 100, 200, 400];
+/// Where in [`RULES`] the factor of one stands: from it on, a notice is at least the predicted wait.
+pub(super) const FACTOR_ONE: usize = 2;
+/// Where in [`RULES`] the bound of a quantile stands.
+pub(super) const QUANTILE: usize = FACTORS.len();
+
+/// The rules that are compared: the mean wait with each factor, then the bound of a quantile.
+pub(super) const RULES: [NoticeRule; FACTORS.len() + 1] = [
+    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[0] },
+    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[1] },
+    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[2] },
+    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[3] },
+    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[4] },
+    NoticeRule { predictor: Predictor::Quantile(QuantileBound::USUAL), percent: 100 },
+];
+
+/// What one run gave. Times are in hours, shares from 0 to 1; what there is nothing to take from is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Measures {
+    /// The mean wait of the jobs that are in the queue in every run.
+    pub(super) wait: f64,
+    /// Of the requests, those granted.
+    pub(super) granted: f64,
+    /// Those with too short a notice.
+    pub(super) too_short: f64,
+    /// Those with something in their way.
+    pub(super) no_room: f64,
+    /// The mean notice that was needed.
+    pub(super) needed: f64,
+    /// How much earlier granted reservations start than they would have as jobs, real run times known.
+    pub(super) advantage: f64,
+    /// The same by estimates.
+    pub(super) planned_advantage: f64,
+    /// Of the granted, those that start earlier than they would have as jobs.
+    pub(super) gaining: f64,
+    /// What refused requests really waited in the queue, and what the two plans had said.
+    pub(super) refused: Waits,
+}
+
+impl Measures {
+    /// How much earlier a reservation with the shortest notice allowed would start than the request as a job, on
+    /// average. Who asks is drawn by chance, so the jobs that queue tell what those who ask would wait.
+    pub(super) fn shortest_advantage(&self) -> f64 {
+        self.wait - self.needed
+    }
+}
+
+/// A figure taken from a run.
+pub(super) type Figure = fn(&Measures) -> f64;
+
+/// The wait of the same requests, as it came and by the two plans.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Waits {
+    pub(super) real: f64,
+    pub(super) informed: f64,
+    pub(super) planned: f64,
+}
+
+/// All runs: for each seed, rule and share, in the order of [`RULES`] and [`SHARES`].
+pub(super) struct Results {
+    runs: Vec<[[Measures; SHARES.len()]; RULES.len()]>,
+}
+
+/// Runs everything.
+pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
+    let seeds = scale.seeds.max(1);
+    let count = if scale.quick { QUICK_JOBS } else { JOBS };
+    let workloads = (1..).take(seeds).map(|seed| draw(seed, count)).collect::<Vec<_>>();
+    let mut inputs = Vec::new();
+    for seed in 0..seeds {
+        // Without reservations all rules are the same.
+        inputs.push((seed, 0, 0));
+        inputs.extend((0..RULES.len()).flat_map(|rule| (1..SHARES.len()).map(move |at| (seed, rule, at))));
+    }
+    let done = AtomicUsize::new(0);
+    let measured = run_all(
+        &inputs,
+        scale.threads,
+        |&(seed, rule, at)| {
+            let jobs = &workloads[seed];
+            measure(jobs, &simulate(MACHINE, jobs, SHARES[at], RULES[rule]))
+        },
+        || progress(done.fetch_add(1, Ordering::Relaxed) + 1, inputs.len()),
+    );
+    let mut runs = vec![[[Measures::default(); SHARES.len()]; RULES.len()]; seeds];
+    for (&(seed, rule, at), &measures) in inputs.iter().zip(&measured) {
+        runs[seed][rule][at] = measures;
+        if at == 0 {
+            runs[seed].iter_mut().for_each(|rule| rule[0] = measures);
+        }
+    }
+    Results { runs }
+}
+
+impl Results {
+    /// A figure of every seed, at a rule and a share by their indices.
+    pub(super) fn estimate(&self, rule: usize, share: usize, of: impl Fn(&Measures) -> f64) -> Estimate {
+        self.per_seed(|run| of(&run[rule][share]))
+    }
+
+    /// By how much the queue waits longer than without reservations, as a share of that wait; seed by seed, since the
+    /// jobs are the same.
+    pub(super) fn increase(&self, rule: usize, share: usize) -> Estimate {
+        self.per_seed(|run| increase(run, rule, share))
+    }
+
+    /// The factor of the mean wait that keeps the increase at a share within `tolerated`, seed by seed: the smallest,
+    /// on a line between the factors that were run. Where the largest does not, it stands for itself.
+    pub(super) fn needed_factor(&self, share: usize, tolerated: f64) -> Estimate {
+        self.per_seed(|run| {
+            let increases = std::array::from_fn(|rule| increase(run, rule, share));
+            needed_factor(&increases, tolerated)
+        })
+    }
+
+    /// In how many seeds not even the largest factor keeps the increase within `tolerated`.
+    pub(super) fn out_of_reach(&self, share: usize, tolerated: f64) -> usize {
+        let beyond = |run: &&[[Measures; SHARES.len()]; RULES.len()]| {
+            (0..FACTORS.len()).all(|rule| increase(run, rule, share) > tolerated)
+        };
+        self.runs.iter().filter(beyond).count()
+    }
+
+    fn per_seed(&self, of: impl Fn(&[[Measures; SHARES.len()]; RULES.len()]) -> f64) -> Estimate {
+        Estimate::of(&self.runs.iter().map(of).collect::<Vec<f64>>())
+    }
+}
+
+fn increase(run: &[[Measures; SHARES.len()]; RULES.len()], rule: usize, share: usize) -> f64 {
+    let none = run[rule][0].wait;
+    if none > 0.0 { run[rule][share].wait / none - 1.0 } else { 0.0 }
+}
+
+/// See [`Results::needed_factor`].
+fn needed_factor(increases: &[f64; FACTORS.len()], tolerated: f64) -> f64 {
+    let factor = |at: usize| f64::from(FACTORS[at]) / 100.0;
+    match increases.iter().position(|&increase| increase <= tolerated) {
+        None => factor(FACTORS.len() - 1),
+        Some(0) => factor(0),
+        Some(at) => {
+            let (before, after) = (increases[at - 1], increases[at]);
+            factor(at - 1) + (factor(at) - factor(at - 1)) * (before - tolerated) / (before - after)
+        }
+    }
+}
+
+fn measure(jobs: &[Asked], fates: &[Fate]) -> Measures {
+    let skipped = jobs.len() / WARM_UP;
+    let measured = || jobs.iter().zip(fates).skip(skipped);
+    let waited = |(asked, fate): (&Asked, &Fate)| fate.start - asked.job.asked.submit;
+    let decisions = || measured().filter_map(|(asked, fate)| Some((asked, fate, fate.asked?)));
+    let answered = |answer: Answer| share(decisions().map(|(.., decision)| decision.answer == answer));
+    let granted = || decisions().filter(|(.., decision)| decision.answer == Answer::Granted);
+    let refused = || decisions().filter(|(.., decision)| decision.answer != Answer::Granted);
+    let of_refused = |wait: fn(&Decision) -> Seconds| mean(refused().map(|(.., decision)| wait(&decision)));
+    Measures {
+        wait: mean(measured().filter(|(asked, _)| asked.always_queues()).map(waited)),
+        granted: answered(Answer::Granted),
+        too_short: answered(Answer::TooShort),
+        no_room: answered(Answer::NoRoom),
+        needed: mean(decisions().map(|(.., decision)| decision.needed)),
+        advantage: mean(granted().map(|(asked, _, decision)| less(decision.informed_wait, asked.book_ahead))),
+        planned_advantage: mean(
+            granted().map(|(asked, _, decision)| less(decision.planned_wait, asked.book_ahead)),
+        ),
+        gaining: share(granted().map(|(asked, _, decision)| decision.informed_wait > asked.book_ahead)),
+        refused: Waits {
+            real: mean(refused().map(|(asked, fate, _)| waited((asked, fate)))),
+            informed: of_refused(|decision| decision.informed_wait),
+            planned: of_refused(|decision| decision.planned_wait),
+        },
+    }
+}
+
+fn less(wait: Seconds, by: Seconds) -> Seconds {
+    Seconds(wait.0.saturating_sub(by.0))
+}
+
+/// In hours; summed as whole numbers, so that nothing depends on the order.
+fn mean(lengths: impl Iterator<Item = Seconds>) -> f64 {
+    let (sum, count) =
+        lengths.fold((0i128, 0u32), |(sum, count), length| (sum + i128::from(length.0), count + 1));
+    sum as f64 / 3600.0 / f64::from(count.max(1))
+}
+
+fn share(hits: impl Iterator<Item = bool>) -> f64 {
+    let (hits, count) = hits.fold((0u32, 0u32), |(hits, count), hit| (hits + u32::from(hit), count + 1));
+    f64::from(hits) / f64::from(count.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_needed_factor_lies_on_the_line_between_two_runs() {
+        let increases = [0.5, 0.3, 0.2, 0.1, 0.05];
+        // Half way between the factors 1 and 2.
+        assert!((needed_factor(&increases, 0.15) - 1.5).abs() < 1e-12);
+        assert!((needed_factor(&increases, 0.5) - 0.0).abs() < 1e-12);
+        assert!((needed_factor(&increases, 0.01) - 4.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,235 @@
+//! The experiment as a page: what was chosen, what came out, what the paper says. It relies on the figures of
+//! [`super::measures`] and computes none.
+
+use super::claims::{self, TOLERATED, factor, needed_text, shares_above_none};
+use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, RULES, Results};
+use super::workload::SHARES;
+use crate::{Estimate, Page, Scale, Section, Table};
+use bookahead_figure::{LinePoint, LineSeries, Lines};
+
+/// The page.
+pub(super) fn page(scale: &Scale, results: &Results) -> Page {
+    let mut sections = set_up(scale, results);
+    sections.push(Section::Heading("The queue's wait".into()));
+    sections.push(wait_figure(results));
+    sections.push(Section::Table(wait_table(results)));
+    sections.push(Section::Heading("What is granted".into()));
+    sections.push(granted_figure(results));
+    sections.push(Section::Table(answers_table(results)));
+    sections.push(Section::Heading("Whether reserving beats queueing".into()));
+    sections.push(Section::Text(ADVANTAGE.into()));
+    sections.push(Section::Table(advantage_table(results)));
+    sections.push(Section::Table(check_table(results)));
+    sections.push(Section::Heading("The notice that keeps the queue's wait".into()));
+    sections.push(Section::Text(NEEDED.into()));
+    sections.push(Section::Table(needed_table(results)));
+    sections.push(Section::Heading("Claims".into()));
+    sections.push(Section::Claims(claims::claims(results)));
+    Page { id: "cosy", title: "COSY: the shortest notice for reservations".into(), sections }
+}
+
+const QUESTION: &str = "A reservation must be asked for at least a shortest notice before its start: a factor times the wait \
+    that is predicted for the same request as a job in the queue. COSY predicts it by the mean wait of \
+    queued jobs. How long must the notice be, so that reserving does not beat queueing, and so that the \
+    queue does not suffer?";
+
+const CHOICES: &str = "Chosen, where the first page of the paper is silent: 128 processors under EASY backfilling; jobs in \
+    the manner of Cirne and Berman, with the model's own numbers, at an offered load of 0.7. Each job asks \
+    for a reservation with the probability of the share, by the seed; those who ask at a small share ask \
+    at every larger one. A reservation has an exact start, uniform from 0 to 24 hours after the request, \
+    and lasts as long as the job's requested time; when its job ends early, the rest is given back. It is \
+    granted if its notice is long enough and it conflicts with no running job by its estimate, no \
+    reservation, and not with the promised start of the first waiting job. A refused reservation joins the \
+    queue at the same instant, so that the offered work is the same in all runs. The history is that of \
+    the last 1000 jobs that started from the queue. The first tenth of the jobs is not measured.";
+
+const EXTENSION: &str = "Beyond the paper: instead of the mean, a wait that 95% of similar jobs do not exceed, with 95% \
+    confidence, of the finest class of size and requested time (powers of two) that has enough history, at \
+    factor 1.";
+
+const ADVANTAGE: &str = "Two questions. What would a user gain who asks for the shortest notice that is allowed? Who asks is \
+    drawn by chance, so the jobs that queue tell what those who ask would wait: the advantage is their \
+    mean wait less the mean notice needed, if the reservation finds room. With the mean wait as the \
+    prediction this must come out near zero at factor 1, unless the wait grows faster than its history; \
+    that is what COSY's rule is for. And what do those gain who were granted a reservation? Not all are, \
+    so at each request the queue is planned with the request as its last job: once with real run times, \
+    which only a simulation can know, and once by estimates, which a site knows. Their advantage is that \
+    wait less the time to the start of the reservation. Positive means that reserving beats queueing. \
+    Starts are asked for all over a day, so the granted start late on average whatever the rule. Refused \
+    requests did join the queue, so the second table holds both plans against what came: those by real run \
+    times come out short, since later jobs and reservations get in between; those by estimates much too \
+    long, since jobs use about a third of the time they ask for.";
+
+const NEEDED: &str = "The factor of the mean wait at which the queue's wait is no more than the given part longer than \
+    without reservations, seed by seed, on a line between the factors that were run; where not even the \
+    largest is enough, that one is counted. A longer notice acts in two ways that are not told apart here: \
+    fewer reservations pass, and those that do leave more time to plan around them.";
+
+fn set_up(scale: &Scale, results: &Results) -> Vec<Section> {
+    let none = results.estimate(0, 0, |run| run.wait);
+    let seeds = format!(
+        "Runs: {} for each rule and share, with the seeds from 1 on{}. Without reservations the mean wait is \
+         {} h. Waits are those of the jobs that never ask for a reservation, the same jobs in all runs. \
+         Margins are 95% confidence intervals over the seeds.",
+        none.runs,
+        if scale.quick {
+            ", shortened to see that it works: too few jobs to judge the claims by"
+        } else {
+            ""
+        },
+        none.show(1)
+    );
+    [QUESTION, CHOICES, EXTENSION, &seeds].map(|text| Section::Text(text.to_owned())).into()
+}
+
+fn rule_name(rule: usize) -> String {
+    if rule == QUANTILE { "bound of the 95% quantile".into() } else { format!("mean × {}", factor(rule)) }
+}
+
+fn wait_figure(results: &Results) -> Section {
+    let lines = lines(results, "Mean wait in the queue", "hours", 0, |run| run.wait);
+    Section::Figure {
+        file: "cosy-wait.svg".into(),
+        caption: "Mean wait of the jobs that queue in every run, for each notice".into(),
+        svg: lines.to_svg(),
+    }
+}
+
+fn granted_figure(results: &Results) -> Section {
+    let lines = lines(results, "Granted reservations", "% of those asked for", 1, |run| 100.0 * run.granted);
+    Section::Figure {
+        file: "cosy-granted.svg".into(),
+        caption: "Share of the requested reservations that are granted".into(),
+        svg: lines.to_svg(),
+    }
+}
+
+/// A line for each rule over the shares from the index `first` on.
+fn lines(results: &Results, title: &str, y_label: &str, first: usize, of: Figure) -> Lines {
+    let point = |rule: usize, share: usize| {
+        let Estimate { mean, margin, .. } = results.estimate(rule, share, of);
+        LinePoint { x: f64::from(SHARES[share]), y: mean, margin }
+    };
+    let series = |rule: usize| {
+        LineSeries::new(rule_name(rule), (first..SHARES.len()).map(|share| point(rule, share)).collect())
+    };
+    let x_label = "% of jobs that ask for a reservation";
+    Lines::new(title, x_label, y_label, (0..RULES.len()).map(series).collect())
+}
+
+fn wait_table(results: &Results) -> Table {
+    let cell = |rule: usize, share: usize| {
+        let wait = results.estimate(rule, share, |run| run.wait).show(2);
+        if share == 0 {
+            wait
+        } else {
+            format!("{wait} (+{:.0}%)", 100.0 * results.increase(rule, share).mean)
+        }
+    };
+    Table {
+        file: "cosy-wait.csv".into(),
+        caption: "Mean wait in the queue in hours, and how much longer that is than without reservations"
+            .into(),
+        head: share_head("notice", 0),
+        rows: (0..RULES.len())
+            .map(|rule| row(rule_name(rule), (0..SHARES.len()).map(|share| cell(rule, share))))
+            .collect(),
+    }
+}
+
+fn answers_table(results: &Results) -> Table {
+    let show = |rule, share, of: Figure| results.estimate(rule, share, of).show(1);
+    by_rule_and_share(
+        "cosy-answers.csv",
+        "Requests in %, and the mean notice that was needed",
+        &["granted", "too short notice", "no room", "needed notice, h"],
+        |rule, share| {
+            vec![
+                show(rule, share, |run| 100.0 * run.granted),
+                show(rule, share, |run| 100.0 * run.too_short),
+                show(rule, share, |run| 100.0 * run.no_room),
+                show(rule, share, |run| run.needed),
+            ]
+        },
+    )
+}
+
+fn advantage_table(results: &Results) -> Table {
+    let show = |rule, share, of: Figure| results.estimate(rule, share, of).show(1);
+    by_rule_and_share(
+        "cosy-advantage.csv",
+        "Hours by which reservations start earlier than the same requests as jobs (negative: later)",
+        &["shortest notice allowed", "granted", "granted that gain, %", "granted, by estimates"],
+        |rule, share| {
+            vec![
+                show(rule, share, Measures::shortest_advantage),
+                show(rule, share, |run| run.advantage),
+                show(rule, share, |run| 100.0 * run.gaining),
+                show(rule, share, |run| run.planned_advantage),
+            ]
+        },
+    )
+}
+
+fn check_table(results: &Results) -> Table {
+    let show = |share, of: Figure| results.estimate(FACTOR_ONE, share, of).show(1);
+    let cells = |share| {
+        vec![
+            show(share, |run| run.refused.real),
+            show(share, |run| run.refused.informed),
+            show(share, |run| run.refused.planned),
+        ]
+    };
+    Table {
+        file: "cosy-plans.csv".into(),
+        caption:
+            "What refused requests waited in the queue, and what was planned for them, in hours (mean × 1)"
+                .into(),
+        head: ["share", "as it came", "by real run times", "by estimates"].map(str::to_owned).into(),
+        rows: shares_above_none().map(|share| row(percent_of(share), cells(share))).collect(),
+    }
+}
+
+fn needed_table(results: &Results) -> Table {
+    let line = |tolerated: f64| {
+        let cells = shares_above_none().map(|share| needed_text(results, share, tolerated));
+        row(format!("{:.0}% longer", 100.0 * tolerated), cells)
+    };
+    Table {
+        file: "cosy-needed.csv".into(),
+        caption: format!("The factor of the mean wait that is needed, of 0 to {}", factor(FACTORS.len() - 1)),
+        head: share_head("tolerated", 1),
+        rows: TOLERATED.map(line).into(),
+    }
+}
+
+fn by_rule_and_share(
+    file: &str,
+    caption: &str,
+    columns: &[&str],
+    cells: impl Fn(usize, usize) -> Vec<String>,
+) -> Table {
+    let pairs = (0..RULES.len()).flat_map(|rule| shares_above_none().map(move |share| (rule, share)));
+    Table {
+        file: file.into(),
+        caption: caption.into(),
+        head: ["notice", "share"].iter().chain(columns).map(|&name| name.to_owned()).collect(),
+        rows: pairs
+            .map(|(rule, share)| {
+                row(rule_name(rule), [percent_of(share)].into_iter().chain(cells(rule, share)))
+            })
+            .collect(),
+    }
+}
+
+fn row(first: String, rest: impl IntoIterator<Item = String>) -> Vec<String> {
+    std::iter::once(first).chain(rest).collect()
+}
+
+fn share_head(first: &str, from: usize) -> Vec<String> {
+    row(first.into(), (from..SHARES.len()).map(percent_of))
+}
+
+fn percent_of(share: usize) -> String {
+    format!("{}%", SHARES[share])
+}

@@ -1,0 +1,239 @@
+//! One run: a cluster whose reservations need a shortest notice, and where a refused reservation joins the queue at the
+//! same instant. It drives the scheduler itself, since a simulated site loses what it refuses, and the offered work
+//! would then change with the rule. It never lets a decision depend on real run times.
+
+use super::as_job::{AsJob, Present};
+use super::workload::Asked;
+use bookahead_plan::notice::{Notice, NoticeRule};
+use bookahead_plan::{Capacity, JobKey, Need, Policy, Running, Scheduler, Seconds, Span, Time, Waiting};
+use bookahead_sim::Job;
+use bookahead_sim::events::{Event, Events};
+
+/// What became of a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fate {
+    /// When it started, from the queue or as a reservation.
+    pub(super) start: Time,
+    /// The answer, where it asked for a reservation.
+    pub(super) asked: Option<Decision>,
+}
+
+/// What was decided on a reservation, and what the queue would have given instead.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decision {
+    /// The answer.
+    pub(super) answer: Answer,
+    /// The notice that was needed.
+    pub(super) needed: Seconds,
+    /// The wait as a job, if everybody ran for as long as estimated: what the site can know.
+    pub(super) planned_wait: Seconds,
+    /// The wait as a job, if everybody's real run time were known: nearer to what would have come.
+    pub(super) informed_wait: Seconds,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Granted, to start exactly as asked.
+    Granted,
+    /// Refused: too short a notice.
+    TooShort,
+    /// Refused: something is in the way.
+    NoRoom,
+}
+
+/// Runs all jobs to their ends; of each, what became of it.
+pub(super) fn simulate(capacity: Capacity, jobs: &[Asked], share: u32, rule: NoticeRule) -> Vec<Fate> {
+    let begin = jobs.first().map_or(Time(0), |asked| asked.job.asked.submit);
+    let mut site = Site {
+        capacity,
+        jobs,
+        share,
+        scheduler: Scheduler::new(Policy::EASY, capacity, begin),
+        notice: Notice::new(rule),
+        as_job: AsJob::default(),
+        events: Events::default(),
+        started: Vec::new(),
+        present: Present::default(),
+        fates: vec![Fate { start: Time::MAX, asked: None }; jobs.len()],
+    };
+    let mut submitted = 0;
+    loop {
+        let submit = jobs.get(submitted).map_or(Time::MAX, |asked| asked.job.asked.submit);
+        let now = site.events.next_time().unwrap_or(Time::MAX).min(submit);
+        if now == Time::MAX {
+            return site.fates;
+        }
+        let arrived = jobs[submitted..].iter().take_while(|asked| asked.job.asked.submit == now).count();
+        site.instant(now, submitted..submitted + arrived);
+        submitted += arrived;
+    }
+}
+
+struct Site<'a> {
+    capacity: Capacity,
+    jobs: &'a [Asked],
+    share: u32,
+    scheduler: Scheduler,
+    notice: Notice,
+    as_job: AsJob,
+    events: Events,
+    started: Vec<JobKey>,
+    present: Present,
+    fates: Vec<Fate>,
+}
+
+impl Site<'_> {
+    /// Ends, submissions, then a pass; requests are decided inside it, after the first waiting job has its promise.
+    fn instant(&mut self, now: Time, arrived: std::ops::Range<usize>) {
+        self.scheduler.advance(now);
+        while let Some(event) = self.events.pop_at(now) {
+            if let Event::End(job) = event {
+                self.end(job as usize, now);
+            }
+        }
+        let (requests, jobs): (Vec<usize>, Vec<usize>) =
+            arrived.partition(|&at| self.jobs[at].wants_reservation(self.share));
+        jobs.into_iter().for_each(|at| self.submit(at));
+        if requests.is_empty() {
+            self.scheduler.schedule(|key| self.started.push(key));
+        } else {
+            for at in requests {
+                self.scheduler.place_first(|key| self.started.push(key));
+                self.start(now);
+                self.decide(at, now);
+            }
+            self.scheduler.place_rest(|key| self.started.push(key));
+        }
+        self.start(now);
+    }
+
+    fn submit(&mut self, at: usize) {
+        // The model draws nothing that is wider than the machine.
+        if self.scheduler.submit(JobKey(at as u32), self.jobs[at].job.asked).is_ok() {
+            self.present.waiting.push(at);
+        }
+    }
+
+    /// Lets the jobs run that the pass has started.
+    fn start(&mut self, now: Time) {
+        for JobKey(key) in self.started.drain(..) {
+            let at = key as usize;
+            self.notice.job_started(&self.jobs[at].job.asked, now);
+            self.fates[at].start = now;
+            self.events.push(now + self.jobs[at].job.run, Event::End(key));
+            self.present.waiting.retain(|&other| other != at);
+            self.present.running.push(at);
+        }
+    }
+
+    /// A job ends, in the queue's part or in its reservation, and gives back the rest of its time.
+    fn end(&mut self, at: usize, now: Time) {
+        let Waiting { estimate, capacity, .. } = self.jobs[at].job.asked;
+        let expected_end = self.fates[at].start + estimate;
+        if self.is_granted(at) {
+            let rest = Span::starting(now, expected_end - now, capacity);
+            self.scheduler.release(rest);
+            self.present.reserved.retain(|&other| other != at);
+        } else {
+            self.scheduler.end(Running { expected_end, capacity });
+            self.present.running.retain(|&other| other != at);
+        }
+    }
+
+    fn is_granted(&self, at: usize) -> bool {
+        self.fates[at].asked.is_some_and(|decision| decision.answer == Answer::Granted)
+    }
+
+    /// Grants a request, or puts it into the queue.
+    fn decide(&mut self, at: usize, now: Time) {
+        let asked = self.jobs[at];
+        let Waiting { estimate, capacity, .. } = asked.job.asked;
+        let start = now + asked.book_ahead;
+        let need = Need { capacity, length: estimate };
+        let (answer, needed) = match self.notice.check(asked.book_ahead, capacity, estimate) {
+            Err(refusal) => (Answer::TooShort, refusal.needed),
+            Ok(rests_on) => {
+                let fits = self.scheduler.profile().fits(start, need);
+                let answer = if fits { Answer::Granted } else { Answer::NoRoom };
+                (answer, self.notice.rule().notice(rests_on.wait))
+            }
+        };
+        let mut wait = |length: fn(&Job) -> Seconds| {
+            let (jobs, fates) = (self.jobs, &self.fates);
+            self.as_job.wait(self.capacity, now, at, &self.present, |at| {
+                let job = &jobs[at].job;
+                (fates[at].start, Waiting { estimate: length(job), ..job.asked })
+            })
+        };
+        let planned_wait = wait(|job| job.asked.estimate);
+        let informed_wait = wait(|job| job.run);
+        self.fates[at].asked = Some(Decision { answer, needed, planned_wait, informed_wait });
+        if answer == Answer::Granted {
+            self.scheduler.reserve(Span::starting(start, estimate, capacity));
+            self.fates[at].start = start;
+            self.events.push(start + asked.job.run, Event::End(at as u32));
+            self.present.reserved.push(at);
+        } else {
+            self.submit(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::{MACHINE, draw};
+    use super::*;
+    use bookahead_plan::notice::Predictor;
+    use bookahead_sim::{EarliestFit, Overrun};
+    use std::collections::BTreeMap;
+
+    const RULE: NoticeRule = NoticeRule { predictor: Predictor::Mean, percent: 100 };
+
+    #[test]
+    fn without_reservations_a_run_equals_the_simulated_site() {
+        let jobs = draw(1, 2000);
+        let plain: Vec<Job> = jobs.iter().map(|asked| asked.job).collect();
+        let site = bookahead_sim::Site { policy: Policy::EASY, capacity: MACHINE, overrun: Overrun::Kill };
+        let outcome = bookahead_sim::simulate(site, &plain, &[], &mut EarliestFit, |_| {});
+        for (fate, expected) in simulate(MACHINE, &jobs, 0, RULE).iter().zip(outcome.jobs) {
+            let bookahead_sim::Fate::Ran(ran) = expected else { panic!("all jobs run") };
+            assert_eq!(fate.start, ran.start);
+        }
+    }
+
+    #[test]
+    fn every_job_runs_once_and_the_machine_is_never_overfull() {
+        let jobs = draw(1, 2000);
+        let fates = simulate(MACHINE, &jobs, 40, RULE);
+        let mut steps = BTreeMap::new();
+        for (asked, fate) in jobs.iter().zip(&fates) {
+            assert!(asked.job.asked.submit <= fate.start && fate.start < Time::MAX);
+            let size = i64::from(asked.job.asked.capacity.0);
+            *steps.entry(fate.start).or_insert(0) += size;
+            *steps.entry(fate.start + asked.job.run).or_insert(0) -= size;
+        }
+        let mut used = 0;
+        for step in steps.values() {
+            used += step;
+            assert!((0..=i64::from(MACHINE.0)).contains(&used));
+        }
+    }
+
+    #[test]
+    fn a_granted_reservation_starts_as_asked_and_had_the_notice() {
+        let jobs = draw(2, 2000);
+        let fates = simulate(MACHINE, &jobs, 40, RULE);
+        let asked = || jobs.iter().zip(&fates).filter_map(|(asked, fate)| Some((asked, fate, fate.asked?)));
+        for (asked, fate, decision) in asked() {
+            let enough = asked.book_ahead >= decision.needed;
+            assert_eq!(enough, decision.answer != Answer::TooShort);
+            if decision.answer == Answer::Granted {
+                assert_eq!(fate.start, asked.job.asked.submit + asked.book_ahead);
+            }
+        }
+        for answer in [Answer::Granted, Answer::TooShort, Answer::NoRoom] {
+            assert!(asked().any(|(.., decision)| decision.answer == answer), "{answer:?}");
+        }
+    }
+}

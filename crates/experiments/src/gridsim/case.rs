@@ -1,0 +1,173 @@
+//! One run of the experiment: the users' side. Users submit, ask for reservations, follow the hints, and give up;
+//! resources do the rest. Users never look into a resource: they see its answers and their jobs.
+
+use super::measures::{Measures, Sum};
+use super::setup::{Choices, PARALLEL, SITES, Site};
+use super::workload::Drawn;
+use bookahead_plan::{Seconds, Time};
+use bookahead_sim::grid::{
+    Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work, Zone,
+};
+
+/// A variant of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// Percent of the jobs that are reservations.
+    pub share: u32,
+    /// What becomes of reserved jobs at the end of their slot. Restartable ones are given too little time, the others
+    /// too much.
+    pub stopped: Stopped,
+    /// Whether reservations are wanted at once instead of ahead.
+    pub immediate: bool,
+    /// Whether every job has four parts.
+    pub parallel: bool,
+}
+
+impl Case {
+    /// Single jobs, advance reservations.
+    pub const fn advance(share: u32, stopped: Stopped) -> Case {
+        Case { share, stopped, immediate: false, parallel: false }
+    }
+
+    /// Single restartable jobs, reservations wanted at once.
+    pub const fn immediate(share: u32) -> Case {
+        Case { share, stopped: Stopped::Queue, immediate: true, parallel: false }
+    }
+
+    /// Parallel jobs. They cannot be restarted: their parts would not go on together.
+    pub const fn parallel(share: u32) -> Case {
+        Case { share, stopped: Stopped::Return, immediate: false, parallel: true }
+    }
+
+    fn width(self) -> usize {
+        if self.parallel { PARALLEL as usize } else { 1 }
+    }
+}
+
+/// What became of a job's wish.
+pub(super) struct Placed<'a> {
+    pub(super) job: &'a Drawn,
+    /// Its parts have these numbers.
+    pub(super) parts: std::ops::Range<usize>,
+    /// It was to be a reservation.
+    pub(super) wanted: bool,
+    /// It is one, so much later than wanted.
+    pub(super) offset: Option<Seconds>,
+}
+
+/// Runs all jobs of a workload; the measures of each resource.
+pub fn run(case: Case, choices: &Choices, jobs: &[Drawn]) -> Vec<Measures> {
+    let arrivals_end = jobs.last().map_or(Time(0), |job| job.submit);
+    let run_site = |(at, site): (usize, &Site)| {
+        let here: Vec<&Drawn> = jobs.iter().filter(|job| job.site == at).collect();
+        run_resource(case, choices, site, &here, arrivals_end)
+    };
+    SITES.iter().enumerate().map(run_site).collect()
+}
+
+fn run_resource(case: Case, choices: &Choices, site: &Site, jobs: &[&Drawn], arrivals_end: Time) -> Measures {
+    let rules = Rules { zone: Zone::hours(site.zone), hint_unit: choices.hint_unit, ..Rules::default() };
+    let ratings = vec![Rating(site.mips); site.cpus as usize];
+    let Some(mut resource) = Resource::new(ratings, rules, Time(0)) else { return Measures::default() };
+    let mut rejections = Sum::default();
+    let mut placed = Vec::with_capacity(jobs.len());
+    for (at, &job) in jobs.iter().enumerate() {
+        let parts = at * case.width()..(at + 1) * case.width();
+        let tasks: Vec<Job> = parts
+            .clone()
+            .zip(job.parts)
+            .map(|(id, work)| Job { id: JobId(id as u32), work, stopped: case.stopped })
+            .collect();
+        let wanted = job.rank < f64::from(case.share);
+        let booked =
+            if wanted { ask(&mut resource, case, choices, site, job, &mut rejections) } else { None };
+        let offset = booked.map(|(_, offset)| offset);
+        match booked {
+            // What was accepted this instant cannot have expired.
+            Some((booked, _)) => {
+                let _ = resource.commit(job.submit, booked.id, tasks);
+            }
+            None => tasks.into_iter().for_each(|task| resource.submit(job.submit, task)),
+        }
+        placed.push(Placed { job, parts, wanted, offset });
+    }
+    resource.finish();
+    Measures::of(&resource, &placed, rejections, arrivals_end)
+}
+
+/// Asks for a reservation, and again by the hints; what was booked, and how much later than wanted.
+fn ask(
+    resource: &mut Resource,
+    case: Case,
+    choices: &Choices,
+    site: &Site,
+    job: &Drawn,
+    rejections: &mut Sum,
+) -> Option<(Booked, Seconds)> {
+    let wanted = if case.immediate { job.submit } else { job.submit + job.ahead };
+    let duration = Some(slot_length(case, choices, site, job));
+    let cpus = case.width() as u32;
+    let mut start = wanted;
+    let mut refused = 0;
+    let mut answer = None;
+    for _ in 0..=choices.retries {
+        let at_once = case.immediate && start == wanted;
+        let start_shown = if at_once { Start::Now } else { Start::At(job.zone.local(start)) };
+        let request = Request { zone: job.zone, start: start_shown, duration, cpus };
+        match resource.create(job.submit, &request) {
+            Ok(booked) => {
+                answer = Some((booked, booked.slot.begin - wanted));
+                break;
+            }
+            Err(Refusal::Busy { hint, .. }) => {
+                refused += 1;
+                start = start + hint;
+            }
+            Err(_) => break,
+        }
+    }
+    rejections.add(refused);
+    answer
+}
+
+/// How long a slot a user asks for: a guess at the run time of the longest part.
+fn slot_length(case: Case, choices: &Choices, site: &Site, job: &Drawn) -> Seconds {
+    let longest = job.parts[..case.width()].iter().copied().max().unwrap_or(Work::NONE);
+    let percent = match case.stopped {
+        Stopped::Queue => choices.under,
+        Stopped::Return => choices.over,
+    };
+    let run = longest.run_time(Rating(site.mips)).0;
+    Seconds((run * percent).unsigned_abs().div_ceil(100).cast_signed().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gridsim::results::{CASES, RESTARTABLE};
+    use crate::gridsim::setup::{CHOICES, HINT_LIMIT};
+    use crate::gridsim::workload::draw;
+
+    const FEW: Choices = Choices { jobs_each: 10, ..CHOICES };
+
+    #[test]
+    fn every_job_waits_in_the_queue_or_has_a_reservation_within_the_hints() {
+        let jobs = draw(&FEW, 1);
+        for case in CASES {
+            let total = Measures::total(&run(case, &FEW, &jobs));
+            let width = case.width() as i64;
+            assert_eq!(total.success.count, 500, "{case:?}");
+            assert_eq!(total.waits.count + width * total.offsets.count, width * 500, "{case:?}");
+            assert!(total.offsets.total <= total.offsets.count * HINT_LIMIT.0, "{case:?}");
+            assert!(total.whole.total <= total.whole.count && total.arrivals.total <= total.arrivals.count);
+        }
+    }
+
+    #[test]
+    fn where_a_user_lives_changes_nothing() {
+        let jobs = draw(&FEW, 1);
+        let moved: Vec<Drawn> = jobs.iter().map(|job| Drawn { zone: Zone::hours(-9), ..*job }).collect();
+        let case = Case::advance(20, RESTARTABLE);
+        assert_eq!(run(case, &FEW, &jobs), run(case, &FEW, &moved));
+    }
+}

@@ -1,0 +1,258 @@
+//! The paper's Figures 7 to 11 from our runs: of each a table, for a CSV file too, and a picture. Values come from the
+//! results with their intervals; the paper's numbers stand beside them where its text has any.
+
+use super::case::Case;
+use super::measures::Measures;
+use super::results::{
+    NON_RESTARTABLE, RESTARTABLE, Results, SHARES, all, mean_of_sites, offset, percent_above, rejections,
+    reserved_success, site, success, utilisation, wait, whole_utilisation,
+};
+use super::setup::{ALTERNATIVES, SITES, published};
+use crate::{Estimate, Section, Table};
+use bookahead_figure::{BarSeries, BarValue, Bars};
+
+/// A column of a figure: its name and its case.
+type Column = (&'static str, Case);
+
+const BY_SHARE: [Column; 3] = [
+    ("0%", Case::advance(0, RESTARTABLE)),
+    ("10%", Case::advance(10, RESTARTABLE)),
+    ("20%", Case::advance(20, RESTARTABLE)),
+];
+const BY_KIND: [Column; 5] = [
+    ("0%", Case::advance(0, RESTARTABLE)),
+    ("10% restartable", Case::advance(10, RESTARTABLE)),
+    ("20% restartable", Case::advance(20, RESTARTABLE)),
+    ("10% non-restartable", Case::advance(10, NON_RESTARTABLE)),
+    ("20% non-restartable", Case::advance(20, NON_RESTARTABLE)),
+];
+const BY_TIMING: [Column; 4] = [
+    ("0% (10% immediate)", Case::immediate(10)),
+    ("0% (20% immediate)", Case::immediate(20)),
+    ("10% in advance", Case::advance(10, RESTARTABLE)),
+    ("20% in advance", Case::advance(20, RESTARTABLE)),
+];
+
+/// A number from the measures of all resources.
+type Summary = Box<dyn Fn(&[Measures]) -> f64>;
+
+/// What a figure shows.
+struct Figure<'a> {
+    file: &'a str,
+    title: &'a str,
+    unit: &'a str,
+    digits: usize,
+    columns: &'a [Column],
+    number: fn(&Measures) -> f64,
+    /// The row for all resources.
+    last: (&'a str, Summary),
+    /// The paper's values for it, one for each column.
+    paper: &'a [&'a str],
+}
+
+impl Figure<'_> {
+    /// The table, then the picture.
+    fn sections(&self, results: &Results) -> Vec<Section> {
+        let cells = |name: &str, number: &dyn Fn(&[Measures]) -> f64| -> Vec<String> {
+            let values = self.columns.iter().map(|(_, case)| results.of(*case, number).show(self.digits));
+            std::iter::once(name.to_owned()).chain(values).collect()
+        };
+        let mut rows: Vec<Vec<String>> = SITES
+            .iter()
+            .enumerate()
+            .map(|(at, resource)| cells(resource.name, &site(at, self.number)))
+            .collect();
+        rows.push(cells(self.last.0, &self.last.1));
+        if !self.paper.is_empty() {
+            let paper = self.paper.iter().map(|&text| text.to_owned());
+            rows.push(std::iter::once("paper, all".to_owned()).chain(paper).collect());
+        }
+        let names = self.columns.iter().map(|(name, _)| (*name).to_owned());
+        let table = Table {
+            file: format!("gridsim-{}.csv", self.file),
+            caption: format!("{}, {}", self.title, self.unit),
+            head: std::iter::once("resource".to_owned()).chain(names).collect(),
+            rows,
+        };
+        vec![Section::Table(table), self.picture(results)]
+    }
+
+    fn picture(&self, results: &Results) -> Section {
+        let series = self.columns.iter().map(|(name, case)| BarSeries {
+            name: (*name).to_owned(),
+            values: (0..SITES.len()).map(|at| bar(results.of(*case, site(at, self.number)))).collect(),
+            published: false,
+        });
+        let groups = SITES.iter().map(|resource| resource.name.to_owned()).collect();
+        picture(self.file, self.title, self.unit, groups, series.collect())
+    }
+}
+
+fn bar(estimate: Estimate) -> Option<BarValue> {
+    Some(BarValue { value: estimate.mean, margin: estimate.margin })
+}
+
+fn picture(file: &str, title: &str, unit: &str, groups: Vec<String>, series: Vec<BarSeries>) -> Section {
+    let bars = Bars { title: title.to_owned(), y_label: unit.to_owned(), groups, series };
+    Section::Figure {
+        file: format!("gridsim-{file}.svg"),
+        caption: format!("{title}, {unit}; whiskers are 95% confidence intervals"),
+        svg: bars.to_svg(),
+    }
+}
+
+/// Figure 7.
+pub(super) fn waiting(results: &Results) -> Vec<Section> {
+    let figure = Figure {
+        file: "fig7-waiting",
+        title: "Mean waiting time of queued jobs",
+        unit: "minutes",
+        digits: 0,
+        columns: &BY_KIND,
+        number: wait,
+        last: ("all", Box::new(all(wait))),
+        paper: &[],
+    };
+    let mut sections = figure.sections(results);
+    let growth = |case: Case| results.against(case, BY_SHARE[0].1, all(wait), percent_above);
+    let row =
+        |&(name, case): &Column, paper: &str| vec![name.to_owned(), growth(case).show(1), paper.to_owned()];
+    let paper = [published::WAITING_10, published::WAITING_20].map(|value| format!("{value}"));
+    sections.push(Section::Table(Table {
+        file: "gridsim-fig7-growth.csv".into(),
+        caption:
+            "Growth of the mean waiting time over all queued jobs, in percent of that without reservations"
+                .into(),
+        head: ["reservations", "ours", "paper"].map(str::to_owned).to_vec(),
+        rows: vec![
+            row(&BY_KIND[1], &paper[0]),
+            row(&BY_KIND[2], &paper[1]),
+            row(&BY_KIND[3], ""),
+            row(&BY_KIND[4], ""),
+        ],
+    }));
+    sections
+}
+
+/// Figure 8.
+pub(super) fn offsets(results: &Results) -> Vec<Section> {
+    let paper = ["", "", &format!("{}", published::OFFSET_10), &format!("{}", published::OFFSET_20)];
+    let figure = Figure {
+        file: "fig8-offset",
+        title: "Mean offset of reservations from the time wanted",
+        unit: "minutes",
+        digits: 1,
+        columns: &BY_TIMING,
+        number: offset,
+        last: ("all", Box::new(all(offset))),
+        paper: &paper,
+    };
+    figure.sections(results)
+}
+
+/// Figure 9.
+pub(super) fn utilisations(results: &Results) -> Vec<Section> {
+    let range = format!("{} to {}", published::UTILISATION.0, published::UTILISATION.1);
+    let paper = ["", &range, &range, "lower", "lower"];
+    let figure = Figure {
+        file: "fig9-utilisation",
+        title: "Utilisation while jobs arrive",
+        unit: "% of CPU time",
+        digits: 1,
+        columns: &BY_KIND,
+        number: utilisation,
+        last: ("mean of the five", Box::new(mean_of_sites(utilisation))),
+        paper: &paper,
+    };
+    let mut sections = figure.sections(results);
+    let whole = Figure {
+        file: "fig9-whole",
+        title: "Utilisation to the end of each resource's last job",
+        number: whole_utilisation,
+        last: ("mean of the five", Box::new(mean_of_sites(whole_utilisation))),
+        paper: &[],
+        ..figure
+    };
+    sections.extend(whole.sections(results).into_iter().take(1));
+    sections
+}
+
+/// Figure 10.
+pub(super) fn rejected(results: &Results) -> Vec<Section> {
+    let figure = Figure {
+        file: "fig10-rejections",
+        title: "Rejected requests",
+        unit: "requests, retries included",
+        digits: 0,
+        columns: &BY_KIND[1..],
+        number: rejections,
+        last: ("all", Box::new(all(rejections))),
+        paper: &[],
+    };
+    figure.sections(results)
+}
+
+/// Figure 11.
+pub(super) fn parallel(results: &Results) -> Vec<Section> {
+    let share = |share: u32, number: fn(&Measures) -> f64| results.of(Case::parallel(share), all(number));
+    // Where none is reserved, success is that of all jobs.
+    let wanted = SHARES.map(|at| share(at, if at == 0 { success } else { reserved_success }));
+    let everyone = SHARES.map(|at| share(at, success));
+    let row = |at: usize| vec![format!("{}%", SHARES[at]), wanted[at].show(1), everyone[at].show(1)];
+    let table = Table {
+        file: "gridsim-fig11-parallel.csv".into(),
+        caption: "Parallel jobs of 4 CPUs whose parts all ran at the same time, in percent".into(),
+        head: ["reservations", "of the jobs that want a reservation (0%: of all)", "of all jobs"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: (0..SHARES.len()).map(row).collect(),
+    };
+    let series = |name: &str, values: [Estimate; 3]| BarSeries {
+        name: name.to_owned(),
+        values: values.map(bar).to_vec(),
+        published: false,
+    };
+    let bars = vec![series("jobs that want a reservation (0%: all)", wanted), series("all jobs", everyone)];
+    let groups = SHARES.map(|share| format!("{share}%")).to_vec();
+    let title = "Parallel jobs that ran as wanted";
+    vec![Section::Table(table), picture("fig11-parallel", title, "% of jobs", groups, bars)]
+}
+
+/// What other choices would have given: ours first, then [`ALTERNATIVES`].
+pub(super) fn choices(results: &[Results]) -> Section {
+    let names = std::iter::once("ours").chain(ALTERNATIVES.iter().map(|(name, _)| *name));
+    let row = |(name, results): (&str, &Results)| {
+        let [none, ten, twenty] = BY_SHARE.map(|(_, case)| case);
+        let long = Case::advance(20, NON_RESTARTABLE);
+        let growth = |case| results.against(case, none, all(wait), percent_above).mean;
+        let offset = |case| results.of(case, all(offset)).mean;
+        let used = |case| results.of(case, mean_of_sites(utilisation)).mean;
+        let refused = |case| results.of(case, all(rejections)).mean;
+        let parallel =
+            |share, number: fn(&Measures) -> f64| results.of(Case::parallel(share), all(number)).mean;
+        let (free, of_ten) = (parallel(0, success), parallel(10, reserved_success));
+        vec![
+            name.to_owned(),
+            format!("{:+.0} / {:+.0}", growth(ten), growth(twenty)),
+            format!("{:.0} / {:.0} / {:.0}", offset(Case::immediate(10)), offset(ten), offset(twenty)),
+            format!("{:.0} / {:.0} / {:.0}", used(none), used(twenty), used(long)),
+            format!("{:.0} / {:.0} / {:.0}", refused(ten), refused(twenty), refused(long)),
+            format!("{free:.1} / {of_ten:.1} / {:.1}", parallel(20, reserved_success)),
+        ]
+    };
+    Section::Table(Table {
+        file: "gridsim-choices.csv".into(),
+        caption: "What other choices would have given".into(),
+        head: [
+            "choice",
+            "waiting +% at 10 / 20%",
+            "offset, min: 10% immediate / 10 / 20%",
+            "utilisation %: 0 / 20 / 20% non-restartable",
+            "rejections: 10 / 20 / 20% non-restartable",
+            "parallel success %: 0 / 10 / 20%",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        rows: names.zip(results).map(row).collect(),
+    })
+}

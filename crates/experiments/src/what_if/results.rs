@@ -1,0 +1,84 @@
+//! All findings, and questions to them: means over the workloads that match, with intervals over the seeds.
+
+use super::contender::Contender;
+use super::run::{Finding, Setting};
+use crate::Estimate;
+use bookahead_workload::trace::Estimates;
+
+/// One thing that was run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batch {
+    /// Whether no job is wider than the paper's limit.
+    pub(super) limited: bool,
+    pub(super) setting: Setting,
+}
+
+pub(super) struct Results {
+    all: Vec<(Batch, Finding)>,
+    seeds: u64,
+}
+
+impl Results {
+    pub(super) fn new(batches: Vec<Batch>, findings: Vec<Finding>) -> Results {
+        let seeds = batches.iter().map(|batch| batch.setting.seed).max().unwrap_or(0);
+        Results { all: batches.into_iter().zip(findings).collect(), seeds }
+    }
+
+    /// The hours that were run, in order.
+    pub(super) fn hours(&self, of: impl Fn(&Setting) -> i64) -> Vec<i64> {
+        let mut hours: Vec<i64> = self.all.iter().map(|(batch, _)| of(&batch.setting)).collect();
+        hours.sort_unstable();
+        hours.dedup();
+        hours
+    }
+
+    /// The mean of `value` over matching runs: one value for each seed.
+    pub(super) fn mean(
+        &self,
+        matching: impl Fn(&Batch) -> bool,
+        value: impl Fn(&Finding) -> f64,
+    ) -> Estimate {
+        let of_seed = |seed: u64| {
+            let found: Vec<f64> = self
+                .all
+                .iter()
+                .filter(|(batch, _)| batch.setting.seed == seed && matching(batch))
+                .map(|(_, finding)| value(finding))
+                .collect();
+            found.iter().sum::<f64>() / found.len().max(1) as f64
+        };
+        Estimate::of(&(1..=self.seeds).map(of_seed).collect::<Vec<_>>())
+    }
+
+    /// The least and the greatest `value` of any matching run.
+    pub(super) fn range(
+        &self,
+        matching: impl Fn(&Batch) -> bool,
+        value: impl Fn(&Finding) -> f64,
+    ) -> (f64, f64) {
+        let found = self.all.iter().filter(|(batch, _)| matching(batch)).map(|(_, finding)| value(finding));
+        found.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+    }
+
+    /// One run of the first seed.
+    pub(super) fn first(&self, matching: impl Fn(&Batch) -> bool) -> Option<&Finding> {
+        self.all
+            .iter()
+            .find(|(batch, _)| batch.setting.seed == 1 && matching(batch))
+            .map(|(_, finding)| finding)
+    }
+}
+
+/// Runs of one contender with requested estimates and all jobs as they are.
+pub(super) fn of(contender: Contender) -> impl Fn(&Batch) -> bool + Copy {
+    move |batch| {
+        !batch.limited
+            && batch.setting.contender == contender
+            && batch.setting.estimates == Estimates::Requested
+    }
+}
+
+/// How much longer the delayed jobs wait in all, in hours.
+pub(super) fn added_hours(finding: &Finding) -> f64 {
+    finding.added.iter().map(|(_, added)| added.0 as f64).sum::<f64>() / 3_600.0
+}

@@ -1,0 +1,142 @@
+//! One simulation: jobs and requests under one contender, beside the same jobs with no reservation admitted.
+
+use super::contender::Contender;
+use super::workload::Workload;
+use bookahead_plan::{Capacity, Cluster, Policy, Profile, Seconds, Time};
+use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Placement, Rated, Site, simulate};
+use bookahead_workload::Overruns;
+use bookahead_workload::requests::{Request, Selection, select};
+use bookahead_workload::trace::Estimates;
+
+/// The hours of the paper's 36 workloads.
+pub const BOOK_AHEAD: [i64; 6] = [0, 2, 4, 6, 12, 24];
+/// See [`BOOK_AHEAD`].
+pub const WINDOWS: [i64; 6] = [0, 1, 2, 5, 10, 30];
+/// One request in so many of the highest backlog counts as made under high load.
+const HIGH_LOAD_ONE_IN: usize = 5;
+
+/// What is run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting {
+    /// Who places.
+    pub contender: Contender,
+    /// Hours.
+    pub book_ahead: i64,
+    /// Hours.
+    pub window: i64,
+    /// What schedulers believe of run times.
+    pub estimates: Estimates,
+    /// Chooses which jobs become requests.
+    pub seed: u64,
+}
+
+/// What came out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// Share of requests granted, in percent.
+    pub success: f64,
+    /// The same for the fifth of the requests with the highest backlog.
+    pub success_under_high_load: f64,
+    /// How much longer everything takes than without reservations, in percent.
+    pub makespan_change: f64,
+    /// Jobs that wait longer than without reservations.
+    pub delayed: usize,
+    /// Their mean wait without, in seconds.
+    pub original_wait: f64,
+    /// Their mean wait with.
+    pub affected_wait: f64,
+    /// When each of them starts, and how much longer it has waited, in order of time.
+    pub added: Vec<(Time, Seconds)>,
+}
+
+/// Runs it.
+pub fn run(workload: &Workload, setting: &Setting) -> Finding {
+    let mut jobs = workload.jobs.clone();
+    // Estimates that are exact or longer make no overruns.
+    let _ = setting.estimates.apply(&mut jobs, Overruns::Cut);
+    let selection = Selection {
+        book_ahead: Seconds(setting.book_ahead * 3_600),
+        window: Seconds(setting.window * 3_600),
+        seed: setting.seed,
+        ..Selection::default()
+    };
+    let requests = select(&mut jobs, &selection).unwrap_or_default();
+    let jobs: Vec<Job> = jobs.iter().map(Job::from).collect();
+    let site = Site { policy: Policy::EASY, capacity: workload.machine, overrun: Overrun::Kill };
+    let without = simulate(site, &jobs, &[], &mut EarliestFit, |_| {});
+    let mut placement = Watched { placement: setting.contender.placement(), backlogs: Vec::new() };
+    let with = simulate(site, &jobs, &requests, &mut placement, |_| {});
+    finding(workload, &jobs, &requests, &without, &with, &placement.backlogs)
+}
+
+/// Notes the backlog of jobs and reservations whenever a request comes.
+struct Watched {
+    placement: Rated,
+    backlogs: Vec<i128>,
+}
+
+impl Placement for Watched {
+    fn place(&mut self, request: &Request, cluster: &Cluster<'_>, profile: &Profile) -> Option<Time> {
+        self.backlogs.push(backlog(cluster));
+        self.placement.place(request, cluster, profile)
+    }
+}
+
+/// Remaining work of running and waiting jobs and of reservations, in capacity-seconds.
+fn backlog(cluster: &Cluster<'_>) -> i128 {
+    let area = |capacity: Capacity, length: Seconds| i128::from(capacity.0) * i128::from(length.0.max(0));
+    let running = cluster.running.iter().map(|job| area(job.capacity, job.expected_end - cluster.now));
+    let waiting = cluster.waiting.iter().map(|job| area(job.capacity, job.estimate));
+    let reserved = cluster.reservations.iter();
+    let reserved =
+        reserved.map(|span| area(span.capacity, span.interval.end - span.interval.begin.max(cluster.now)));
+    running.chain(waiting).chain(reserved).sum()
+}
+
+fn finding(
+    workload: &Workload,
+    jobs: &[Job],
+    requests: &[Request],
+    without: &Outcome,
+    with: &Outcome,
+    backlogs: &[i128],
+) -> Finding {
+    let mut by_backlog: Vec<usize> = (0..requests.len()).collect();
+    by_backlog.sort_by_key(|&at| (std::cmp::Reverse(backlogs[at]), at));
+    by_backlog.truncate(requests.len() / HIGH_LOAD_ONE_IN);
+    let granted = |at: &&usize| with.requests[**at].is_some();
+    let all: Vec<usize> = (0..requests.len()).collect();
+    let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+    let mut added: Vec<(Time, Seconds)> = Vec::new();
+    let (mut original, mut affected) = (0i64, 0i64);
+    for (job, (before, after)) in jobs.iter().zip(without.jobs.iter().zip(&with.jobs)) {
+        let (Fate::Ran(before), Fate::Ran(after)) = (before, after) else { continue };
+        if after.start > before.start {
+            original += (before.start - job.asked.submit).0;
+            affected += (after.start - job.asked.submit).0;
+            added.push((after.start, after.start - before.start));
+        }
+    }
+    added.sort_unstable();
+    let makespan = |outcome: &Outcome| (last_end(outcome, requests) - workload.begin()).0 as f64;
+    Finding {
+        success: percent(all.iter().filter(granted).count(), all.len()),
+        success_under_high_load: percent(by_backlog.iter().filter(granted).count(), by_backlog.len()),
+        makespan_change: 100.0 * (makespan(with) / makespan(without).max(1.0) - 1.0),
+        delayed: added.len(),
+        original_wait: original as f64 / added.len().max(1) as f64,
+        affected_wait: affected as f64 / added.len().max(1) as f64,
+        added,
+    }
+}
+
+/// The last end of a job or a reservation.
+fn last_end(outcome: &Outcome, requests: &[Request]) -> Time {
+    let jobs = outcome.jobs.iter().filter_map(|fate| match fate {
+        Fate::Ran(ran) => Some(ran.end),
+        Fate::TooWide => None,
+    });
+    let granted = outcome.requests.iter().zip(requests);
+    let reserved = granted.filter_map(|(start, request)| Some((*start)? + request.duration));
+    jobs.chain(reserved).max().unwrap_or_default()
+}

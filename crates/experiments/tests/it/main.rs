@@ -1,0 +1,4 @@
+//! The experiments from outside, one binary.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod what_if;

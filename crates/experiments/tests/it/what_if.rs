@@ -1,0 +1,60 @@
+//! The what-if experiment on a drawn workload: complete, and the same on any number of threads.
+
+use bookahead_experiments::what_if::{self, Contender, Setting, Workload, run_one};
+use bookahead_experiments::{Scale, Section};
+use bookahead_workload::trace::Estimates;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn scale(threads: usize) -> Scale {
+    Scale { quick: true, seeds: 1, threads }
+}
+
+#[test]
+fn the_page_is_complete_and_the_same_on_any_number_of_threads() {
+    let workload = Workload::find(Path::new("no/such/folder")).unwrap();
+    assert!(!workload.real && workload.name.contains("drawn"), "{}", workload.name);
+    let calls = AtomicUsize::new(0);
+    let count = |_done: usize, _total: usize| {
+        calls.fetch_add(1, Ordering::Relaxed);
+    };
+    let page = what_if::run(&workload, &scale(1), &count);
+    assert!(calls.into_inner() > 0);
+    assert_eq!(page, what_if::run(&workload, &scale(2), &|_, _| {}));
+    assert_eq!(page.claims().count(), 9);
+    let figures = page.sections.iter().filter(|section| matches!(section, Section::Figure { .. })).count();
+    let tables = page.sections.iter().filter(|section| matches!(section, Section::Table(_))).count();
+    assert_eq!((figures, tables), (4, 4));
+    assert!(page.to_html().contains("drawn from the Lublin-Feitelson model"));
+    for claim in page.claims() {
+        assert!(
+            claim.reproduced || !claim.why.is_empty(),
+            "{} is not reproduced and does not say why",
+            claim.id
+        );
+    }
+}
+
+#[test]
+fn a_wide_window_grants_more_than_a_narrow_one() {
+    let workload = Workload::draw().unwrap();
+    let success = |contender, book_ahead, window| {
+        let setting = Setting { contender, book_ahead, window, estimates: Estimates::Requested, seed: 1 };
+        run_one(&workload, &setting).success
+    };
+    for contender in Contender::ALL {
+        let (narrow, wide) = (success(contender, 0, 0), success(contender, 0, 30));
+        assert!(narrow <= wide && wide <= 100.0, "{}: {narrow} {wide}", contender.name());
+    }
+    // Slots before the end of the workload are not for the load method.
+    assert!(success(Contender::Load, 0, 0) < success(Contender::WhatIf, 0, 0));
+}
+
+#[test]
+fn the_limit_cuts_only_wide_jobs() {
+    let workload = Workload::draw().unwrap();
+    let widest = bookahead_plan::Capacity(88);
+    let (limited, cut) = workload.limited(widest);
+    assert_eq!(cut, workload.jobs.iter().filter(|job| job.processors > widest).count());
+    assert!(limited.jobs.iter().all(|job| job.processors <= widest));
+}

@@ -1,0 +1,171 @@
+//! Quantities side by side: groups of bars, one bar of every series in each, with whiskers for the margins of
+//! error. It relies on the axes for geometry. It never draws more than [`MAX_GROUPS`] groups, and says so in
+//! the picture where there are more.
+
+use crate::category_axis::CategoryAxis;
+use crate::header::{Swatch, draw_header};
+use crate::lines::with_margin;
+use crate::look::{Role, draw_whisker, legend, place};
+use crate::svg::{Frame, Svg};
+use crate::theme::{COLOURS, DASHES, LEFT, PLOT_WIDTH, TEXT, fit, hatch};
+use crate::value_axis::ValueAxis;
+
+/// The most groups drawn: the bars of more could not be told apart.
+pub const MAX_GROUPS: usize = 100;
+
+/// Groups of bars above a common axis.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Bars {
+    /// What the picture shows.
+    pub title: String,
+    /// What the y axis counts, with its unit.
+    pub y_label: String,
+    /// The names of the groups, from left to right.
+    pub groups: Vec<String>,
+    /// The series, from left to right in every group.
+    pub series: Vec<BarSeries>,
+}
+
+/// One quantity, in every group.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BarSeries {
+    /// Its name in the legend; series of the same name have the same colour.
+    pub name: String,
+    /// Its value in every group, in the order of the groups. Those that are not finite are left out.
+    pub values: Vec<Option<BarValue>>,
+    /// Whether its values are those that others have published: drawn hatched.
+    pub published: bool,
+}
+
+/// The height of a bar.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct BarValue {
+    /// The value.
+    pub value: f64,
+    /// How far it may be off, up and down; drawn if it is finite and positive.
+    pub margin: Option<f64>,
+}
+
+const PLOT_HEIGHT: f64 = 300.0;
+/// How much of its room a group fills.
+const FILLED: f64 = 0.78;
+/// The widest that a bar is drawn, in pixels.
+const WIDEST: f64 = 44.0;
+/// The space between the bars of a group, in pixels, where they are wide enough for it.
+const SPACE: f64 = 3.0;
+/// The lowest that a bar is drawn, in pixels, so that zero differs from nothing.
+const LOWEST: f64 = 0.5;
+
+impl Bars {
+    /// A picture of these series.
+    pub fn new(
+        title: impl Into<String>,
+        y_label: impl Into<String>,
+        groups: Vec<String>,
+        series: Vec<BarSeries>,
+    ) -> Bars {
+        Bars { title: title.into(), y_label: y_label.into(), groups, series }
+    }
+
+    /// The picture, as the text of an SVG file.
+    pub fn to_svg(&self) -> String {
+        let mut svg = Svg::default();
+        let groups = &self.groups[..self.groups.len().min(MAX_GROUPS)];
+        let roles: Vec<Role<'_>> = self.series.iter().map(BarSeries::role).collect();
+        self.draw_hatches(&mut svg, &roles);
+        let note = match self.groups.len() {
+            all if all > MAX_GROUPS => format!("showing the first {MAX_GROUPS} of {all} groups"),
+            _ => String::new(),
+        };
+        let swatch = |place, published| Swatch::Box(bar_look(place, published), "column");
+        let top = draw_header(&mut svg, &self.title, &note, &legend(&roles, swatch)) + 8.0;
+        let plot = Frame { left: LEFT, top, width: PLOT_WIDTH, height: PLOT_HEIGHT };
+        let shown = self.series.iter().flat_map(|series| series.shown(groups.len()));
+        let values: Vec<_> = shown.map(|(_, bar)| (bar.value, bar.margin)).collect();
+        let axes = (CategoryAxis::new(plot, groups), ValueAxis::over(plot, &values, None));
+        axes.1.draw(&mut svg, &self.y_label);
+        for (index, series) in self.series.iter().enumerate() {
+            let look = bar_look(place(&roles, series.role()), series.published);
+            svg.open_group(&format!("series {look}"));
+            for (group, bar) in series.shown(groups.len()) {
+                let column = Column { left: self.left(&axes.0, group, index), width: self.width(&axes.0) };
+                let name = fit(&format!("{}, {}", groups[group], series.name), TEXT, PLOT_WIDTH);
+                column.draw(&mut svg, &name, bar, &axes.1);
+            }
+            svg.close_group();
+        }
+        let zero = axes.1.y(0.0);
+        svg.line("axis", (plot.left, zero), (plot.right(), zero));
+        axes.0.draw_labels(&mut svg, "");
+        svg.finish(&self.title, &self.description(), plot.bottom() + axes.0.height(""))
+    }
+
+    fn draw_hatches(&self, svg: &mut Svg, roles: &[Role<'_>]) {
+        let published = roles.iter().filter(|&&(_, published)| published);
+        let mut colours: Vec<usize> = published.map(|&role| place(roles, role) % COLOURS).collect();
+        colours.sort_unstable();
+        colours.dedup();
+        for colour in colours {
+            svg.raw(&hatch(&colour.to_string(), &format!("colour{colour}")));
+        }
+    }
+
+    /// The distance from a bar to the next one of its group.
+    fn width(&self, columns: &CategoryAxis) -> f64 {
+        (columns.pitch() * FILLED / self.series.len().max(1) as f64).min(WIDEST)
+    }
+
+    /// Where the bar of the `index`th series begins.
+    fn left(&self, columns: &CategoryAxis, group: usize, index: usize) -> f64 {
+        columns.middle(group) + (index as f64 - self.series.len() as f64 / 2.0) * self.width(columns)
+    }
+
+    fn description(&self) -> String {
+        let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
+        format!("{} of {}, each for {}.", self.y_label, names.join(", "), self.groups.join(", "))
+    }
+}
+
+impl BarSeries {
+    /// A series of these values, drawn as our own.
+    pub fn new(name: impl Into<String>, values: Vec<Option<BarValue>>) -> BarSeries {
+        BarSeries { name: name.into(), values, published: false }
+    }
+
+    fn role(&self) -> Role<'_> {
+        (&self.name, self.published)
+    }
+
+    /// The values that can be drawn, each with its group.
+    fn shown(&self, groups: usize) -> impl Iterator<Item = (usize, BarValue)> {
+        let values = self.values.iter().take(groups).enumerate();
+        values.filter_map(|(group, bar)| bar.filter(|bar| bar.value.is_finite()).map(|bar| (group, bar)))
+    }
+}
+
+/// Where a bar stands.
+#[derive(Debug)]
+struct Column {
+    left: f64,
+    width: f64,
+}
+
+impl Column {
+    fn draw(&self, svg: &mut Svg, name: &str, bar: BarValue, axis: &ValueAxis) {
+        let (zero, end) = (axis.y(0.0), axis.y(bar.value));
+        let width = if self.width > 4.0 * SPACE { self.width - SPACE } else { self.width * 0.75 };
+        let left = self.left + (self.width - width) / 2.0;
+        let frame = Frame { left, top: zero.min(end), width, height: (zero - end).abs().max(LOWEST) };
+        svg.open_group("value");
+        svg.tooltip(&format!("{name}: {}", with_margin(bar.value, bar.margin)));
+        svg.rect("column", frame);
+        draw_whisker(svg, "whisker ink", axis, left + width / 2.0, (bar.value, bar.margin));
+        svg.close_group();
+    }
+}
+
+/// The classes of the `index`th name: a colour, paler once colours run out.
+fn bar_look(index: usize, published: bool) -> String {
+    let (colour, faint) = (index % COLOURS, index / COLOURS % DASHES);
+    format!("colour{colour} faint{faint}{}", if published { " published" } else { "" })
+}

@@ -1,0 +1,263 @@
+//! A table of numbers as coloured cells: the more, the further from the colour of the page, with every number
+//! written in its cell. It relies on the theme for shades on which the numbers are legible. It never draws
+//! more than [`MAX_ROWS`] rows and [`MAX_COLUMNS`] columns, and says so in the picture where there are more.
+
+use crate::category_axis::CategoryAxis;
+use crate::header::{Entry, Swatch, draw_header};
+use crate::number_ticks::{exponent_of, with_decimals, written};
+use crate::svg::{Frame, Svg};
+use crate::theme::{HEAT_LEVELS, HEAT_STYLE, LEFT, MARGIN, RIGHT, TEXT, WIDTH, fit, text_width};
+
+/// The most rows drawn.
+pub const MAX_ROWS: usize = 60;
+/// The most columns drawn.
+pub const MAX_COLUMNS: usize = 60;
+
+/// A table of numbers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Heatmap {
+    /// What the picture shows.
+    pub title: String,
+    /// What the columns stand for.
+    pub x_label: String,
+    /// What the rows stand for.
+    pub y_label: String,
+    /// The names of the columns, from left to right.
+    pub columns: Vec<String>,
+    /// The names of the rows, from top to bottom.
+    pub rows: Vec<String>,
+    /// The numbers: the cells of every row. Those that are missing or not finite are drawn as absent.
+    pub cells: Vec<Vec<Option<f64>>>,
+    /// What the numbers count, such as "%"; it may be empty.
+    pub unit: String,
+    /// Which numbers get the first and the last shade, as do those beyond them; without it, the least and the
+    /// greatest number.
+    pub range: Option<(f64, f64)>,
+}
+
+/// The widest that a cell is drawn, in pixels.
+const CELL_WIDTH: f64 = 130.0;
+/// The highest and the lowest that a cell is drawn, in pixels, and the height that all of them may take.
+const CELL_HEIGHT: f64 = 34.0;
+const LOWEST_CELL: f64 = 16.0;
+const PLOT_HEIGHT: f64 = 620.0;
+/// The most room for the names of the rows, in pixels.
+const ROW_NAMES: f64 = 220.0;
+
+impl Heatmap {
+    /// An empty table with these names of columns and rows.
+    pub fn new(title: impl Into<String>, columns: Vec<String>, rows: Vec<String>) -> Heatmap {
+        Heatmap { title: title.into(), columns, rows, ..Heatmap::default() }
+    }
+
+    /// The picture, as the text of an SVG file.
+    pub fn to_svg(&self) -> String {
+        let mut svg = Svg::default();
+        svg.raw(HEAT_STYLE);
+        let shades = Shades::new(self.range, self.numbers());
+        let top = draw_header(&mut svg, &self.title, &self.note(), &self.legend(&shades)) + 8.0;
+        let plot = self.plot(top);
+        let columns = CategoryAxis::new(plot, self.shown_columns());
+        self.draw_row_names(&mut svg, plot);
+        let decimals = self.decimals();
+        for (row, name) in self.shown_rows().iter().enumerate() {
+            let height = plot.height / self.shown_rows().len() as f64;
+            for column in 0..self.shown_columns().len() {
+                let (left, top) = (columns.left(column), plot.top + row as f64 * height);
+                let frame = Frame { left, top, width: columns.pitch(), height };
+                let names = format!("{name}, {}", self.columns[column]);
+                self.draw_cell(&mut svg, frame, &names, self.number(row, column), &shades, decimals);
+            }
+        }
+        columns.draw_labels(&mut svg, &self.x_label);
+        let height = plot.bottom() + columns.height(&self.x_label);
+        svg.finish(&self.title, &self.description(&shades), height)
+    }
+
+    fn shown_rows(&self) -> &[String] {
+        &self.rows[..self.rows.len().min(MAX_ROWS)]
+    }
+
+    fn shown_columns(&self) -> &[String] {
+        &self.columns[..self.columns.len().min(MAX_COLUMNS)]
+    }
+
+    fn number(&self, row: usize, column: usize) -> Option<f64> {
+        (*self.cells.get(row)?.get(column)?).filter(|number| number.is_finite())
+    }
+
+    /// All cells that are drawn.
+    fn drawn(&self) -> impl Iterator<Item = Option<f64>> {
+        let (rows, columns) = (self.shown_rows().len(), self.shown_columns().len());
+        (0..rows).flat_map(move |row| (0..columns).map(move |column| self.number(row, column)))
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = f64> {
+        self.drawn().flatten()
+    }
+
+    fn note(&self) -> String {
+        let cut = |all: usize, most: usize, what: &str| match all {
+            all if all > most => Some(format!("showing the first {most} of {all} {what}")),
+            _ => None,
+        };
+        let notes = [cut(self.rows.len(), MAX_ROWS, "rows"), cut(self.columns.len(), MAX_COLUMNS, "columns")];
+        notes.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    fn legend(&self, shades: &Shades) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if self.numbers().next().is_some() {
+            let highest = self.with_unit(written(shades.high));
+            entries.push(Entry { name: highest, swatch: Swatch::Scale(self.with_unit(written(shades.low))) });
+        }
+        if self.drawn().any(|number| number.is_none()) {
+            entries.push(Entry { name: "no value".to_owned(), swatch: Swatch::Box(String::new(), "absent") });
+        }
+        entries
+    }
+
+    fn with_unit(&self, number: String) -> String {
+        if self.unit.is_empty() { number } else { fit(&format!("{number} {}", self.unit), TEXT, ROW_NAMES) }
+    }
+
+    fn plot(&self, top: f64) -> Frame {
+        let longest = self.shown_rows().iter().map(|name| text_width(name, TEXT)).fold(0.0, f64::max);
+        let left = LEFT.max(MARGIN + TEXT + longest.min(ROW_NAMES) + 8.0);
+        let (rows, columns) = (self.shown_rows().len() as f64, self.shown_columns().len() as f64);
+        let width = (WIDTH - left - RIGHT).min(columns.max(1.0) * CELL_WIDTH);
+        let height = rows * (PLOT_HEIGHT / rows.max(1.0)).clamp(LOWEST_CELL, CELL_HEIGHT);
+        Frame { left, top, width, height }
+    }
+
+    fn draw_row_names(&self, svg: &mut Svg, plot: Frame) {
+        let rows = self.shown_rows();
+        let height = plot.height / rows.len().max(1) as f64;
+        for (row, name) in rows.iter().enumerate() {
+            let middle = plot.top + (row as f64 + 0.5) * height;
+            svg.text("end", (plot.left - 8.0, middle + TEXT * 0.35), &fit(name, TEXT, ROW_NAMES));
+        }
+        let label = fit(&self.y_label, TEXT, plot.height);
+        svg.upright_text("middle", (MARGIN, plot.top + plot.height / 2.0), &label);
+    }
+
+    /// How many decimals the cells have: enough for three digits in the greatest, none where all are whole.
+    fn decimals(&self) -> usize {
+        let greatest = self.numbers().map(f64::abs).fold(0.0, f64::max);
+        if self.numbers().all(|number| number.fract() == 0.0) {
+            return 0;
+        }
+        usize::try_from(2 - exponent_of(greatest)).unwrap_or(0).min(MAX_DECIMALS)
+    }
+
+    fn draw_cell(
+        &self,
+        svg: &mut Svg,
+        frame: Frame,
+        names: &str,
+        number: Option<f64>,
+        shades: &Shades,
+        decimals: usize,
+    ) {
+        svg.open_group("value");
+        let said = number.map_or("no value".to_owned(), |number| self.with_unit(written(number)));
+        svg.tooltip(&format!("{}: {said}", fit(names, TEXT, WIDTH)));
+        match number {
+            None => svg.rect("absent", shrunk(frame)),
+            Some(number) => {
+                let level = shades.level(number);
+                svg.rect(&format!("cell heat{level}"), frame);
+                let text = cell_text(number, decimals);
+                if text_width(&text, TEXT) + 4.0 <= frame.width {
+                    let middle =
+                        (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0 + TEXT * 0.35);
+                    svg.text(&format!("middle on-heat{level}"), middle, &text);
+                }
+            }
+        }
+        svg.close_group();
+    }
+
+    fn description(&self, shades: &Shades) -> String {
+        let (low, high) = (written(shades.low), self.with_unit(written(shades.high)));
+        let (rows, columns) = (self.rows.len(), self.columns.len());
+        format!("{rows} rows ({}) by {columns} columns ({}): {low} to {high}.", self.y_label, self.x_label)
+    }
+}
+
+/// The most decimals in a cell; smaller numbers have an exponent.
+const MAX_DECIMALS: usize = 5;
+
+fn cell_text(number: f64, decimals: usize) -> String {
+    let too_long = number.abs() >= 1e9 || (decimals == MAX_DECIMALS && number.abs() < 1e-3 && number != 0.0);
+    if too_long { format!("{number:.1e}") } else { with_decimals(number, decimals) }
+}
+
+/// The outline of an absent cell stays clear of its neighbours.
+fn shrunk(frame: Frame) -> Frame {
+    let Frame { left, top, width, height } = frame;
+    Frame { left: left + 2.0, top: top + 2.0, width: width - 4.0, height: height - 4.0 }
+}
+
+/// Which numbers get which shade.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Shades {
+    low: f64,
+    high: f64,
+}
+
+impl Shades {
+    /// From end to end of the range asked for, if it is one, or else of the numbers.
+    fn new(asked: Option<(f64, f64)>, numbers: impl Iterator<Item = f64>) -> Shades {
+        if let Some((low, high)) = asked.filter(|(low, high)| (high - low).is_finite() && low < high) {
+            return Shades { low, high };
+        }
+        let spanned = numbers.fold(None, |span: Option<(f64, f64)>, number| {
+            Some(span.map_or((number, number), |(low, high)| (low.min(number), high.max(number))))
+        });
+        let (low, high) = spanned.unwrap_or((0.0, 1.0));
+        Shades { low, high }
+    }
+
+    /// The shade of `number`. Where all numbers are the same, the one in the middle.
+    fn level(self, number: f64) -> usize {
+        let last = (HEAT_LEVELS - 1) as f64;
+        // Halved, no difference overflows.
+        let share = (number / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0);
+        let share = if share.is_nan() { 0.5 } else { share.clamp(0.0, 1.0) };
+        (share * last).round() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shades_run_from_end_to_end() {
+        let percent = Shades::new(Some((0.0, 100.0)), std::iter::empty());
+        let levels = [-5.0, 0.0, 4.9, 50.0, 100.0, f64::MAX].map(|number| percent.level(number));
+        assert_eq!(levels, [0, 0, 0, 5, 10, 10]);
+        assert_eq!(Shades::new(None, [3.0, 1.0, 2.0].into_iter()), Shades { low: 1.0, high: 3.0 });
+        for odd in [(1.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (f64::MIN, f64::MAX)] {
+            assert_eq!(Shades::new(Some(odd), [7.0].into_iter()).level(7.0), 5);
+        }
+        assert_eq!(Shades::new(None, [f64::MIN, f64::MAX].into_iter()).level(0.0), 5);
+    }
+
+    #[test]
+    fn cells_have_as_many_digits_as_help() {
+        let with = |numbers: &[f64]| {
+            let cells = vec![numbers.iter().copied().map(Some).collect()];
+            let names = vec![String::new(); numbers.len()];
+            let map = Heatmap { cells, ..Heatmap::new("", names, vec![String::new()]) };
+            numbers.iter().map(|&number| cell_text(number, map.decimals())).collect::<Vec<_>>()
+        };
+        assert_eq!(with(&[97.31, 100.0, 3.5]), ["97", "100", "4"]);
+        assert_eq!(with(&[97.31, 3.5]), ["97.3", "3.5"]);
+        assert_eq!(with(&[1200.0, 7.0]), ["1,200", "7"]);
+        assert_eq!(with(&[0.123, -0.004]), ["0.123", "-0.004"]);
+        assert_eq!(with(&[2e-9, 0.0]), ["2.0e-9", "0.00000"]);
+        assert_eq!(with(&[1e300]), ["1.0e300"]);
+    }
+}
