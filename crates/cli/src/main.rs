@@ -4,6 +4,7 @@
 mod experiment;
 mod json;
 mod numbers;
+mod placement;
 mod progress;
 mod simulate;
 mod table;

@@ -90,7 +90,7 @@ impl Section {
         match self {
             Section::Heading(text) => format!("<h2>{}</h2>\n", escape(text)),
             Section::Text(text) => format!("<p>{}</p>\n", escape(text)),
-            Section::Table(table) => table_html(&table.caption, &table.head, &table.rows),
+            Section::Table(table) => table_html("", &table.caption, &table.head, &table.rows),
             Section::Figure { caption, svg, .. } => {
                 format!("<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>\n", escape(caption))
             }
@@ -99,8 +99,8 @@ impl Section {
     }
 }
 
-fn table_html(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
-    let mut html = format!("<table>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
+fn table_html(attributes: &str, caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
+    let mut html = format!("<table{attributes}>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
     for name in head {
         let _ = write!(html, "<th>{}</th>", escape(name));
     }
@@ -130,7 +130,7 @@ fn claims_html(claims: &[Claim]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = claims.iter().map(row).collect();
-    table_html("What the paper says beside ours", &head, &rows)
+    table_html(" class=\"claims\"", "What the paper says beside ours", &head, &rows)
 }
 
 /// The whole report from the fragments of its pages, each with its anchor and title.
@@ -163,6 +163,7 @@ table { border-collapse: collapse; margin: 1rem 0; font-size: .875rem; display: 
 caption { text-align: left; font-weight: 600; padding: .25rem 0; }
 th, td { border-bottom: 1px solid #8884; padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
 th { white-space: nowrap; }
+table:not(.claims) td { white-space: nowrap; }
 figure { margin: 1.5rem 0; overflow-x: auto; }
 figcaption { font-size: .875rem; opacity: .8; }
 svg { max-width: 100%; height: auto; }

@@ -104,6 +104,14 @@ fn share(area: i128, capacity: Capacity, length: Seconds) -> f64 {
     if whole > 0.0 { area as f64 / whole } else { 0.0 }
 }
 
+/// How well a time was predicted, from 0 to 1: one less the relative error, and zero where the error is as large as the
+/// real time or larger.
+pub fn prediction_accuracy(predicted: Seconds, real: Seconds) -> f64 {
+    let error = (predicted.0 as f64 - real.0 as f64).abs();
+    let real = real.0 as f64;
+    if error < real { 1.0 - error / real } else { 0.0 }
+}
+
 /// The share of the capacity held in each stretch of `step` inside `window`, the last one cut short where the
 /// window ends. Empty where the step is not positive.
 pub fn utilisation_over_time(
@@ -238,6 +246,18 @@ mod tests {
         assert!((summary.mean_bounded_slowdown - (1.0 + 10.2 + 1.52) / 3.0).abs() < 1e-9);
         assert_eq!(summary.makespan, Seconds(202));
         assert!((summary.utilisation - (400.0 + 20.0 + 500.0) / 2020.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_accuracy_of_predictions_by_hand() {
+        let accuracy = |predicted, real| prediction_accuracy(Seconds(predicted), Seconds(real));
+        assert!((accuracy(1_100, 1_000) - 0.9).abs() < 1e-12, "a tenth too long");
+        assert!((accuracy(750, 1_000) - 0.75).abs() < 1e-12, "a quarter too short");
+        assert!((accuracy(1_000, 1_000) - 1.0).abs() < 1e-12);
+        assert_eq!(
+            [accuracy(2_000, 1_000), accuracy(5_000, 1_000), accuracy(0, 1_000), accuracy(0, 0)],
+            [0.0; 4]
+        );
     }
 
     #[test]

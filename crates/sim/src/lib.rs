@@ -4,7 +4,7 @@
 //! - [`mod@freeze`]: a cluster stopped at a moment
 //! - [`rated`]: requests decided by rated slots
 //! - [`grid`]: GridSim's resources of rated CPUs, with a queue and advance reservations
-//! - [`side_by_side`]: the same workload under several rules at once
+//! - [`mod@side_by_side`]: the same workload under several rules at once
 //! - [`workers`]: independent runs on several threads, in order
 //! - [`events`]: what happens next, in the order in which the events of one instant are taken
 //!

@@ -6,14 +6,16 @@ mod pictures;
 mod reservation_file;
 mod results;
 
+use crate::placement::PlacementArguments;
 use crate::progress::Progress;
 use crate::talk::say;
 use crate::times::{Instant, length};
 use crate::trace::{OverrunRule, TraceArguments, file_not_stdout};
 use anyhow::{Context, Result};
 use bookahead_plan::metrics::{Completed, Summary};
+use bookahead_plan::placement::Rules;
 use bookahead_plan::{Interval, Policy, Seconds, Span, Time};
-use bookahead_sim::{Fate, Job, Outcome, Overrun, Site, side_by_side};
+use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Rated, Site, side_by_side};
 use bookahead_workload::requests::{self, Request};
 use bookahead_workload::trace::Trace;
 use clap::Args;
@@ -33,9 +35,12 @@ pub(crate) struct Arguments {
         default_missing_value = "fcfs,easy,conservative", conflicts_with = "scheduler")]
     compare: Vec<Policy>,
 
-    /// Reservation requests (CSV, as `bookahead workload reservations` writes them), granted at the earliest fit
+    /// Reservation requests (CSV, as `bookahead workload reservations` writes them), each placed when it is made
     #[arg(long, value_name = "FILE")]
     reservations: Option<PathBuf>,
+
+    #[command(flatten)]
+    placement: PlacementArguments,
 
     /// Threads to run schedulers on; the results are the same for any number [default: one per core]
     #[arg(long, value_name = "N")]
@@ -106,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(path) => in_order(requests::load(path)?),
         None => Vec::new(),
     };
-    let runs = simulate(arguments, &trace, &requests);
+    let runs = simulate(arguments, &trace, &requests)?;
     write_files(arguments, &trace, &requests, &runs)?;
     let name = arguments.trace.name();
     let requests = arguments.reservations.as_ref().map(|_| &requests[..]);
@@ -122,7 +127,7 @@ fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
     requests
 }
 
-fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Vec<Run> {
+fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Result<Vec<Run>> {
     let policies = if arguments.compare.is_empty() { &[arguments.scheduler][..] } else { &arguments.compare };
     let overrun = match arguments.trace.overrun {
         OverrunRule::Extend => Overrun::Extend,
@@ -134,10 +139,18 @@ fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Vec<R
     let threads =
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
     let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs");
-    let outcomes = side_by_side(&sites, &jobs, requests, threads, |ended| progress.add(ended as u64));
+    let observe = |ended| progress.add(ended as u64);
+    let outcomes = if arguments.placement.is_given() {
+        let preference = arguments.placement.preference();
+        let rules = arguments.placement.rules(arguments.scheduler)?;
+        let rated = |site: &Site| Rated::new(Rules { policy: site.policy, ..rules }, preference);
+        side_by_side(&sites, &jobs, requests, rated, threads, observe)
+    } else {
+        side_by_side(&sites, &jobs, requests, |_| EarliestFit, threads, observe)
+    };
     drop(progress);
     let run = |(&policy, outcome)| Run::new(policy, outcome, trace, &jobs, requests);
-    policies.iter().zip(outcomes).map(run).collect()
+    Ok(policies.iter().zip(outcomes).map(run).collect())
 }
 
 impl Run {

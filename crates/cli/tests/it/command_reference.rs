@@ -5,9 +5,11 @@ use crate::folder::binary;
 use std::path::Path;
 
 /// All commands, in the order of the page.
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 9] = [
     "",
     "simulate",
+    "whatif",
+    "experiment",
     "workload",
     "workload info",
     "workload generate",
@@ -40,9 +42,9 @@ fn no_command_is_missing_from_the_reference() {
             .filter(|name| name != "help")
             .collect()
     };
-    assert_eq!(listed(""), ["simulate", "workload"]);
+    assert_eq!(listed(""), ["simulate", "whatif", "experiment", "workload"]);
     let all: Vec<String> = listed("workload").iter().map(|name| format!("workload {name}")).collect();
-    assert_eq!(all, &COMMANDS[3..]);
+    assert_eq!(all, &COMMANDS[5..]);
 }
 
 fn page() -> String {

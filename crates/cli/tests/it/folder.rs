@@ -87,7 +87,8 @@ impl Folder {
         let mut command = self.command(line);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        // A command that fails before it reads closes its end first; what it says is what counts.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Ran::of(line, child.wait_with_output().unwrap())
     }
 

@@ -4,9 +4,11 @@
 mod bad_input;
 mod bad_options;
 mod command_reference;
+mod experiments;
 mod folder;
 mod output_files;
 mod schedules;
 mod streams;
 mod trace_options;
+mod whatif;
 mod workload_commands;

@@ -130,3 +130,26 @@ fn jobs_wider_than_the_machine_are_counted_and_the_others_run() {
     assert_eq!(ran.json()["schedulers"][0]["jobs"], 3);
     assert!(ran.err.contains("the job needs more processors than the machine has"), "{ran:?}");
 }
+
+#[test]
+fn requests_are_placed_as_told() {
+    let folder = Folder::with(
+        "trace.swf",
+        "; MaxProcs: 10\n1 0 -1 100 6 -1 -1 6 100 -1 1\n2 1 -1 50 10 -1 -1 10 50 -1 1\n3 2 -1 100 5 -1 -1 5 100 -1 1\n",
+    );
+    folder.write(
+        "requests.csv",
+        "job,submit,earliest_start,latest_end,duration,processors\n9,10,160,400,20,6\n",
+    );
+    let granted = |options: &str| {
+        folder.succeed(&format!(
+            "simulate trace.swf --reservations requests.csv --reservations-out out.csv {options}"
+        ));
+        folder.text("out.csv").lines().nth(1).unwrap().split(',').nth(6).unwrap().to_owned()
+    };
+    // At the earliest fit it delays the third job from 150 to 180; with local jobs preferred it waits for its end.
+    assert_eq!(granted(""), "160");
+    assert_eq!(granted("--method local-jobs-preferred --prefer earliest"), "250");
+    assert_eq!(granted("--max-delayed 0 --prefer earliest"), "250");
+    assert_eq!(granted("--max-delay 30s --prefer earliest"), "160");
+}

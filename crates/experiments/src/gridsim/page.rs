@@ -47,8 +47,8 @@ fn what_was_run(set: &Choices) -> String {
          users together, each sent to any of the resources alike. None, 10% or 20% of the jobs are reservations. A \
          resource serves its queue first come, first served, without backfilling; a job from the queue starts only if \
          it ends before the CPUs are promised to a reservation. The printed set-up brings {:.1} times as much work as the \
-         resources can do in the same time, so that queues grow until the last arrival and are drained for days. The figures \
-         of the paper are not in numbers; where its text has one, it stands beside ours.",
+         resources can do in the same time, so that queues grow until the last arrival and are drained for days. Numbers \
+         of the paper are those of its text; nothing was read off its charts.",
         set.users,
         set.jobs_each,
         set.per_hour,

@@ -93,7 +93,7 @@ pub const ALTERNATIVES: [(&str, Choices); 8] = [
     ("parts of a parallel job of one size", Choices { equal_parts: true, ..CHOICES }),
 ];
 
-/// Numbers that the paper's text gives; its figures have no others.
+/// Numbers that the paper's text gives; nothing was read off its charts.
 pub mod published {
     /// Section 5.2.1: by how much waiting grows with 10% reservations, in percent.
     pub const WAITING_10: f64 = 20.0;

@@ -1,5 +1,5 @@
 //! Reservations: what a user asks for, what the resource answers, and what is booked. The state is private here, so
-//! that [`Reservation::apply`] is the only way to change it. It never looks for room: the resource does.
+//! that `Reservation::apply` is the only way to change it. It never looks for room: the resource does.
 
 use super::cpus::CpuId;
 use super::job::Job;

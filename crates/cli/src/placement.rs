@@ -1,0 +1,90 @@
+//! How requests for reservations are placed: the options that `simulate` and `whatif` have in common.
+
+use crate::times::length;
+use anyhow::{Context, Result};
+use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
+use bookahead_plan::{Policy, Seconds};
+use clap::{Args, ValueEnum};
+
+#[derive(Args)]
+pub(crate) struct PlacementArguments {
+    /// How slots are rated [default: what-if; simulate takes the earliest fit unless told how]
+    #[arg(long, short, value_enum, help_heading = "Placement")]
+    method: Option<MethodName>,
+
+    /// Which slot is the best
+    #[arg(long, value_enum, default_value_t = PreferenceName::Availability, help_heading = "Placement")]
+    prefer: PreferenceName,
+
+    /// How much the makespan counts beside the mean completion time, 0 to 1 (what-if)
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, help_heading = "Placement")]
+    makespan_weight: f64,
+
+    /// Slots spread over the window at most; as many again where something ends or begins
+    #[arg(long, value_name = "N", default_value_t = SlotRules::default().most, help_heading = "Placement")]
+    slots: usize,
+
+    /// Time between two of them at least
+    #[arg(long, value_name = "LENGTH", default_value = "15m", value_parser = length, help_heading = "Placement")]
+    gap: Seconds,
+
+    /// Refuse slots that delay more waiting jobs than this; 0 prefers local jobs
+    #[arg(long, value_name = "N", help_heading = "Placement")]
+    max_delayed: Option<u32>,
+
+    /// Refuse slots that delay a waiting job by more than this
+    #[arg(long, value_name = "LENGTH", value_parser = length, help_heading = "Placement")]
+    max_delay: Option<Seconds>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MethodName {
+    /// By plans of the queue with the slot taken
+    WhatIf,
+    /// By the approximate end of the present workload
+    Load,
+    /// By vacancies that running jobs and the first in the queue leave
+    Earliest,
+    /// By vacancies that all planned jobs leave: nobody is delayed
+    LocalJobsPreferred,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PreferenceName {
+    /// The best rated
+    Availability,
+    /// The earliest
+    Earliest,
+    /// The one that delays waiting jobs the least in all
+    Impact,
+}
+
+impl PlacementArguments {
+    /// Whether anything is said about how to place.
+    pub(crate) fn is_given(&self) -> bool {
+        self.method.is_some() || self.max_delayed.is_some() || self.max_delay.is_some()
+    }
+
+    pub(crate) fn rules(&self, policy: Policy) -> Result<Rules> {
+        let weights = Weights::new(self.makespan_weight)
+            .with_context(|| format!("--makespan-weight {} is not between 0 and 1", self.makespan_weight))?;
+        let method = match self.method.unwrap_or(MethodName::WhatIf) {
+            MethodName::WhatIf => Method::WhatIf(weights),
+            MethodName::Load => Method::Load,
+            MethodName::Earliest => Method::EarliestStart { local_jobs_preferred: false },
+            MethodName::LocalJobsPreferred => Method::EarliestStart { local_jobs_preferred: true },
+        };
+        let admission =
+            Admission { delayed_jobs: self.max_delayed, total_delay: None, longest_delay: self.max_delay };
+        let slots = SlotRules { most: self.slots, gap: self.gap, natural: true };
+        Ok(Rules { policy, method, slots, admission })
+    }
+
+    pub(crate) fn preference(&self) -> Preference {
+        match self.prefer {
+            PreferenceName::Availability => Preference::BestAvailability,
+            PreferenceName::Earliest => Preference::Earliest,
+            PreferenceName::Impact => Preference::LeastImpact,
+        }
+    }
+}
