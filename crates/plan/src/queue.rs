@@ -1,5 +1,5 @@
 //! The waiting jobs in the order of the queue, laid out so that "who could start now?" is answered for many jobs
-//! at once: sizes and estimates stand in arrays of their own, and each block of them knows its smallest.
+//! at once: sizes and estimates stand in arrays of their own, and each block of them knows its shortest jobs.
 //!
 //! A job that leaves is marked and swept out when half of the places are empty. The queue answers with
 //! candidates; it never decides whether one starts.
@@ -40,12 +40,6 @@ impl Room {
     fn drops(&self) -> &[(u32, u32)] {
         &self.drops[..self.len]
     }
-
-    #[inline]
-    fn admits(&self, capacity: u32, estimate: u32) -> bool {
-        capacity <= self.now
-            && self.drops().iter().all(|&(after, free)| estimate <= after || capacity <= free)
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -55,17 +49,33 @@ struct Place {
     live: bool,
 }
 
-/// The smallest of a block, each on its own.
-#[derive(Clone, Copy)]
-struct Smallest {
-    capacity: u32,
-    estimate: u32,
-}
+/// Sizes are told apart by their powers of two, so far.
+const CLASSES: usize = 16;
 
-impl Smallest {
+/// For each size class the shortest estimate of a block's jobs of this size or smaller; the longest of all where there
+/// is none.
+#[derive(Clone, Copy)]
+struct Shortest([u32; CLASSES]);
+
+impl Shortest {
+    const OF_NONE: Shortest = Shortest([u32::MAX; CLASSES]);
+
+    fn class(capacity: u32) -> usize {
+        (capacity.max(1).ilog2() as usize).min(CLASSES - 1)
+    }
+
     fn include(&mut self, capacity: u32, estimate: u32) {
-        self.capacity = self.capacity.min(capacity);
-        self.estimate = self.estimate.min(estimate);
+        for shortest in &mut self.0[Shortest::class(capacity)..] {
+            *shortest = estimate.min(*shortest);
+        }
+    }
+
+    /// Whether the block may have a job that fits: false only where it has none.
+    #[inline]
+    fn may_fit(&self, room: &Room) -> bool {
+        let shortest = self.0[Shortest::class(room.now)];
+        let any_of = |free: u32| free > 0 && self.0[Shortest::class(free)] < u32::MAX;
+        shortest < u32::MAX && room.drops().iter().all(|&(after, free)| shortest <= after || any_of(free))
     }
 }
 
@@ -75,7 +85,7 @@ pub(crate) struct Queue {
     /// Seconds, cut off at what fits.
     estimates: Vec<u32>,
     places: Vec<Place>,
-    blocks: Vec<Smallest>,
+    blocks: Vec<Shortest>,
     /// No place before this one is live.
     front: usize,
     live: usize,
@@ -144,8 +154,7 @@ impl Queue {
         while from < self.places.len() {
             let block = from / BLOCK;
             let end = ((block + 1) * BLOCK).min(self.places.len());
-            let smallest = self.blocks[block];
-            if room.admits(smallest.capacity, smallest.estimate)
+            if self.blocks[block].may_fit(room)
                 && let Some(found) = self.candidate_in(from..end, room)
             {
                 return Some(found);
@@ -155,6 +164,11 @@ impl Queue {
         None
     }
 
+    /// Whether any job may fit the room: false only where none does.
+    pub(crate) fn may_fit(&self, room: &Room) -> bool {
+        self.blocks.iter().any(|block| block.may_fit(room))
+    }
+
     pub(crate) fn get(&self, at: usize) -> Waiting {
         self.places[at].job
     }
@@ -162,9 +176,8 @@ impl Queue {
     /// Takes the job out of its place. The places of the others do not change until [`Queue::sweep`].
     pub(crate) fn take(&mut self, at: usize) -> (JobKey, Waiting) {
         let place = self.places[at];
-        let smallest = self.blocks[at / BLOCK];
-        let was_smallest =
-            self.capacities[at] == smallest.capacity || self.estimates[at] == smallest.estimate;
+        let shortest = self.blocks[at / BLOCK].0[Shortest::class(self.capacities[at])];
+        let was_shortest = self.estimates[at] == shortest;
         self.places[at].live = false;
         self.capacities[at] = u32::MAX;
         self.estimates[at] = u32::MAX;
@@ -172,7 +185,7 @@ impl Queue {
         if at == self.front {
             self.front = self.next_live(at).unwrap_or(self.places.len());
         }
-        if was_smallest {
+        if was_shortest {
             self.summarise(at / BLOCK);
         }
         (place.key, place.job)
@@ -228,7 +241,7 @@ impl Queue {
     }
 
     fn summarise_from(&mut self, first: usize) {
-        self.blocks.resize(self.places.len().div_ceil(BLOCK), Smallest { capacity: 0, estimate: 0 });
+        self.blocks.resize(self.places.len().div_ceil(BLOCK), Shortest::OF_NONE);
         for block in first..self.blocks.len() {
             self.summarise(block);
         }
@@ -236,17 +249,21 @@ impl Queue {
 
     fn summarise(&mut self, block: usize) {
         let range = block * BLOCK..((block + 1) * BLOCK).min(self.places.len());
-        let smallest = |values: &[u32]| values.iter().fold(u32::MAX, |least, &value| least.min(value));
-        self.blocks[block] = Smallest {
-            capacity: smallest(&self.capacities[range.clone()]),
-            estimate: smallest(&self.estimates[range]),
-        };
+        let mut shortest = [u32::MAX; CLASSES];
+        for (&capacity, &estimate) in self.capacities[range.clone()].iter().zip(&self.estimates[range]) {
+            let class = &mut shortest[Shortest::class(capacity)];
+            *class = estimate.min(*class);
+        }
+        for class in 1..CLASSES {
+            shortest[class] = shortest[class].min(shortest[class - 1]);
+        }
+        self.blocks[block] = Shortest(shortest);
     }
 }
 
-/// Seconds as a block keeps them: what does not fit is as long as can be said.
+/// Seconds as a block keeps them: what does not fit is as long as can be said, short of what stands for no job.
 pub(crate) fn cut_off(seconds: i64) -> u32 {
-    u32::try_from(seconds.max(0)).unwrap_or(u32::MAX)
+    seconds.clamp(0, i64::from(u32::MAX - 1)) as u32
 }
 
 #[cfg(test)]
@@ -271,6 +288,18 @@ mod tests {
             queue.insert(JobKey(key as u32), job(submit, 1, 1, priority));
         }
         assert_eq!(drain(&mut queue), [3, 4, 2, 0, 1, 6, 5]);
+    }
+
+    #[test]
+    fn a_job_of_centuries_is_a_candidate_too() {
+        let mut queue = Queue::default();
+        queue.insert(JobKey(0), job(0, 2, 1 << 40, 0));
+        assert_eq!(queue.candidate(0, &Room::new(2)), Some(0));
+        let mut room = Room::new(2);
+        room.drop_to(cut_off(1 << 41), 0);
+        assert_eq!(queue.candidate(0, &room), Some(0));
+        room.drop_to(1_000, 1);
+        assert_eq!(queue.candidate(0, &room), None);
     }
 
     #[test]

@@ -375,6 +375,9 @@ impl Scheduler {
 
     /// Starts every job of the queue that fits now for its whole estimate, in order.
     fn backfill(&mut self, started: &mut impl FnMut(JobKey)) {
+        if Stairs::room_now(&self.profile).is_none_or(|room| !self.queue.may_fit(&room)) {
+            return;
+        }
         let mut from = 0;
         self.stairs.reset();
         while let Some(room) = self.stairs.room(&self.profile)

@@ -28,14 +28,16 @@ impl Stairs {
         self.found.clear();
     }
 
-    /// What any job must fit to start now, by the stairs found so far; None where nothing is free.
-    pub(crate) fn room(&self, profile: &Profile) -> Option<Room> {
-        let amount = |free: i64| u32::try_from(free.max(0)).unwrap_or(u32::MAX);
+    /// What is free now, for however short a time; None where nothing is.
+    pub(crate) fn room_now(profile: &Profile) -> Option<Room> {
         let now = amount(profile.free_now());
-        if now == 0 {
-            return None;
-        }
-        let mut room = Room::new(now);
+        (now > 0).then(|| Room::new(now))
+    }
+
+    /// What any job must fit to start now, by the first stair and those found so far; None where nothing is free.
+    pub(crate) fn room(&mut self, profile: &Profile) -> Option<Room> {
+        let mut room = Stairs::room_now(profile)?;
+        self.stair(0, profile);
         for stair in self.found.iter().filter(|stair| stair.until < Time::MAX) {
             room.drop_to(cut_off((stair.until - profile.origin()).0), amount(stair.next));
         }
@@ -66,4 +68,8 @@ impl Stairs {
         }
         self.found[at]
     }
+}
+
+fn amount(free: i64) -> u32 {
+    u32::try_from(free.max(0)).unwrap_or(u32::MAX)
 }
