@@ -6,7 +6,7 @@ use crate::repository::root;
 use std::fs;
 
 /// Commands, what they write, and where it is kept.
-const GENERATED: [(&[&str], &str, &str); 3] = [
+const GENERATED: [(&[&str], &str, &str); 4] = [
     (
         &[
             "bookahead workload generate --jobs 800 --processors 128 --load 0.85 --seed 7 --requests popular -o week.swf",
@@ -26,6 +26,13 @@ const GENERATED: [(&[&str], &str, &str); 3] = [
         &["bookahead simulate examples/week.swf --compare --svg schedulers.svg"],
         "schedulers.svg",
         "docs/images/schedulers.svg",
+    ),
+    (
+        &[
+            "bookahead whatif examples/week.swf --at 280000 --request processors=48,duration=3h,ahead=2h,window=24h --gantt plan.svg",
+        ],
+        "plan.after.svg",
+        "docs/images/whatif.svg",
     ),
 ];
 
