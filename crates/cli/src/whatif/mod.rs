@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     at: Instant,
 
-    /// What is asked for: processors=64,duration=2h[,ahead=4h][,window=8h]; ahead is from the moment to the earliest start,
+    /// What is asked for: `processors=64,duration=2h[,ahead=4h][,window=8h]`; ahead is from the moment to the earliest start,
     /// window is by how much the start may be later
     #[arg(long, value_name = "REQUEST")]
     request: RequestText,

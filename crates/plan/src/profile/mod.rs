@@ -9,10 +9,11 @@
 //! free or blocked throughout; it looks at each hole that is wide enough but too short, so it costs
 //! O(log n + k) with k such holes in its way.
 //!
-//! It relies on [`Tree`] and never refuses a span: whoever adds more than is free gets a
+//! It relies on a tree of steps and never refuses a span: whoever adds more than is free gets a
 //! negative answer from [`Profile::free_at`], which is what a site that lost nodes needs to know.
 
 mod frontier;
+mod node;
 mod search;
 mod tree;
 

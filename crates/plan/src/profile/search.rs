@@ -2,7 +2,7 @@
 //! it stay above one for long enough. Each is a guide that steers one walk over the tree and says which subtrees
 //! need not be entered. Guides never change anything.
 
-use super::tree::Subtree;
+use super::node::Subtree;
 
 /// What a walk does with a subtree.
 pub(super) enum Way {
