@@ -3,8 +3,9 @@
 
 use crate::equals_reference::{cases, jobs, requests};
 use crate::reference::policies;
-use bookahead_plan::{Capacity, Cluster, Planner, Policy, Profile, Running, Span, Time, Waiting};
-use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Ran, Site, simulate};
+use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
+use bookahead_plan::{Capacity, Cluster, Planner, Policy, Profile, Running, Seconds, Span, Time, Waiting};
+use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Ran, Rated, Site, simulate};
 use bookahead_workload::requests::Request;
 use proptest::prelude::*;
 
@@ -74,6 +75,31 @@ proptest! {
                     prop_assert!(request.earliest_start <= start);
                     prop_assert!(start + request.duration <= request.latest_end);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_the_method_reservations_and_jobs_fit_the_machine(jobs in jobs(30), requests in requests(12), policy in 0..4usize) {
+        let policy = policies()[policy];
+        let local = Method::EarliestStart { local_jobs_preferred: true };
+        for method in [Method::Load, Method::WhatIf(Weights::EVEN), local] {
+            let slots = SlotRules { most: 5, gap: Seconds(7), natural: true };
+            let rules = Rules { policy, method, slots, admission: Admission::default() };
+            let site = Site { policy, capacity: CAPACITY, overrun: Overrun::Kill };
+            let mut rated = Rated::new(rules, Preference::BestAvailability);
+            let outcome = simulate(site, &jobs, &requests, &mut rated, |_| {});
+            let mut profile = Profile::new(CAPACITY, Time(0));
+            for (at, ran) in ran(&outcome.jobs) {
+                profile.add(jobs[at].completed(ran).span());
+            }
+            reservations(&requests, &outcome.requests).into_iter().for_each(|span| profile.add(span));
+            prop_assert!(profile.min_free(bookahead_plan::Interval::new(Time(0), Time::MAX)) >= 0);
+            for (request, start) in requests.iter().zip(&outcome.requests) {
+                let inside = |start: Time| {
+                    request.earliest_start <= start && start + request.duration <= request.latest_end
+                };
+                prop_assert!(start.is_none_or(inside));
             }
         }
     }
