@@ -30,6 +30,9 @@ impl Placement for Rated {
     ) -> Option<Time> {
         let request = as_plan_request(request);
         let mut slots = self.prober.probe(&self.rules, cluster, &request);
+        if self.preference == Preference::LeastImpact {
+            self.prober.add_impacts(self.rules.policy, cluster, &request, &mut slots);
+        }
         self.preference.rank(&mut slots);
         slots.iter().map(|slot| slot.start).find(|&start| profile.fits(start, request.need()))
     }

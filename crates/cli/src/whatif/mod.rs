@@ -63,9 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
     let mut prober = Prober::default();
     let mut slots = prober.probe(&rules, &cluster, &request);
-    for slot in slots.iter_mut().filter(|slot| slot.availability > 0.0 && slot.impact.is_none()) {
-        slot.impact = Some(prober.impact(rules.policy, &cluster, &request, slot.start));
-    }
+    prober.add_impacts(rules.policy, &cluster, &request, &mut slots);
     let mut ranked = slots.clone();
     arguments.placement.preference().rank(&mut ranked);
     let best = ranked.first().map(|slot| slot.start);

@@ -152,4 +152,7 @@ fn requests_are_placed_as_told() {
     assert_eq!(granted("--method local-jobs-preferred --prefer earliest"), "250");
     assert_eq!(granted("--max-delayed 0 --prefer earliest"), "250");
     assert_eq!(granted("--max-delay 30s --prefer earliest"), "160");
+    // Whatever the method, who prefers the least impact gets the first slot looked at that delays nobody.
+    assert_eq!(granted("--method earliest --gap 10s --prefer earliest"), "160");
+    assert_eq!(granted("--method earliest --gap 10s --prefer impact"), "252");
 }

@@ -61,6 +61,20 @@ impl Prober {
         slots
     }
 
+    /// Finds out what each slot that can be had would do to the waiting jobs, where the method did not need to know.
+    pub fn add_impacts(
+        &mut self,
+        policy: Policy,
+        cluster: &Cluster<'_>,
+        request: &Request,
+        slots: &mut [Slot],
+    ) {
+        self.plan_original(policy, cluster);
+        for slot in slots.iter_mut().filter(|slot| slot.availability > 0.0 && slot.impact.is_none()) {
+            slot.impact = Some(self.impact_beside_original(policy, cluster, request, slot.start));
+        }
+    }
+
     /// What taking `start` would do to the waiting jobs.
     pub fn impact(
         &mut self,
