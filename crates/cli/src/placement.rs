@@ -1,7 +1,8 @@
 //! How requests for reservations are placed: the options that `simulate` and `whatif` have in common.
 
 use crate::times::length;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use bookahead_plan::notice::{NoticeRule, Predictor, QuantileBound};
 use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds};
 use clap::{Args, ValueEnum};
@@ -57,6 +58,46 @@ enum PreferenceName {
     Earliest,
     /// The one that delays waiting jobs the least in all
     Impact,
+}
+
+/// How much notice a reservation must be given.
+#[derive(Args)]
+pub(crate) struct NoticeArguments {
+    /// Ask for so many times the wait that a request would have as a job, predicted from history; 1 gives nobody an earlier
+    /// start for reserving
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        allow_negative_numbers = true,
+        requires = "reservations",
+        help_heading = "Placement"
+    )]
+    notice: Option<f64>,
+
+    /// How the wait is predicted
+    #[arg(long, value_enum, default_value_t = PredictorName::Mean, requires = "notice", help_heading = "Placement")]
+    notice_by: PredictorName,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PredictorName {
+    /// The mean wait of recent jobs
+    Mean,
+    /// What 95% of jobs of this size and duration do not exceed, with 95% confidence
+    Quantile,
+}
+
+impl NoticeArguments {
+    /// The rule; without one no notice is asked for.
+    pub(crate) fn rule(&self) -> Result<NoticeRule> {
+        let factor = self.notice.unwrap_or(0.0);
+        ensure!((0.0..=1_000.0).contains(&factor), "--notice {factor} is not between 0 and 1000");
+        let predictor = match self.notice_by {
+            PredictorName::Mean => Predictor::Mean,
+            PredictorName::Quantile => Predictor::Quantile(QuantileBound::USUAL),
+        };
+        Ok(NoticeRule { predictor, percent: (factor * 100.0).round() as u32 })
+    }
 }
 
 impl PlacementArguments {

@@ -4,6 +4,7 @@
 //! - [`mod@freeze`]: a cluster stopped at a moment
 //! - [`rated`]: requests decided by rated slots
 //! - [`grid`]: GridSim's resources of rated CPUs, with a queue and advance reservations
+//! - [`with_notice`]: a shortest notice before any of them
 //! - [`mod@side_by_side`]: the same workload under several rules at once
 //! - [`workers`]: independent runs on several threads, in order
 //! - [`events`]: what happens next, in the order in which the events of one instant are taken
@@ -17,10 +18,12 @@ pub mod rated;
 pub mod side_by_side;
 pub mod site;
 mod view;
+pub mod with_notice;
 pub mod workers;
 
 pub use freeze::{Frozen, freeze};
 pub use rated::Rated;
 pub use side_by_side::side_by_side;
 pub use site::{EarliestFit, Fate, Granted, Job, Outcome, Overrun, Placement, Ran, Site, simulate};
+pub use with_notice::WithNotice;
 pub use workers::run_all;

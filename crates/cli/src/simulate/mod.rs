@@ -6,7 +6,7 @@ mod pictures;
 mod reservation_file;
 mod results;
 
-use crate::placement::PlacementArguments;
+use crate::placement::{NoticeArguments, PlacementArguments};
 use crate::progress::Progress;
 use crate::talk::say;
 use crate::times::{Instant, length};
@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use bookahead_plan::metrics::{Completed, Summary};
 use bookahead_plan::placement::Rules;
 use bookahead_plan::{Interval, Policy, Seconds, Span, Time};
-use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Rated, Site, side_by_side};
+use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Rated, Site, WithNotice, side_by_side};
 use bookahead_workload::requests::{self, Request};
 use bookahead_workload::trace::Trace;
 use clap::Args;
@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     placement: PlacementArguments,
+
+    #[command(flatten)]
+    notice: NoticeArguments,
 
     /// Threads to run schedulers on; the results are the same for any number [default: one per core]
     #[arg(long, value_name = "N")]
@@ -140,13 +143,16 @@ fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Resul
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
     let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs");
     let observe = |ended| progress.add(ended as u64);
+    let notice = arguments.notice.rule()?;
     let outcomes = if arguments.placement.is_given() {
         let preference = arguments.placement.preference();
         let rules = arguments.placement.rules(arguments.scheduler)?;
-        let rated = |site: &Site| Rated::new(Rules { policy: site.policy, ..rules }, preference);
+        let rated = |site: &Site| {
+            WithNotice::new(notice, Rated::new(Rules { policy: site.policy, ..rules }, preference))
+        };
         side_by_side(&sites, &jobs, requests, rated, threads, observe)
     } else {
-        side_by_side(&sites, &jobs, requests, |_| EarliestFit, threads, observe)
+        side_by_side(&sites, &jobs, requests, |_| WithNotice::new(notice, EarliestFit), threads, observe)
     };
     drop(progress);
     let run = |(&policy, outcome)| Run::new(policy, outcome, trace, &jobs, requests);

@@ -156,3 +156,26 @@ fn requests_are_placed_as_told() {
     assert_eq!(granted("--method earliest --gap 10s --prefer earliest"), "160");
     assert_eq!(granted("--method earliest --gap 10s --prefer impact"), "252");
 }
+
+#[test]
+fn a_request_must_give_as_much_notice_as_the_queue_would_make_it_wait() {
+    // The second job starts at 100 after waiting for 100; the mean of both waits is 50 when the request comes at 110.
+    let folder = Folder::with(
+        "trace.swf",
+        "; MaxProcs: 10\n1 0 -1 100 10 -1 -1 10 100 -1 1\n2 0 -1 5 10 -1 -1 10 5 -1 1\n",
+    );
+    let header = "job,submit,earliest_start,latest_end,duration,processors";
+    folder.write("requests.csv", format!("{header}\n8,110,120,400,20,6\n9,110,120,140,20,4\n"));
+    let starts = |options: &str| -> Vec<String> {
+        folder.succeed(&format!(
+            "simulate trace.swf --reservations requests.csv --reservations-out out.csv {options}"
+        ));
+        let text = folder.text("out.csv");
+        text.lines().skip(1).map(|line| line.split(',').nth(6).unwrap().to_owned()).collect()
+    };
+    assert_eq!(starts(""), ["120", "120"]);
+    assert_eq!(starts("--notice 1"), ["160", ""], "the second has no room to be later");
+    assert_eq!(starts("--notice 2 --method what-if --prefer earliest"), ["210", ""]);
+    folder.fail("simulate trace.swf --reservations requests.csv --notice -1", &["between 0 and 1000"]);
+    folder.run("simulate trace.swf --notice 1").assert_refused(2, &["--reservations"]);
+}
