@@ -1,9 +1,11 @@
 //! `bookahead experiment`: the experiments of the source papers, with the papers' figures beside ours.
 
+use crate::files::save;
 use crate::json;
 use crate::progress::Progress;
 use crate::table::Table;
 use crate::talk::say;
+use crate::threads::threads;
 use anyhow::{Context, Result};
 use bookahead_experiments::report::report_html;
 use bookahead_experiments::{Page, Scale, Section, cosy, gridsim, what_if};
@@ -55,8 +57,7 @@ enum Name {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let threads =
-        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let threads = threads(arguments.threads);
     let scale = Scale { quick: arguments.quick, seeds: usize::from(arguments.seeds), threads };
     let bar: OnceLock<Progress> = OnceLock::new();
     let progress =
@@ -133,8 +134,4 @@ fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
 fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .with_context(|| format!("{} cannot be made; check the folder above it", folder.display()))
-}
-
-fn save(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
 }

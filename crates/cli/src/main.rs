@@ -2,6 +2,7 @@
 //! is 0 for success, 1 for failure and 2 for wrong usage.
 
 mod experiment;
+mod files;
 mod json;
 mod numbers;
 mod placement;
@@ -9,6 +10,7 @@ mod progress;
 mod simulate;
 mod table;
 mod talk;
+mod threads;
 mod times;
 mod trace;
 mod whatif;

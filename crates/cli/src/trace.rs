@@ -4,12 +4,15 @@ use crate::numbers::{count, plural};
 use crate::talk::say;
 use crate::times::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
+use bookahead_figure::Clock;
 use bookahead_plan::{Capacity, Interval, Time};
+use bookahead_sim::Overrun;
 use bookahead_workload::swf::{Header, Reader};
 use bookahead_workload::trace::{CleaningReport, Estimates, scale_load};
 use bookahead_workload::{LoadError, LoadOptions, Overruns, Trace};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 
 /// Which jobs of which trace.
@@ -72,6 +75,15 @@ impl From<OverrunRule> for Overruns {
             OverrunRule::Kill => Overruns::Cut,
             OverrunRule::Extend => Overruns::Keep,
             OverrunRule::Drop => Overruns::Drop,
+        }
+    }
+}
+
+impl From<OverrunRule> for Overrun {
+    fn from(rule: OverrunRule) -> Overrun {
+        match rule {
+            OverrunRule::Extend => Overrun::Extend,
+            OverrunRule::Kill | OverrunRule::Drop => Overrun::Kill,
         }
     }
 }
@@ -200,4 +212,21 @@ pub(crate) fn machine(trace: &Trace) -> String {
         return plural(size, "processor");
     }
     format!("{} of {}", plural(size, "node"), plural(u64::from(trace.unit), "processor"))
+}
+
+/// What the machine is counted in.
+pub(crate) fn unit_name(trace: &Trace) -> &'static str {
+    if trace.unit == 1 { "processors" } else { "nodes" }
+}
+
+/// Dates on pictures where the trace knows them.
+pub(crate) fn clock(trace: &Trace) -> Clock {
+    trace.header.unix_start_time().map_or(Clock::SinceStart, |unix_of_zero| Clock::Utc { unix_of_zero })
+}
+
+/// On the calendar where the trace knows its date, in its own seconds otherwise.
+pub(crate) fn instant(trace: &Trace, time: Time) -> String {
+    let start = trace.header.unix_start_time();
+    let date = start.and_then(|start| Timestamp::from_second(start.saturating_add(time.0)).ok());
+    date.map_or_else(|| format!("{time} s"), |date| date.to_string())
 }

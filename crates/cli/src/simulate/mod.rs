@@ -6,20 +6,22 @@ mod pictures;
 mod reservation_file;
 mod results;
 
+use crate::files::{named_for, save_and_tell};
 use crate::placement::{NoticeArguments, PlacementArguments};
 use crate::progress::Progress;
 use crate::talk::say;
+use crate::threads::threads;
 use crate::times::{Instant, length};
-use crate::trace::{OverrunRule, TraceArguments, file_not_stdout};
+use crate::trace::{TraceArguments, file_not_stdout};
 use anyhow::{Context, Result};
 use bookahead_plan::metrics::{Completed, Summary};
 use bookahead_plan::placement::Rules;
 use bookahead_plan::{Interval, Policy, Seconds, Span, Time};
-use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Rated, Site, WithNotice, side_by_side};
+use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Rated, Site, WithNotice, side_by_side};
 use bookahead_workload::requests::{self, Request};
 use bookahead_workload::trace::Trace;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -132,15 +134,11 @@ fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
 
 fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Result<Vec<Run>> {
     let policies = if arguments.compare.is_empty() { &[arguments.scheduler][..] } else { &arguments.compare };
-    let overrun = match arguments.trace.overrun {
-        OverrunRule::Extend => Overrun::Extend,
-        OverrunRule::Kill | OverrunRule::Drop => Overrun::Kill,
-    };
+    let overrun = arguments.trace.overrun.into();
     let sites: Vec<Site> =
         policies.iter().map(|&policy| Site { policy, capacity: trace.machine, overrun }).collect();
     let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
-    let threads =
-        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let threads = threads(arguments.threads);
     let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs");
     let observe = |ended| progress.add(ended as u64);
     let notice = arguments.notice.rule()?;
@@ -190,7 +188,9 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
     let several = runs.len() > 1;
     for run in runs {
         let named = |path: &Option<PathBuf>| {
-            path.as_ref().map(|path| if several { named_for(path, run.policy) } else { path.to_owned() })
+            path.as_ref().map(|path| {
+                if several { named_for(path, &in_file_names(run.policy)) } else { path.to_owned() }
+            })
         };
         if let Some(path) = named(&arguments.jobs_out) {
             job_file::write(&path, trace, run)?;
@@ -202,30 +202,18 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
         }
         if let Some(path) = named(&arguments.gantt) {
             let range = gantt_range(arguments, trace, run).with_context(|| arguments.trace.name())?;
-            save(&path, &pictures::gantt(&arguments.trace.name(), trace, requests, run, range))?;
+            save_and_tell(&path, &pictures::gantt(&arguments.trace.name(), trace, requests, run, range))?;
         }
     }
     if let Some(path) = &arguments.svg {
-        save(path, &pictures::over_time(&arguments.trace.name(), trace, runs, arguments.step)?)?;
+        save_and_tell(path, &pictures::over_time(&arguments.trace.name(), trace, runs, arguments.step)?)?;
     }
     Ok(())
 }
 
-fn save(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| {
-        format!("{} cannot be written; check the folder and its permissions", path.display())
-    })?;
-    say!("wrote {}", path.display());
-    Ok(())
-}
-
-/// `jobs.csv` as `jobs.easy.csv`.
-fn named_for(path: &Path, policy: Policy) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let policy: String = policy.to_string().replace("[promises=", "-").replace(']', "");
-    let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
-    let dot = if ending.is_empty() { "" } else { "." };
-    path.with_file_name(format!("{stem}.{policy}{dot}{ending}"))
+/// The scheduler as part of a file's name.
+fn in_file_names(policy: Policy) -> String {
+    policy.to_string().replace("[promises=", "-").replace(']', "")
 }
 
 fn gantt_range(arguments: &Arguments, trace: &Trace, run: &Run) -> Result<Interval> {

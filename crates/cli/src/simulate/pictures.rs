@@ -1,8 +1,9 @@
 //! Pictures of a simulation: utilisation and backlog over time, all schedulers in one; and a Gantt chart of one.
 
 use super::Run;
+use crate::trace::{clock, unit_name};
 use anyhow::{Result, ensure};
-use bookahead_figure::{Bar, BarKind, Chart, Clock, Gantt, Panel, Series, Style};
+use bookahead_figure::{Bar, BarKind, Chart, Gantt, Panel, Series, Style};
 use bookahead_plan::metrics::{Completed, backlog_over_time, utilisation_over_time};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_sim::Fate;
@@ -77,11 +78,7 @@ pub(crate) fn gantt(name: &str, trace: &Trace, requests: &[Request], run: &Run, 
         Some(bar(start, start + request.duration, request.processors, label, BarKind::Reservation))
     });
     let bars: Vec<Bar> = jobs.chain(reservations).collect();
-    let unit = if trace.unit == 1 { "processors" } else { "nodes" }.to_owned();
+    let unit = unit_name(trace).to_owned();
     let title = format!("{name}, {}", run.policy);
     Gantt { clock: clock(trace), range: Some(range), unit, ..Gantt::new(title, trace.machine, bars) }.to_svg()
-}
-
-fn clock(trace: &Trace) -> Clock {
-    trace.header.unix_start_time().map_or(Clock::SinceStart, |unix_of_zero| Clock::Utc { unix_of_zero })
 }

@@ -3,12 +3,12 @@
 use crate::json;
 use crate::numbers::{count, length, plural};
 use crate::table::Table;
+use crate::trace::instant;
 use anyhow::Result;
 use bookahead_plan::placement::{Blocker, Reason, Refusal, Relaxation, Request, Slot};
 use bookahead_plan::{Seconds, Time};
 use bookahead_sim::Frozen;
 use bookahead_workload::trace::Trace;
-use jiff::Timestamp;
 use serde::Serialize;
 use std::io::{Write, stdout};
 
@@ -113,11 +113,8 @@ impl Answer<'_> {
         }
     }
 
-    /// On the calendar where the trace knows its date, in its own seconds otherwise.
     fn instant(&self, time: Time) -> String {
-        let start = self.trace.header.unix_start_time();
-        let date = start.and_then(|start| Timestamp::from_second(start.saturating_add(time.0)).ok());
-        date.map_or_else(|| format!("{time} s"), |date| date.to_string())
+        instant(self.trace, time)
     }
 
     pub(crate) fn print_json(&self) -> Result<()> {

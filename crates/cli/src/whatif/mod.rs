@@ -7,11 +7,11 @@ mod request;
 
 use crate::placement::PlacementArguments;
 use crate::times::Instant;
-use crate::trace::{OverrunRule, TraceArguments, file_not_stdout};
+use crate::trace::{TraceArguments, file_not_stdout};
 use anyhow::{Context, Result};
 use bookahead_plan::Policy;
 use bookahead_plan::placement::{Prober, Refusal};
-use bookahead_sim::{Job, Overrun, Site, freeze};
+use bookahead_sim::{Job, Site, freeze};
 use clap::Args;
 use request::RequestText;
 use std::path::PathBuf;
@@ -52,10 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let now =
         arguments.at.in_trace(trace.header.unix_start_time()).with_context(|| arguments.trace.name())?;
     let rules = arguments.placement.rules(arguments.scheduler)?;
-    let overrun = match arguments.trace.overrun {
-        OverrunRule::Extend => Overrun::Extend,
-        OverrunRule::Kill | OverrunRule::Drop => Overrun::Kill,
-    };
+    let overrun = arguments.trace.overrun.into();
     let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
     let frozen = freeze(Site { policy: rules.policy, capacity: trace.machine, overrun }, &jobs, now);
     let cluster = frozen.cluster();

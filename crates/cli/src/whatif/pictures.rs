@@ -1,8 +1,9 @@
 //! The plan as it is, and with the best slot taken: two Gantt charts of the same stretch of time, delayed jobs marked.
 
-use crate::talk::say;
-use anyhow::{Context, Result};
-use bookahead_figure::{Bar, BarKind, Clock, Gantt};
+use crate::files::{named_for, save_and_tell};
+use crate::trace::{clock, unit_name};
+use anyhow::Result;
+use bookahead_figure::{Bar, BarKind, Gantt};
 use bookahead_plan::placement::Request;
 use bookahead_plan::{Capacity, Cluster, Interval, Planner, Policy, Span, Time};
 use bookahead_sim::Frozen;
@@ -24,11 +25,12 @@ pub(crate) fn write(
     let with = Cluster { reservations: &taken, ..cluster };
     let after = Planner::new().plan(policy, &with).to_vec();
     let drawing = Drawing { trace, frozen, end: last_end(frozen, &[&before, &after], &taken) };
-    save(&named(path, "before"), &drawing.gantt("The plan as it is", &before, &before, &[]))?;
+    save_and_tell(&named_for(path, "before"), &drawing.gantt("The plan as it is", &before, &before, &[]))?;
     match best {
-        Some(_) => {
-            save(&named(path, "after"), &drawing.gantt("With the slot taken", &after, &before, &taken))
-        }
+        Some(_) => save_and_tell(
+            &named_for(path, "after"),
+            &drawing.gantt("With the slot taken", &after, &before, &taken),
+        ),
         None => Ok(()),
     }
 }
@@ -68,9 +70,7 @@ impl Drawing<'_> {
             )
         });
         let bars: Vec<Bar> = running.chain(planned).chain(reserved).collect();
-        let unix_start = self.trace.header.unix_start_time();
-        let clock = unix_start.map_or(Clock::SinceStart, |unix_of_zero| Clock::Utc { unix_of_zero });
-        let unit = if self.trace.unit == 1 { "processors" } else { "nodes" }.to_owned();
+        let (clock, unit) = (clock(self.trace), unit_name(self.trace).to_owned());
         let range = Some(Interval::new(self.frozen.now, self.end));
         let gantt = Gantt::new(title, self.trace.machine, bars);
         Gantt { clock, range, unit, now: Some(self.frozen.now), ..gantt }.to_svg()
@@ -84,16 +84,4 @@ fn last_end(frozen: &Frozen, plans: &[&[Time]], taken: &[Span]) -> Time {
     let planned = plans.iter().flat_map(|starts| starts.iter().zip(cluster.waiting));
     let planned = planned.map(|(&start, job)| start + job.estimate).filter(|&end| end < Time::MAX);
     running.chain(planned).chain(taken.iter().map(|span| span.interval.end)).max().unwrap_or(frozen.now)
-}
-
-/// `plan.svg` as `plan.before.svg`.
-fn named(path: &Path, when: &str) -> std::path::PathBuf {
-    let ending = path.extension().map_or("svg".into(), |ending| ending.to_string_lossy().into_owned());
-    path.with_extension(format!("{when}.{ending}"))
-}
-
-fn save(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))?;
-    say!("wrote {}", path.display());
-    Ok(())
 }

@@ -3,13 +3,12 @@
 use crate::json;
 use crate::numbers::{count, length, percent};
 use crate::table::Table;
-use crate::trace::{TraceArguments, machine};
+use crate::trace::{TraceArguments, instant, machine, unit_name};
 use anyhow::Result;
 use bookahead_plan::Time;
 use bookahead_workload::stats::{Distribution, Statistics};
 use bookahead_workload::trace::{CleaningReport, Trace};
 use clap::Args;
-use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
@@ -64,8 +63,8 @@ fn tables(trace: &Trace, statistics: &Statistics) -> String {
     }
     facts.row("machine", [machine(trace)]);
     facts.row("jobs", [count(statistics.jobs as u64)]);
-    facts.row("first submission", [instant(trace, statistics.first_submit)]);
-    facts.row("last submission", [instant(trace, statistics.last_submit)]);
+    facts.row("first submission", [instant(trace, Time(statistics.first_submit))]);
+    facts.row("last submission", [instant(trace, Time(statistics.last_submit))]);
     facts.row("span", [length(statistics.span as f64)]);
     let load = statistics.offered_load.map_or("all at one instant".to_owned(), percent);
     facts.row("offered load", [load]);
@@ -80,13 +79,6 @@ fn tables(trace: &Trace, statistics: &Statistics) -> String {
     jobs.row("between submissions", times(&statistics.gap));
     let sizes = &statistics.processors;
     let size = [format!("{:.1}", sizes.mean), count(sizes.median as u64), count(sizes.p95 as u64)];
-    jobs.row(if trace.unit == 1 { "processors" } else { "nodes" }, size);
+    jobs.row(unit_name(trace), size);
     format!("{facts}\n{jobs}")
-}
-
-/// On the calendar where the trace knows its date, in its own seconds otherwise.
-fn instant(trace: &Trace, submit: i64) -> String {
-    let start = trace.header.unix_start_time();
-    let date = start.and_then(|start| Timestamp::from_second(start.saturating_add(submit)).ok());
-    date.map_or_else(|| format!("{} s", Time(submit)), |date| date.to_string())
 }

@@ -134,16 +134,18 @@ fn makespan(results: &Results) -> Claim {
         measured: measured(&figures),
         rule: "no workload's makespan is longer by more than 8%, and what-if's mean is not above load's",
         reproduced: what_if.1.max(load.1) <= 8.0 && figures[0].1.mean <= figures[1].1.mean,
-        why: makespan_why(what_if.1.max(load.1), &figures),
+        why: makespan_why(results, what_if.1.max(load.1), &figures),
     }
 }
 
-fn makespan_why(longest: f64, figures: &[(Contender, Estimate); 2]) -> String {
+fn makespan_why(results: &Results, longest: f64, figures: &[(Contender, Estimate); 2]) -> String {
     let mut reasons = Vec::new();
     if longest > 8.0 {
-        reasons.push(format!(
-            "the longest of all runs is {longest:.1}% longer: a late request far ahead ends last"
-        ));
+        let either = |batch: &Batch| of(WhatIf)(batch) || of(Load)(batch);
+        let setting = results.greatest(either, |finding| finding.makespan_change);
+        let at =
+            setting.map_or(String::new(), |s| format!(", {} h ahead, window {} h", s.book_ahead, s.window));
+        reasons.push(format!("the longest of all runs is {longest:.1}% longer{at}"));
     }
     if figures[0].1.mean > figures[1].1.mean {
         reasons.push(unclear(figures));

@@ -60,6 +60,16 @@ impl Results {
         found.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
     }
 
+    /// The setting of the matching run with the greatest `value`.
+    pub(super) fn greatest(
+        &self,
+        matching: impl Fn(&Batch) -> bool,
+        value: impl Fn(&Finding) -> f64,
+    ) -> Option<&Setting> {
+        let found = self.all.iter().filter(|(batch, _)| matching(batch));
+        found.max_by(|a, b| value(&a.1).total_cmp(&value(&b.1))).map(|(batch, _)| &batch.setting)
+    }
+
     /// One run of the first seed.
     pub(super) fn first(&self, matching: impl Fn(&Batch) -> bool) -> Option<&Finding> {
         self.all

@@ -75,18 +75,6 @@ impl Prober {
         }
     }
 
-    /// What taking `start` would do to the waiting jobs.
-    pub fn impact(
-        &mut self,
-        policy: Policy,
-        cluster: &Cluster<'_>,
-        request: &Request,
-        start: Time,
-    ) -> Impact {
-        self.plan_original(policy, cluster);
-        self.impact_beside_original(policy, cluster, request, start)
-    }
-
     /// The room that a reservation may take, and, with `all_jobs`, what planned jobs leave of it.
     pub fn room(&mut self, policy: Policy, cluster: &Cluster<'_>, all_jobs: bool) -> Profile {
         if !all_jobs {
