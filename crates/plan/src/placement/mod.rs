@@ -26,7 +26,7 @@ use crate::profile::Need;
 use crate::units::{Capacity, Interval, Seconds, Time};
 
 /// What a client wants of a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Request {
     /// It may begin no earlier.
     pub earliest_start: Time,

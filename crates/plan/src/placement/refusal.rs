@@ -15,7 +15,7 @@ pub const BUSY_STEPS: [Seconds; 5] =
 const FURTHEST: Seconds = Seconds(30 * 86_400);
 
 /// Why a request is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It takes more than there is.
     TooWide,
@@ -51,7 +51,7 @@ pub enum Blocker {
 }
 
 /// A change with which the request would be granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Relaxation {
     /// If it might end later by so much.
     Later(Seconds),

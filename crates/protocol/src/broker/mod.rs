@@ -1,0 +1,1 @@
+//! The negotiation of a broker: messages in, messages and timers out.

@@ -1,0 +1,1 @@
+//! The book of a site: commands in, answers and events out.

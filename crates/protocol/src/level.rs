@@ -1,0 +1,191 @@
+//! The rule of information: whoever was asked at one level (probe, reserve, commit) may itself ask at that level or
+//! below, never above; only the one who asked may go up. A permission is a value that exists only where a call of its
+//! level was received, and a call of a level is made only with a permission of that level or above: breaking the rule
+//! does not compile.
+
+use crate::clock::Millis;
+use crate::ids::{JobId, ReservationId};
+use crate::message::Call;
+use crate::request::Request;
+use bookahead_plan::{Capacity, Time};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// How much a call commits to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Ask only.
+    Probe,
+    /// Hold for a while.
+    Reserve,
+    /// For good.
+    Commit,
+}
+
+/// The level of probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Probing {}
+/// The level of holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reserving {}
+/// The level of commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Committing {}
+
+/// Includes the level `L`.
+pub trait Includes<L> {}
+impl Includes<Probing> for Probing {}
+impl Includes<Probing> for Reserving {}
+impl Includes<Probing> for Committing {}
+impl Includes<Reserving> for Reserving {}
+impl Includes<Reserving> for Committing {}
+impl Includes<Committing> for Committing {}
+
+/// Permission to send calls up to a level. It is not made, but received: see [`Received::of`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Permission<L>(PhantomData<L>);
+
+impl<L> fmt::Debug for Permission<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Permission")
+    }
+}
+
+/// The permission that a received call gives.
+#[derive(Debug, Clone, Copy)]
+pub enum Received {
+    /// To probe.
+    Probe(Permission<Probing>),
+    /// To hold.
+    Reserve(Permission<Reserving>),
+    /// To commit.
+    Commit(Permission<Committing>),
+}
+
+impl Received {
+    /// What may be sent on because of this call. Giving something up, or asking how it is, permits no more than probes.
+    pub fn of(call: &Call) -> Received {
+        match call.level() {
+            Level::Probe => Received::Probe(Permission(PhantomData)),
+            Level::Reserve => Received::Reserve(Permission(PhantomData)),
+            Level::Commit => Received::Commit(Permission(PhantomData)),
+        }
+    }
+
+    /// To hold, if the call was of that level at least.
+    pub fn reserving(self) -> Option<Permission<Reserving>> {
+        match self {
+            Received::Probe(_) => None,
+            Received::Reserve(permission) => Some(permission),
+            Received::Commit(permission) => Some(permission.lower()),
+        }
+    }
+
+    /// To commit, if the call was of that level.
+    pub fn committing(self) -> Option<Permission<Committing>> {
+        match self {
+            Received::Commit(permission) => Some(permission),
+            Received::Probe(_) | Received::Reserve(_) => None,
+        }
+    }
+}
+
+impl<L> Permission<L> {
+    /// The permission of a level that this one includes.
+    pub fn lower<M>(self) -> Permission<M>
+    where
+        L: Includes<M>,
+    {
+        Permission(PhantomData)
+    }
+
+    /// Asks what could be had.
+    pub fn probe(&self, request: Request, most: u32, starts: Vec<Time>) -> Call
+    where
+        L: Includes<Probing>,
+    {
+        Call::Probe { request, most, starts }
+    }
+
+    /// Holds.
+    pub fn reserve(&self, id: ReservationId, request: Request, hold_for: Millis) -> Call
+    where
+        L: Includes<Reserving>,
+    {
+        Call::Reserve { id, request, hold_for, book: false }
+    }
+
+    /// Holds longer.
+    pub fn extend_hold(&self, id: ReservationId, hold_for: Millis) -> Call
+    where
+        L: Includes<Reserving>,
+    {
+        Call::ExtendHold { id, hold_for }
+    }
+
+    /// Commits.
+    pub fn commit(&self, id: ReservationId, jobs: Vec<JobId>) -> Call
+    where
+        L: Includes<Committing>,
+    {
+        Call::Commit { id, jobs }
+    }
+
+    /// Attaches a job.
+    pub fn attach(&self, id: ReservationId, part: usize, job: JobId) -> Call
+    where
+        L: Includes<Committing>,
+    {
+        Call::Attach { id, part, job }
+    }
+
+    /// Changes.
+    pub fn change(&self, id: ReservationId, version: Option<u32>, request: Request) -> Call
+    where
+        L: Includes<Committing>,
+    {
+        Call::Change { id, version, request }
+    }
+}
+
+/// Anybody may give up what is his.
+pub fn cancel(id: ReservationId) -> Call {
+    Call::Cancel { id }
+}
+
+/// Anybody may give back what is his.
+pub fn release(id: ReservationId, part: usize, from: Time, keep: Capacity) -> Call {
+    Call::Release { id, part, from, keep }
+}
+
+impl Call {
+    /// How much it commits to.
+    pub fn level(&self) -> Level {
+        match self {
+            Call::Probe { .. } | Call::Show { .. } | Call::Cancel { .. } | Call::Release { .. } => {
+                Level::Probe
+            }
+            Call::Reserve { book: false, .. } | Call::ExtendHold { .. } => Level::Reserve,
+            Call::Reserve { book: true, .. }
+            | Call::Commit { .. }
+            | Call::Attach { .. }
+            | Call::Change { .. } => Level::Commit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_permits_its_own_level_and_no_more() {
+        let id = ReservationId(7);
+        let held = Received::of(&Call::ExtendHold { id, hold_for: Millis(1) });
+        assert!(held.reserving().is_some() && held.committing().is_none());
+        let committed = Received::of(&Call::Commit { id, jobs: vec![] });
+        assert!(committed.reserving().is_some() && committed.committing().is_some());
+        let given_up = Received::of(&Call::Cancel { id });
+        assert!(given_up.reserving().is_none() && given_up.committing().is_none());
+    }
+}

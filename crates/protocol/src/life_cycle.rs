@@ -1,0 +1,216 @@
+//! The life of a reservation: one table says which moves are legal, and where they lead. It decides nothing but
+//! legality; whether there is room or whether the time has come is for others. The picture in the documents is drawn from
+//! the same table.
+//!
+//! A *hold* is a reservation in [`State::Accepted`]: promised until its deadline. It is resolved exactly once, by commit,
+//! cancel or expiry.
+
+use std::fmt;
+
+/// Where in its life a reservation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// Asked for, not yet answered.
+    Requested,
+    /// Refused, or held and not committed in time.
+    Rejected,
+    /// Held for the requester until its deadline.
+    Accepted,
+    /// Confirmed: it will be honoured.
+    Committed,
+    /// The owner wants other terms, not yet answered.
+    ChangeRequested,
+    /// Its start has come and its end has not.
+    Active,
+    /// Its end has come.
+    Completed,
+    /// Given up before its start.
+    Cancelled,
+    /// Given up while active.
+    Terminated,
+}
+
+/// What can happen to a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Move {
+    /// There is room.
+    Accept,
+    /// There is none.
+    Reject,
+    /// Nobody committed it in time.
+    Expire,
+    /// The owner confirms, or attaches jobs to what is confirmed.
+    Commit,
+    /// The owner wants other terms.
+    RequestChange,
+    /// That is answered: with the new terms or the old.
+    SettleChange,
+    /// Its start has come.
+    Begin,
+    /// Its end has come, or its owner gave back the rest.
+    Complete,
+    /// It is given up before its start: by its owner, or because the resource failed.
+    Cancel,
+    /// It is given up while active.
+    Terminate,
+}
+
+/// A move that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IllegalMove {
+    /// From this state
+    pub from: State,
+    /// one cannot do this.
+    pub attempted: Move,
+}
+
+/// Every legal move: from, by, to.
+pub const MOVES: [(State, Move, State); 14] = [
+    (State::Requested, Move::Accept, State::Accepted),
+    (State::Requested, Move::Reject, State::Rejected),
+    (State::Accepted, Move::Expire, State::Rejected),
+    (State::Accepted, Move::Commit, State::Committed),
+    (State::Accepted, Move::Cancel, State::Cancelled),
+    // Late, where the room is still free and the site's policy says so.
+    (State::Rejected, Move::Commit, State::Committed),
+    (State::Committed, Move::RequestChange, State::ChangeRequested),
+    (State::Committed, Move::Begin, State::Active),
+    (State::Committed, Move::Cancel, State::Cancelled),
+    (State::ChangeRequested, Move::SettleChange, State::Committed),
+    (State::Active, Move::Complete, State::Completed),
+    (State::Active, Move::Terminate, State::Terminated),
+    // More jobs, once it is confirmed.
+    (State::Committed, Move::Commit, State::Committed),
+    (State::Active, Move::Commit, State::Active),
+];
+
+impl State {
+    /// Every state.
+    pub const ALL: [State; 9] = [
+        State::Requested,
+        State::Rejected,
+        State::Accepted,
+        State::Committed,
+        State::ChangeRequested,
+        State::Active,
+        State::Completed,
+        State::Cancelled,
+        State::Terminated,
+    ];
+
+    /// The state after a move: the only way from one to another.
+    pub fn after(self, attempted: Move) -> Result<State, IllegalMove> {
+        let found = MOVES.iter().find(|(from, by, _)| *from == self && *by == attempted);
+        found.map(|(_, _, to)| *to).ok_or(IllegalMove { from: self, attempted })
+    }
+
+    /// Whether it takes capacity.
+    pub fn holds_capacity(self) -> bool {
+        matches!(self, State::Accepted | State::Committed | State::ChangeRequested | State::Active)
+    }
+
+    /// Whether it is over, for good or ill. A rejected one may still be committed late.
+    pub fn is_over(self) -> bool {
+        matches!(self, State::Rejected | State::Completed | State::Cancelled | State::Terminated)
+    }
+
+    /// A word for people and programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Requested => "requested",
+            State::Rejected => "rejected",
+            State::Accepted => "accepted",
+            State::Committed => "committed",
+            State::ChangeRequested => "change-requested",
+            State::Active => "active",
+            State::Completed => "completed",
+            State::Cancelled => "cancelled",
+            State::Terminated => "terminated",
+        }
+    }
+}
+
+impl Move {
+    /// Every move.
+    pub const ALL: [Move; 10] = [
+        Move::Accept,
+        Move::Reject,
+        Move::Expire,
+        Move::Commit,
+        Move::RequestChange,
+        Move::SettleChange,
+        Move::Begin,
+        Move::Complete,
+        Move::Cancel,
+        Move::Terminate,
+    ];
+
+    /// A word for people and programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Move::Accept => "accept",
+            Move::Reject => "reject",
+            Move::Expire => "expire",
+            Move::Commit => "commit",
+            Move::RequestChange => "request-change",
+            Move::SettleChange => "settle-change",
+            Move::Begin => "begin",
+            Move::Complete => "complete",
+            Move::Cancel => "cancel",
+            Move::Terminate => "terminate",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl fmt::Display for IllegalMove {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a reservation that is {} cannot {}", self.from, self.attempted.word())
+    }
+}
+
+impl std::error::Error for IllegalMove {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_move_is_listed_twice_and_only_an_expired_hold_comes_back() {
+        for (at, (from, by, _)) in MOVES.iter().enumerate() {
+            assert!(!MOVES[..at].iter().any(|(other, step, _)| other == from && step == by));
+        }
+        let back = MOVES.iter().filter(|(from, _, _)| from.is_over());
+        assert_eq!(back.collect::<Vec<_>>(), [&(State::Rejected, Move::Commit, State::Committed)]);
+    }
+
+    #[test]
+    fn illegal_moves_say_what_was_tried_from_where() {
+        let error = State::Cancelled.after(Move::Commit).unwrap_err();
+        assert_eq!(error, IllegalMove { from: State::Cancelled, attempted: Move::Commit });
+        assert_eq!(error.to_string(), "a reservation that is cancelled cannot commit");
+        let legal = State::ALL.into_iter().flat_map(|from| Move::ALL.map(|by| from.after(by)));
+        assert_eq!(legal.filter(Result::is_ok).count(), MOVES.len());
+    }
+
+    #[test]
+    fn every_state_can_be_reached() {
+        let mut reached = vec![State::Requested];
+        let mut at = 0;
+        while let Some(&state) = reached.get(at) {
+            for next in Move::ALL.iter().filter_map(|&attempted| state.after(attempted).ok()) {
+                if !reached.contains(&next) {
+                    reached.push(next);
+                }
+            }
+            at += 1;
+        }
+        reached.sort();
+        assert_eq!(reached, State::ALL);
+    }
+}

@@ -1,0 +1,251 @@
+//! Calls and answers. A site and a broker answer the same calls, so that whoever asks cannot tell them apart, and a
+//! broker can be a resource of another broker.
+
+use crate::clock::Millis;
+use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::life_cycle::State;
+use crate::problem::Problem;
+use crate::request::Request;
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+
+/// A call, and who makes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Envelope {
+    /// The same for every repetition of this call.
+    pub key: Key,
+    /// On whose behalf.
+    pub caller: Caller,
+    /// What is asked.
+    pub call: Call,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Caller {
+    /// The owner of what is made, and the one whom limits count for.
+    pub user: Name,
+    /// What limits depend on beside the user, such as "operator".
+    pub roles: Vec<Name>,
+}
+
+/// What can be asked of a site or a broker.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// What could be had? Nothing is booked.
+    Probe {
+        /// What is wanted.
+        request: Request,
+        /// At most so many offers.
+        most: u32,
+        /// Begins that are of special interest, since something elsewhere could begin then.
+        starts: Vec<Time>,
+    },
+    /// Hold this until its deadline; the requester makes the id.
+    Reserve {
+        /// The id of what is to be made.
+        id: ReservationId,
+        /// What is wanted: one begin (fixed), or a window to choose from (flexible).
+        request: Request,
+        /// How long the hold should last; less may be granted.
+        hold_for: Millis,
+        /// Commit at once what is held. This is a call of the highest level.
+        book: bool,
+    },
+    /// Hold it longer.
+    ExtendHold {
+        /// What.
+        id: ReservationId,
+        /// How long from now; less may be granted.
+        hold_for: Millis,
+    },
+    /// Make it final, with jobs that are to run in it or without.
+    Commit {
+        /// What.
+        id: ReservationId,
+        /// Its jobs, as far as they are known.
+        jobs: Vec<JobId>,
+    },
+    /// One more job for a committed reservation.
+    Attach {
+        /// To what.
+        id: ReservationId,
+        /// To which part of it.
+        part: usize,
+        /// Which job.
+        job: JobId,
+    },
+    /// Other terms for a committed reservation; the old ones stand if the new ones cannot be had.
+    Change {
+        /// What.
+        id: ReservationId,
+        /// The version that the owner has seen; refused if it is no longer that one.
+        version: Option<u32>,
+        /// What is wanted now.
+        request: Request,
+    },
+    /// Give back part of it, or all that is left of it, early.
+    Release {
+        /// What.
+        id: ReservationId,
+        /// Which part of it.
+        part: usize,
+        /// From when on; what is past is past.
+        from: Time,
+        /// How much stays.
+        keep: Capacity,
+    },
+    /// Give it up.
+    Cancel {
+        /// What.
+        id: ReservationId,
+    },
+    /// How is it?
+    Show {
+        /// What.
+        id: ReservationId,
+    },
+}
+
+/// What comes back.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// What could be had, the best first.
+    Offers(Vec<Offer>),
+    /// How the reservation is now.
+    Reservation(Reservation),
+    /// Why not.
+    Problem(Box<Problem>),
+}
+
+/// A way to fulfil a request: one slot for each part.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Offer {
+    /// In the order of the parts.
+    pub slots: Vec<Slot>,
+}
+
+/// A concrete begin, end and capacity on one resource, with ratings as far as the site reveals them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// The resource, by its name at whoever answers.
+    pub resource: Name,
+    /// The site of the resource.
+    pub site: Name,
+    /// Of a link: the sites that it joins.
+    pub joins: Option<[Name; 2]>,
+    /// From when until when.
+    pub interval: Interval,
+    /// How much.
+    pub capacity: Capacity,
+    /// It may also begin later, by up to so much, as far as is known at this moment. Ratings are those of the begin.
+    pub slack: Seconds,
+    /// What is free throughout, also if it begins later, where the site tells.
+    pub free: Option<Capacity>,
+    /// How well it suits the site.
+    pub rating: Option<Rating>,
+    /// What it would do to waiting jobs.
+    pub impact: Option<Impact>,
+    /// What it costs, in thousandths.
+    pub cost: u64,
+}
+
+/// How well a slot suits its site: from 0 to a million.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rating(pub u32);
+
+/// What a slot would do to waiting jobs, without saying whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Impact {
+    /// How many would start later.
+    pub delayed: u32,
+    /// By how much in all.
+    pub total_delay: Seconds,
+    /// By how much at most.
+    pub longest_delay: Seconds,
+}
+
+/// A reservation as its owner may see it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reservation {
+    /// Its id.
+    pub id: ReservationId,
+    /// Whose it is.
+    pub owner: Name,
+    /// Where in its life it is.
+    pub state: State,
+    /// What is reserved, one slot for each part.
+    pub slots: Vec<Slot>,
+    /// Of a hold: how long it lasts from the moment of the answer, by the clock of whoever answers.
+    pub held_for: Option<Millis>,
+    /// The jobs attached, with the part they belong to.
+    pub jobs: Vec<(usize, JobId)>,
+    /// How much of each part is missing since resources failed.
+    pub missing: Vec<Capacity>,
+    /// Grows with every change of terms.
+    pub version: u32,
+}
+
+impl Rating {
+    /// As good as it gets.
+    pub const BEST: Rating = Rating(1_000_000);
+
+    /// Of a share between 0 and 1.
+    pub fn of(share: f64) -> Rating {
+        Rating((share.clamp(0.0, 1.0) * 1e6).round() as u32)
+    }
+}
+
+impl Call {
+    /// The reservation that it is about, if it is about one.
+    pub fn id(&self) -> Option<ReservationId> {
+        match self {
+            Call::Probe { .. } => None,
+            Call::Reserve { id, .. }
+            | Call::ExtendHold { id, .. }
+            | Call::Commit { id, .. }
+            | Call::Attach { id, .. }
+            | Call::Change { id, .. }
+            | Call::Release { id, .. }
+            | Call::Cancel { id }
+            | Call::Show { id } => Some(*id),
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub fn only_asks(&self) -> bool {
+        matches!(self, Call::Probe { .. } | Call::Show { .. })
+    }
+
+    /// A word for people and programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Call::Probe { .. } => "probe",
+            Call::Reserve { book: false, .. } => "reserve",
+            Call::Reserve { book: true, .. } => "book",
+            Call::ExtendHold { .. } => "extend-hold",
+            Call::Commit { .. } => "commit",
+            Call::Attach { .. } => "attach",
+            Call::Change { .. } => "change",
+            Call::Release { .. } => "release",
+            Call::Cancel { .. } => "cancel",
+            Call::Show { .. } => "show",
+        }
+    }
+}
+
+impl Answer {
+    /// A word for people and programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Answer::Offers(_) => "offers",
+            Answer::Reservation(reservation) => reservation.state.word(),
+            Answer::Problem(problem) => problem.why.code(),
+        }
+    }
+}
+
+impl From<Problem> for Answer {
+    fn from(problem: Problem) -> Answer {
+        Answer::Problem(Box::new(problem))
+    }
+}

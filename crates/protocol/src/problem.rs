@@ -1,0 +1,221 @@
+//! Answers that say no: a code for programs, a sentence for people, and, as far as the site reveals it, what stands in
+//! the way and what would do instead.
+
+use crate::ids::{Key, Name, ReservationId};
+use crate::life_cycle::{IllegalMove, State};
+use crate::request::Malformed;
+use bookahead_plan::placement::{Reason, Relaxation};
+use bookahead_plan::{Interval, Seconds};
+use thiserror::Error;
+
+/// Why not, and what instead.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Why.
+    pub why: Why,
+    /// What is in the way when the window begins, where the site tells.
+    pub blockers: Vec<Blocker>,
+    /// The first step by which a later begin would do, if one does.
+    pub busy_for: Option<Seconds>,
+    /// What would do, each tried on its own.
+    pub relaxations: Vec<Relaxation>,
+}
+
+/// What holds capacity that was wanted, without saying whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Blocker {
+    /// What it is.
+    pub kind: BlockerKind,
+    /// From when until when, by estimates.
+    pub interval: Interval,
+}
+
+/// What can be in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BlockerKind {
+    /// A running job.
+    RunningJob,
+    /// A waiting job that is promised its place.
+    WaitingJob,
+    /// A reservation.
+    Reservation,
+}
+
+/// Why a call is refused. The codes never change.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
+pub enum Why {
+    /// The request is wrong in itself.
+    #[error("{0}")]
+    Malformed(#[from] Malformed),
+    /// A site books one part at a time.
+    #[error("a site takes one part at a time, not {0}; ask a broker for several together")]
+    OnePartOnly(usize),
+    /// No resource is of that kind and size and has what is required.
+    #[error("part {part}: no resource of kind {kind} has the capacity and attributes that are required")]
+    NoSuchResource {
+        /// Which part.
+        part: usize,
+        /// The kind it wants.
+        kind: Name,
+    },
+    /// There is such a resource, but not then.
+    #[error("{}", sentence(*.0))]
+    NoSlot(Reason),
+    /// A limit of the site for this user.
+    #[error("{limit} is limited to {most} here, and this would make it {asked}")]
+    Limit {
+        /// Which.
+        limit: Limit,
+        /// The most.
+        most: i64,
+        /// What it would be.
+        asked: i64,
+    },
+    /// Nobody here knows the reservation.
+    #[error("{0} is not known here")]
+    Unknown(ReservationId),
+    /// It is in no state to do that.
+    #[error("{0}")]
+    Illegal(#[from] IllegalMove),
+    /// The hold was not committed in time, and its room cannot be had any more.
+    #[error("the hold expired before it was committed; reserve again")]
+    Expired,
+    /// It was cancelled before it arrived.
+    #[error("{0} was cancelled before it was reserved")]
+    CancelledBefore(ReservationId),
+    /// Somebody else's.
+    #[error("{0} belongs to somebody else")]
+    NotOwner(ReservationId),
+    /// The id stands for another request.
+    #[error("{0} is already the id of another request; make a new id")]
+    IdTaken(ReservationId),
+    /// The key stands for another call.
+    #[error("{0} was already used for another call; make a new key")]
+    KeyTaken(Key),
+    /// It was changed since the owner looked.
+    #[error("it is at version {now}, not {seen}; look at it and decide again")]
+    Changed {
+        /// What the owner saw.
+        seen: u32,
+        /// What it is.
+        now: u32,
+    },
+    /// There is no such part.
+    #[error("there is no part {0} in it")]
+    NoSuchPart(usize),
+    /// No combination of slots fulfils the request.
+    #[error("{}", no_candidate(*.tried, *.all))]
+    NoCandidate {
+        /// How many combinations were tried to be held.
+        tried: u32,
+        /// Whether all there are were looked at; otherwise the search stopped at its bound.
+        all: bool,
+    },
+    /// Nobody answered in time.
+    #[error("nobody who could serve it answered in time; ask again later")]
+    Silence,
+    /// The broker stopped before anything was decided; whatever was held is given back.
+    #[error("the broker was interrupted before it had decided; nothing was booked, ask again with a new id")]
+    Interrupted,
+    /// Some part was lost between hold and commit, so all were given back.
+    #[error(
+        "one part was lost before it could be committed, so all were given back; ask again with a new id"
+    )]
+    PartLost,
+    /// Too much is under way already.
+    #[error("too much is under way already; ask again later")]
+    Busy,
+    /// It cannot be done with what this is.
+    #[error("{0}")]
+    Unsupported(&'static str),
+}
+
+/// What can be limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Limit {
+    /// Live reservations of one user.
+    Count,
+    /// Capacity times seconds of one user's live reservations.
+    Area,
+    /// How far ahead a reservation may end, in seconds.
+    Horizon,
+    /// How short before its begin it may be asked for, in seconds.
+    Notice,
+    /// How many hundredths of a resource one user may have reserved at the same time.
+    Share,
+}
+
+impl Problem {
+    /// With nothing to say about what instead.
+    pub fn new(why: impl Into<Why>) -> Problem {
+        Problem { why: why.into(), blockers: Vec::new(), busy_for: None, relaxations: Vec::new() }
+    }
+}
+
+impl Why {
+    /// A name for programs; it never changes.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Why::Malformed(_) => "malformed",
+            Why::OnePartOnly(_) => "one-part-only",
+            Why::NoSuchResource { .. } => "no-such-resource",
+            Why::NoSlot(reason) => reason.code(),
+            Why::Limit { .. } => "limit",
+            Why::Unknown(_) => "unknown",
+            Why::Illegal(_) => "illegal",
+            Why::Expired => "expired",
+            Why::CancelledBefore(_) => "cancelled-before",
+            Why::NotOwner(_) => "not-owner",
+            Why::IdTaken(_) => "id-taken",
+            Why::KeyTaken(_) => "key-taken",
+            Why::Changed { .. } => "changed",
+            Why::NoSuchPart(_) => "no-such-part",
+            Why::NoCandidate { .. } => "no-candidate",
+            Why::Silence => "silence",
+            Why::Interrupted => "interrupted",
+            Why::PartLost => "part-lost",
+            Why::Busy => "busy",
+            Why::Unsupported(_) => "unsupported",
+        }
+    }
+
+    /// The state in which the reservation was found, where that is why.
+    pub fn state(&self) -> Option<State> {
+        match self {
+            Why::Illegal(attempt) => Some(attempt.from),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Limit::Count => "the number of your reservations",
+            Limit::Area => "the capacity-seconds of your reservations",
+            Limit::Horizon => "the time ahead in seconds",
+            Limit::Notice => "the notice in seconds",
+            Limit::Share => "your share of the resource in percent",
+        })
+    }
+}
+
+fn sentence(reason: Reason) -> &'static str {
+    match reason {
+        Reason::TooWide => "it takes more than there is",
+        Reason::NoWindow => "its window is shorter than its duration, or over",
+        Reason::NoRoom => "running jobs, promised jobs or reservations leave no room in the window",
+        Reason::NotAdmitted => {
+            "there is room, but taking it would delay waiting jobs more than the site allows"
+        }
+    }
+}
+
+fn no_candidate(tried: u32, all: bool) -> String {
+    let searched = if all { "there is no other" } else { "the search stopped at its bound" };
+    match tried {
+        0 => format!("no combination of slots fulfils the request; {searched}"),
+        1 => format!("the one combination that was tried could not be held; {searched}"),
+        _ => format!("none of {tried} combinations could be held; {searched}"),
+    }
+}

@@ -1,0 +1,207 @@
+//! What a client wants: parts, each flexible in time, and what must hold between them. A request with one part is a
+//! plain reservation; with more it is a co-reservation, booked all together or not at all.
+
+use crate::ids::Name;
+use crate::resource::Requirement;
+use bookahead_plan::placement;
+use bookahead_plan::{Seconds, Time};
+use thiserror::Error;
+
+/// Parts are told apart by so few bits, and searched exactly.
+pub const MOST_PARTS: usize = 32;
+
+/// What is wanted, all of it or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// At least one.
+    pub parts: Vec<Part>,
+    /// What must hold between parts.
+    pub constraints: Vec<Constraint>,
+    /// Which of several solutions is the best.
+    pub objective: Objective,
+}
+
+/// One resource for one stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// When, how long, how much.
+    pub wanted: placement::Request,
+    /// What kind of resource, such as "processors".
+    pub kind: Name,
+    /// What the resource must have.
+    pub requirements: Vec<Requirement>,
+    /// This very resource of whoever is asked, where it was already chosen.
+    pub resource: Option<Name>,
+}
+
+/// What must hold between parts, given by their places in the request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Constraint {
+    /// `second` begins so long after the beginning of `first`: zero is together, less is before.
+    Offset {
+        /// The part that is measured from.
+        first: usize,
+        /// The part that is measured to.
+        second: usize,
+        /// How much later.
+        by: Seconds,
+    },
+    /// `second` begins after the end of `first`, with a gap between `least` and `most`.
+    After {
+        /// What comes first.
+        first: usize,
+        /// What comes then.
+        second: usize,
+        /// The shortest gap.
+        least: Seconds,
+        /// The longest gap, where there is a limit.
+        most: Option<Seconds>,
+    },
+    /// `first` ends no later than `second` does.
+    EndsBefore {
+        /// What ends first.
+        first: usize,
+        /// What ends then.
+        second: usize,
+    },
+    /// Both are at one site.
+    SameSite(usize, usize),
+    /// They are at two sites.
+    DifferentSites(usize, usize),
+    /// `link` is a link between the sites of the two others.
+    Joins {
+        /// The part that is a link.
+        link: usize,
+        /// What it joins.
+        ends: [usize; 2],
+    },
+}
+
+/// Which solution is the best. Ties go to the earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Objective {
+    /// The one that is over first.
+    #[default]
+    EarliestEnd,
+    /// The one whose slots suit their sites best, in all.
+    BestAvailability,
+    /// The one that delays waiting jobs least, in all.
+    LeastImpact,
+    /// The cheapest.
+    LowestCost,
+}
+
+/// A request that nobody could ever fulfil as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
+pub enum Malformed {
+    /// There is nothing to book.
+    #[error("the request has no parts; give at least one")]
+    NoParts,
+    /// There is too much.
+    #[error("the request has {0} parts, more than the {MOST_PARTS} that can be searched")]
+    TooManyParts(usize),
+    /// A constraint names a part that does not exist.
+    #[error("constraint {constraint} speaks of part {part}, and there are only {parts} (counted from 0)")]
+    NoSuchPart {
+        /// Which constraint.
+        constraint: usize,
+        /// The part that it names.
+        part: usize,
+        /// How many there are.
+        parts: usize,
+    },
+    /// A constraint between a part and itself.
+    #[error("constraint {0} is between a part and itself")]
+    WithItself(usize),
+    /// A part takes no time.
+    #[error("part {0} has a duration below one second")]
+    NoDuration(usize),
+    /// A part takes nothing.
+    #[error("part {0} has no capacity")]
+    NoCapacity(usize),
+    /// A gap whose limits exclude each other.
+    #[error("constraint {0} has a longest gap below its shortest")]
+    EmptyGap(usize),
+    /// A time beyond all calendars.
+    #[error("part {0} has times beyond what can be planned")]
+    TimeOutOfRange(usize),
+}
+
+/// Times further from the origin than this (about 30 million years) are refused, so that no sum saturates unnoticed.
+const FURTHEST: i64 = 1_000_000_000_000_000;
+
+impl Request {
+    /// A plain reservation.
+    pub fn single(part: Part) -> Request {
+        Request { parts: vec![part], constraints: Vec::new(), objective: Objective::EarliestEnd }
+    }
+
+    /// Says what is wrong with it, whatever the schedules are.
+    pub fn check(&self) -> Result<(), Malformed> {
+        if self.parts.is_empty() {
+            return Err(Malformed::NoParts);
+        }
+        if self.parts.len() > MOST_PARTS {
+            return Err(Malformed::TooManyParts(self.parts.len()));
+        }
+        self.parts.iter().enumerate().try_for_each(|(at, part)| part.check(at))?;
+        self.constraints
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, constraint)| self.check_constraint(at, constraint))
+    }
+
+    fn check_constraint(&self, constraint: usize, what: &Constraint) -> Result<(), Malformed> {
+        let named = what.parts();
+        if let Some(&part) = named.iter().find(|&&part| part >= self.parts.len()) {
+            return Err(Malformed::NoSuchPart { constraint, part, parts: self.parts.len() });
+        }
+        if named.iter().enumerate().any(|(at, part)| named[..at].contains(part)) {
+            return Err(Malformed::WithItself(constraint));
+        }
+        match what {
+            Constraint::After { least, most: Some(most), .. } if most < least => {
+                Err(Malformed::EmptyGap(constraint))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Part {
+    fn check(&self, at: usize) -> Result<(), Malformed> {
+        let wanted = &self.wanted;
+        if wanted.duration < Seconds(1) {
+            return Err(Malformed::NoDuration(at));
+        }
+        if wanted.capacity.0 == 0 {
+            return Err(Malformed::NoCapacity(at));
+        }
+        let far = |Time(time): Time| !(-FURTHEST..=FURTHEST).contains(&time);
+        if far(wanted.earliest_start) || far(wanted.latest_end) || wanted.duration.0 > FURTHEST {
+            return Err(Malformed::TimeOutOfRange(at));
+        }
+        Ok(())
+    }
+
+    /// The same, to begin at `start` on `resource` and at no other time and place.
+    pub fn fixed(&self, start: Time, resource: Name) -> Part {
+        let latest_end = start + self.wanted.duration;
+        let wanted = placement::Request { earliest_start: start, latest_end, ..self.wanted };
+        Part { wanted, resource: Some(resource), ..self.clone() }
+    }
+}
+
+impl Constraint {
+    /// The parts that it speaks of.
+    pub fn parts(&self) -> Vec<usize> {
+        match *self {
+            Constraint::Offset { first, second, .. }
+            | Constraint::After { first, second, .. }
+            | Constraint::EndsBefore { first, second }
+            | Constraint::SameSite(first, second)
+            | Constraint::DifferentSites(first, second) => vec![first, second],
+            Constraint::Joins { link, ends: [one, other] } => vec![link, one, other],
+        }
+    }
+}
