@@ -8,6 +8,8 @@
 //! - [`Bars`]: quantities side by side in groups, with margins of error
 //! - [`Heatmap`]: a table of numbers, the more the darker
 //! - [`Gantt`]: who holds which processors when
+//! - [`Sequence`]: who told whom what, and when; also as plain text
+//! - [`StateDiagram`]: states and the moves between them
 //! - [`Clock`]: how instants are written, as time elapsed or as UTC dates
 //!
 //! ```
@@ -34,6 +36,16 @@ mod log_ticks;
 mod look;
 mod number_axis;
 mod number_ticks;
+mod sequence;
+mod sequence_beats;
+mod sequence_lanes;
+mod sequence_message;
+mod sequence_svg;
+mod sequence_text;
+mod shapes;
+mod state_labels;
+mod state_routes;
+mod states;
 mod svg;
 mod theme;
 mod time_axis;
@@ -47,3 +59,5 @@ pub use curve::POINTS_PER_COLUMN;
 pub use gantt::{Bar, BarKind, Gantt, MAX_BARS, MAX_RECTANGLES};
 pub use heatmap::{Heatmap, MAX_COLUMNS, MAX_ROWS};
 pub use lines::{LinePoint, LineSeries, Lines, MAX_MARKERS};
+pub use sequence::{MAX_PARTIES, MAX_SEQUENCE_ROWS, MessageStyle, Row, Sequence};
+pub use states::{MAX_MOVES, MAX_STATES, StateDiagram, StateEdge, StateKind, StateNode};

@@ -90,9 +90,14 @@ impl Svg {
         self.body.push_str(svg);
     }
 
-    /// The whole file, with what a screen reader says in place of the picture.
+    /// The whole file, as wide as all pictures, with what a screen reader says in place of the picture.
     pub(crate) fn finish(self, title: &str, description: &str, height: f64) -> String {
-        let (width, height) = (number(WIDTH), number(height));
+        self.finish_sized(title, description, (WIDTH, height))
+    }
+
+    /// The whole file, with a width of its own.
+    pub(crate) fn finish_sized(self, title: &str, description: &str, size: (f64, f64)) -> String {
+        let (width, height) = (number(size.0), number(size.1));
         let (title, description) = (escape(title), escape(description));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"bookahead\" role=\"img\" width=\"{width}\" \

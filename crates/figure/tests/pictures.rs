@@ -3,8 +3,9 @@
 
 use bookahead_figure::{
     Bar, BarKind, BarSeries, BarValue, Bars, Chart, Clock, Gantt, Heatmap, LinePoint, LineSeries, Lines,
-    MAX_BARS, MAX_COLUMNS, MAX_GROUPS, MAX_MARKERS, MAX_RECTANGLES, MAX_ROWS, POINTS_PER_COLUMN, Panel,
-    Series, Style,
+    MAX_BARS, MAX_COLUMNS, MAX_GROUPS, MAX_MARKERS, MAX_MOVES, MAX_PARTIES, MAX_RECTANGLES, MAX_ROWS,
+    MAX_SEQUENCE_ROWS, MAX_STATES, MessageStyle, POINTS_PER_COLUMN, Panel, Row, Sequence, Series,
+    StateDiagram, StateEdge, StateKind, StateNode, Style,
 };
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use proptest::prelude::*;
@@ -277,6 +278,68 @@ fn scattered_bars_are_bounded_too() {
     assert!(svg.matches('M').count() <= MAX_RECTANGLES + 100);
 }
 
+#[test]
+fn diagrams_of_nothing_and_of_too_much_are_bounded() {
+    assert_sound(&Sequence::default().to_svg());
+    assert_sound(&StateDiagram::default().to_svg());
+    let rows = (0..MAX_SEQUENCE_ROWS as i64 + 9).map(|at| Row::Note { party: 0, label: "n".to_owned(), at });
+    let parties = vec!["p".to_owned(); MAX_PARTIES + 1];
+    let many = Sequence { title: "Many".to_owned(), parties, rows: rows.collect() };
+    let svg = many.to_svg();
+    assert_sound(&svg);
+    assert!(svg.contains("showing the first 24 of 25 parties; showing the first 2000 of 2009 rows"));
+    assert_eq!(svg.matches("class=\"note-box\"").count(), MAX_SEQUENCE_ROWS);
+    let name = |index: usize| format!("s{index}");
+    let state = |index: usize| {
+        let (column, row) = (index as u32 % 6, u32::MAX - index as u32 / 6);
+        StateNode { name: name(index), kind: StateKind::Over, column, row }
+    };
+    let edge =
+        |index: usize| StateEdge { from: name(index % 7), label: "go".to_owned(), to: name(index % 11) };
+    let states = (0..MAX_STATES + 5).map(state).collect();
+    let svg =
+        StateDiagram { title: String::new(), states, moves: (0..MAX_MOVES + 5).map(edge).collect() }.to_svg();
+    assert_sound(&svg);
+    assert_eq!(svg.matches("class=\"move-label\"").count(), MAX_MOVES);
+    assert_eq!(svg.matches("class=\"inner\"").count(), MAX_STATES);
+}
+
+fn any_row() -> impl Strategy<Value = Row> {
+    let style = prop_oneof![
+        Just(MessageStyle::Call),
+        Just(MessageStyle::Answer),
+        Just(MessageStyle::Lost),
+        Just(MessageStyle::Duplicate)
+    ];
+    let message = (0..5_usize, 0..5_usize, ".*", any::<i64>(), any::<Option<i64>>(), style).prop_map(
+        |(from, to, label, sent, arrived, style)| Row::Message { from, to, label, sent, arrived, style },
+    );
+    let groups = proptest::collection::vec(proptest::collection::vec(0..6_usize, 0..4), 0..4);
+    prop_oneof![
+        4 => message,
+        1 => (0..5_usize, ".*", any::<i64>()).prop_map(|(party, label, at)| Row::Note { party, label, at }),
+        1 => (0..5_usize, any::<i64>()).prop_map(|(party, at)| Row::Crash { party, at }),
+        1 => (0..5_usize, any::<i64>()).prop_map(|(party, at)| Row::Restart { party, at }),
+        1 => (groups, any::<i64>()).prop_map(|(groups, at)| Row::Partition { groups, at }),
+        1 => any::<i64>().prop_map(|at| Row::Heal { at }),
+    ]
+}
+
+fn any_state() -> impl Strategy<Value = StateNode> {
+    let kind = prop_oneof![
+        Just(StateKind::Normal),
+        Just(StateKind::Start),
+        Just(StateKind::HoldsCapacity),
+        Just(StateKind::Over)
+    ];
+    ("[a-d]?.*", kind, any::<u32>(), any::<u32>()).prop_map(|(name, kind, column, row)| StateNode {
+        name,
+        kind,
+        column,
+        row,
+    })
+}
+
 fn any_bar() -> impl Strategy<Value = Bar> {
     let kind = prop_oneof![
         Just(BarKind::Job),
@@ -315,6 +378,32 @@ proptest! {
         let svg = gantt.to_svg();
         prop_assert_eq!(fault(&svg), None);
         prop_assert_eq!(gantt.to_svg(), svg);
+    }
+
+    #[test]
+    fn any_sequence_makes_one_sound_picture_and_text(
+        rows in proptest::collection::vec(any_row(), 0..40),
+        parties in proptest::collection::vec(".*", 0..5), title in ".*",
+    ) {
+        let sequence = Sequence { title, parties, rows };
+        let svg = sequence.to_svg();
+        prop_assert_eq!(fault(&svg), None);
+        prop_assert_eq!(sequence.to_svg(), svg);
+        prop_assert_eq!(sequence.to_text(), sequence.to_text());
+    }
+
+    #[test]
+    fn any_states_make_one_sound_picture(
+        states in proptest::collection::vec(any_state(), 0..6),
+        links in proptest::collection::vec((0..6_usize, ".*", 0..6_usize), 0..8), title in ".*",
+    ) {
+        let name = |place: usize| states.get(place).map_or_else(String::new, |state| state.name.clone());
+        let edge = |(from, label, to)| StateEdge { from: name(from), label, to: name(to) };
+        let moves = links.into_iter().map(edge).collect();
+        let diagram = StateDiagram { title, states: states.clone(), moves };
+        let svg = diagram.to_svg();
+        prop_assert_eq!(fault(&svg), None);
+        prop_assert_eq!(diagram.to_svg(), svg);
     }
 
     #[test]

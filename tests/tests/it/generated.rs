@@ -38,18 +38,23 @@ const GENERATED: [(&[&str], &str, &str); 4] = [
 
 #[test]
 fn the_example_and_the_pictures_are_what_the_commands_write() {
-    let update = std::env::var_os("BOOKAHEAD_UPDATE").is_some_and(|value| value == "1");
     for (commands, written, kept) in GENERATED {
         let folder = folder_with_examples();
         for command in commands {
             run(kept, command, folder.path());
         }
         let current = fs::read(folder.path().join(written)).unwrap();
-        let kept_path = root().join(kept);
-        if update {
-            fs::write(&kept_path, &current).unwrap();
-        }
-        let same = fs::read(&kept_path).is_ok_and(|bytes| bytes == current);
-        assert!(same, "{kept} is not what its command writes; run this test with BOOKAHEAD_UPDATE=1");
+        assert_kept(kept, &current);
     }
+}
+
+/// Holds a kept file to what it would be if it were written now; writes it where that is asked for.
+#[track_caller]
+pub(crate) fn assert_kept(kept: &str, current: &[u8]) {
+    let kept_path = root().join(kept);
+    if std::env::var_os("BOOKAHEAD_UPDATE").is_some_and(|value| value == "1") {
+        fs::write(&kept_path, current).unwrap();
+    }
+    let same = fs::read(&kept_path).is_ok_and(|bytes| bytes == current);
+    assert!(same, "{kept} is not what is written today; run this test with BOOKAHEAD_UPDATE=1");
 }

@@ -3,6 +3,7 @@
 
 mod documents;
 mod generated;
+mod life_cycle;
 mod markdown;
 mod repository;
 mod tidy;

@@ -5,7 +5,7 @@ use super::measures::{Measures, Sum};
 use super::setup::{Choices, PARALLEL, SITES, Site};
 use super::workload::Drawn;
 use bookahead_plan::{Seconds, Time};
-use bookahead_sim::grid::{
+use bookahead_sim::gridsim::{
     Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work, Zone,
 };
 

@@ -3,7 +3,7 @@
 
 use super::case::Placed;
 use bookahead_plan::{Interval, Time};
-use bookahead_sim::grid::{Resource, Work};
+use bookahead_sim::gridsim::{Resource, Work};
 use std::ops::AddAssign;
 
 /// A sum and how many went into it.

@@ -6,7 +6,7 @@ use super::measures::Measures;
 use super::setup::{Choices, SITES};
 use super::workload::draw;
 use crate::{Estimate, Progress, Scale};
-use bookahead_sim::grid::Stopped;
+use bookahead_sim::gridsim::Stopped;
 use bookahead_sim::run_all;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

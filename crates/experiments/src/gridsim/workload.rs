@@ -3,7 +3,7 @@
 
 use super::setup::{Choices, PARALLEL, SITES, SIZES};
 use bookahead_plan::{Seconds, Time};
-use bookahead_sim::grid::{Work, Zone};
+use bookahead_sim::gridsim::{Work, Zone};
 use bookahead_workload::streams::Stream;
 
 /// A job as its user sees it.

@@ -3,10 +3,10 @@
 
 use super::cpus::CpuId;
 use super::job::{Job, Piece, Returned, Stopped};
-use super::life_cycle::{Move, State};
 use super::reservation::ReservationId;
 use super::resource::{Resource, legal};
 use bookahead_plan::{Capacity, Interval, Need, Span, Time};
+use bookahead_protocol::{Move, State};
 
 /// What is going to happen. The order of the variants is the order inside an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 
 use crate::equals_reference::cases;
 use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_sim::grid::{
+use bookahead_sim::gridsim::{
     Job, JobId, LocalTime, Piece, Rating, Request, ReservationId, Resource, Rules, Start, State, Stopped,
     Work, Zone,
 };

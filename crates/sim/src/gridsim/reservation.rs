@@ -3,9 +3,9 @@
 
 use super::cpus::CpuId;
 use super::job::Job;
-use super::life_cycle::{IllegalMove, Move, State};
 use super::zone::{LocalTime, Zone};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use bookahead_protocol::{IllegalMove, Move, State};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -108,8 +108,12 @@ impl Reservation {
         self.state
     }
 
-    /// The only way to change the state.
+    /// The only way to change the state. GridSim confirms, and attaches jobs, only before expiry and start: of the moves
+    /// in the table it knows neither the late commit of an expired reservation nor one of an active reservation.
     pub(super) fn apply(&mut self, step: Move) -> Result<(), IllegalMove> {
+        if step == Move::Commit && !matches!(self.state, State::Accepted | State::Committed) {
+            return Err(IllegalMove { from: self.state, attempted: step });
+        }
         self.state = self.state.after(step)?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What a user sees of a grid resource: life cycles, zones, hints, and jobs that are given too much time or too little.
 
 use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_sim::grid::{
+use bookahead_sim::gridsim::{
     IllegalMove, Job, JobId, LocalTime, Move, Piece, Rating, Refusal, Request, Resource, Returned, Rules,
     Start, State, Stopped, UseError, Work, Zone,
 };

@@ -12,10 +12,10 @@
 use super::cpus::{Cpus, Rating};
 use super::dispatch::{Event, Running};
 use super::job::{Job, Piece, Returned};
-use super::life_cycle::{IllegalMove, Move, State};
 use super::reservation::{Booked, Refusal, Request, Reservation, ReservationId, Status, busy_hint};
 use super::zone::Zone;
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
+use bookahead_protocol::{IllegalMove, Move, State};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 

@@ -1,0 +1,376 @@
+//! A sequence as a picture: life lines downwards, every message an arrow that bends out of its sender's line and then
+//! runs level to where it arrives, so that its label lies flat. It relies on the beats for all heights. It never
+//! lets two labels stand on one line.
+
+use crate::header::{Entry, Swatch, draw_header};
+use crate::sequence::{MessageStyle, Row, Sequence, group_of};
+use crate::sequence_beats::{Beat, Part, beats};
+use crate::sequence_lanes::{down, partitions};
+use crate::sequence_message::{Arrow, draw_arrow, draw_self_arrow};
+use crate::shapes::{cross, disc, rounded};
+use crate::svg::{Frame, Svg};
+use crate::theme::{LEFT, MARGIN, RIGHT, SMALL, TEXT, WIDTH, fit, text_width};
+
+/// The narrowest and the widest that lanes are for their labels' sake, and the widest that all are together.
+const PITCH: (f64, f64) = (84.0, 250.0);
+const WIDEST: f64 = 2.0 * WIDTH;
+/// What an arrow needs beside its label.
+const BESIDE_LABEL: f64 = 58.0;
+const HEAD_HEIGHT: f64 = 26.0;
+/// Room between the names of the parties and the first line.
+const BELOW_HEADS: f64 = 30.0;
+/// After so many pixels the names are written again, in a gap of so many.
+const NAMES_EVERY: f64 = 900.0;
+const NAMES_GAP: f64 = 34.0;
+const NOTE_HEIGHT: f64 = 17.0;
+
+/// The looks of a sequence, as a style sheet of its own.
+const SEQUENCE_STYLE: &str = "\
+<style>
+.bookahead .life{stroke:#8c959f;stroke-width:1.2}
+.bookahead .dead{stroke:#8c959f;stroke-width:1.2;stroke-dasharray:1.5 6}
+.bookahead .party{fill:#f3f4f6;stroke:#57606a;stroke-width:1.2}
+.bookahead .party-name{font-weight:600;text-anchor:middle;fill:#1f2328}
+.bookahead .again{font-size:10px;font-weight:600;text-anchor:middle;stroke:#fff;stroke-width:4;paint-order:stroke}
+.bookahead .message{fill:none;stroke:currentColor;stroke-width:1.4}
+.bookahead .answer.message{stroke-dasharray:6 3}
+.bookahead .duplicate.message{stroke-dasharray:1.5 3}
+.bookahead .tip{fill:currentColor}
+.bookahead .cross{fill:none;stroke:currentColor;stroke-width:2.2;stroke-linecap:round}
+.bookahead .call{color:#0072b2}
+.bookahead .answer{color:#00785a}
+.bookahead .duplicate{color:#a0568a}
+.bookahead .lost{color:#c24100}
+.bookahead .say{font-size:11px;fill:#1f2328;stroke:#fff;stroke-width:3;stroke-linejoin:round;paint-order:stroke}
+.bookahead .say.centred{text-anchor:middle}
+.bookahead .say.fault{fill:#c24100;font-weight:600}
+.bookahead .note-box{fill:#fff6d8;stroke:#c58a00;stroke-width:1}
+.bookahead .note-text{font-size:10px;text-anchor:middle;fill:#1f2328}
+.bookahead .apart{fill:#c24100;fill-opacity:.07}
+.bookahead .apart1{fill:#0072b2;fill-opacity:.1}
+.bookahead .apart2{fill:#57606a;fill-opacity:.12}
+.bookahead .wall{stroke:#c24100;stroke-width:1.2;stroke-dasharray:4 4}
+@media (prefers-color-scheme:dark){
+.bookahead .life,.bookahead .dead{stroke:#656d76}
+.bookahead .party{fill:#1b2028;stroke:#9da7b3}
+.bookahead .party-name{fill:#f0f3f6}
+.bookahead .again{stroke:#0d1117}
+.bookahead .call{color:#4aa8e8}
+.bookahead .answer{color:#2fcf9f}
+.bookahead .duplicate{color:#e09ac6}
+.bookahead .lost{color:#ff8a3d}
+.bookahead .say{fill:#f0f3f6;stroke:#0d1117}
+.bookahead .say.fault{fill:#ff8a3d}
+.bookahead .note-box{fill:#2e2611;stroke:#a87a10}
+.bookahead .note-text{fill:#f0f3f6}
+.bookahead .apart{fill:#ff8a3d;fill-opacity:.1}
+.bookahead .apart1{fill:#4aa8e8;fill-opacity:.13}
+.bookahead .apart2{fill:#9da7b3;fill-opacity:.13}
+.bookahead .wall{stroke:#ff8a3d}
+}
+</style>
+";
+
+/// The whole picture.
+pub(crate) fn draw(sequence: &Sequence) -> String {
+    let mut svg = Svg::default();
+    svg.raw(SEQUENCE_STYLE);
+    let rows = sequence.shown_rows();
+    let top = draw_header(&mut svg, &sequence.title, &sequence.note(), &legend(&rows)) + 4.0;
+    let page = Page::new(sequence, rows, top);
+    page.draw_partitions(&mut svg);
+    page.draw_lives(&mut svg);
+    page.draw_names(&mut svg);
+    page.draw_times(&mut svg);
+    // Messages first, so that their lines cross no other words.
+    let is_message = |beat: &Beat| matches!(page.rows[beat.row], Row::Message { .. });
+    for messages in [true, false] {
+        for (beat, y) in page.beats.iter().filter(|(beat, _)| is_message(beat) == messages) {
+            if beat.part != Part::Sent {
+                page.draw_row(&mut svg, beat, page.y(*y));
+            }
+        }
+    }
+    page.draw_names_again(&mut svg);
+    let size = (page.width(), page.bottom() + HEAD_HEIGHT + MARGIN);
+    svg.finish_sized(&sequence.title, &page.description(), size)
+}
+
+/// The styles in use, where there is more than one to tell apart.
+fn legend(rows: &[&Row]) -> Vec<Entry> {
+    let all = [MessageStyle::Call, MessageStyle::Answer, MessageStyle::Lost, MessageStyle::Duplicate];
+    let is = |row: &Row, style: MessageStyle| match row {
+        Row::Message { style: own, .. } => *own == style || style == MessageStyle::Lost && row.is_lost(),
+        _ => false,
+    };
+    let used = all.into_iter().filter(|&style| rows.iter().any(|row| is(row, style)));
+    let entry = |style| {
+        let name = class(style);
+        Entry { name: name.to_owned(), swatch: Swatch::Line(format!("message {name}")) }
+    };
+    used.map(entry).collect()
+}
+
+/// What a style is called, in the style sheet and the legend.
+pub(crate) fn class(style: MessageStyle) -> &'static str {
+    match style {
+        MessageStyle::Call => "call",
+        MessageStyle::Answer => "answer",
+        MessageStyle::Lost => "lost",
+        MessageStyle::Duplicate => "duplicate",
+    }
+}
+
+/// A sequence with its measures.
+struct Page<'a> {
+    sequence: &'a Sequence,
+    rows: Vec<&'a Row>,
+    beats: Vec<(Beat, f64)>,
+    height: f64,
+    left: f64,
+    pitch: f64,
+    top: f64,
+}
+
+impl<'a> Page<'a> {
+    fn new(sequence: &'a Sequence, rows: Vec<&'a Row>, top: f64) -> Page<'a> {
+        let (beats, height) = beats(&rows);
+        let times = beats.iter().map(|(beat, _)| text_width(&beat.time.to_string(), TEXT));
+        let left = times.fold(LEFT - 24.0, f64::max) + 24.0;
+        let parties = sequence.shown_parties();
+        let room = (WIDTH - left - RIGHT) / parties.len().max(1) as f64;
+        let pitch = wanted_pitch(parties, &rows).max(room);
+        Page { sequence, rows, beats, height, left, pitch, top }
+    }
+
+    fn parties(&self) -> &'a [String] {
+        self.sequence.shown_parties()
+    }
+
+    fn width(&self) -> f64 {
+        (self.left + self.pitch * self.parties().len() as f64 + RIGHT).max(WIDTH)
+    }
+
+    /// The life line of a party.
+    fn x(&self, party: usize) -> f64 {
+        self.left + (party as f64 + 0.5) * self.pitch
+    }
+
+    /// Where a beat stands on the page, the gaps for names included.
+    fn y(&self, beat: f64) -> f64 {
+        self.first_line() + beat + self.gaps_before(beat) * NAMES_GAP
+    }
+
+    /// How many gaps for names there are before a beat; none so near to the end that the names there can be seen.
+    fn gaps_before(&self, beat: f64) -> f64 {
+        let most = ((self.height - NAMES_EVERY / 3.0) / NAMES_EVERY).floor().max(0.0);
+        (beat / NAMES_EVERY).floor().min(most)
+    }
+
+    fn first_line(&self) -> f64 {
+        self.top + HEAD_HEIGHT + BELOW_HEADS
+    }
+
+    /// Where the life lines end and the names stand again.
+    fn bottom(&self) -> f64 {
+        self.y(self.height) + BELOW_HEADS
+    }
+
+    /// Rows that end somewhere, in order, with their heights.
+    fn placed(&self) -> Vec<(&'a Row, f64)> {
+        let whole = self.beats.iter().filter(|(beat, _)| beat.part != Part::Sent);
+        whole.map(|(beat, y)| (self.rows[beat.row], self.y(*y))).collect()
+    }
+
+    fn draw_partitions(&self, svg: &mut Svg) {
+        for (groups, stretch) in partitions(&self.placed(), self.bottom()) {
+            let (top, height) = (stretch.begin - 9.0, stretch.end - stretch.begin + 12.0);
+            for party in 0..self.parties().len() {
+                let left = self.x(party) - self.pitch / 2.0;
+                let group = group_of(groups, party);
+                if let Some(group) = group {
+                    let class = ["apart", "apart1", "apart2"][group % 3];
+                    svg.rect(class, Frame { left, top, width: self.pitch, height });
+                }
+                if party > 0 && group_of(groups, party - 1) != group {
+                    svg.line("wall", (left, top), (left, top + height));
+                }
+            }
+        }
+    }
+
+    fn draw_lives(&self, svg: &mut Svg) {
+        let placed = self.placed();
+        let (begin, bottom) = (self.top + HEAD_HEIGHT, self.bottom());
+        for party in 0..self.parties().len() {
+            let x = self.x(party);
+            let mut since = begin;
+            for dead in down(&placed, party, bottom) {
+                svg.line("life", (x, since), (x, dead.begin));
+                svg.line("dead", (x, dead.begin), (x, dead.end));
+                since = dead.end;
+            }
+            if since < bottom {
+                svg.line("life", (x, since), (x, bottom));
+            }
+        }
+    }
+
+    fn draw_names(&self, svg: &mut Svg) {
+        svg.text("end", (self.left - 12.0, self.top + HEAD_HEIGHT - 8.0), "ms");
+        for (party, name) in self.parties().iter().enumerate() {
+            let x = self.x(party);
+            let width = (text_width(name, TEXT) + 24.0).min(self.pitch - 8.0);
+            for top in [self.top, self.bottom()] {
+                svg.open_group("head");
+                svg.tooltip(name);
+                let frame = Frame { left: x - width / 2.0, top, width, height: HEAD_HEIGHT };
+                svg.path("party", &rounded(frame, 5.0));
+                svg.text("party-name", (x, top + HEAD_HEIGHT / 2.0 + 4.2), &fit(name, TEXT, width - 8.0));
+                svg.close_group();
+            }
+        }
+    }
+
+    /// The names once more, in the gaps of a long picture; drawn last, so that no line crosses them.
+    fn draw_names_again(&self, svg: &mut Svg) {
+        for gap in 1..=self.gaps_before(self.height) as usize {
+            let y = self.first_line() + gap as f64 * (NAMES_EVERY + NAMES_GAP) - NAMES_GAP / 2.0 - 4.0;
+            for (party, name) in self.parties().iter().enumerate() {
+                svg.text("again", (self.x(party), y), &fit(name, SMALL, self.pitch - 8.0));
+            }
+        }
+    }
+
+    /// Each time once, where it is first.
+    fn draw_times(&self, svg: &mut Svg) {
+        let mut before = None;
+        for (beat, y) in &self.beats {
+            if before.replace(beat.time) != Some(beat.time) {
+                svg.text("end", (self.left - 12.0, self.y(*y) + 4.0), &beat.time.to_string());
+            }
+        }
+    }
+
+    fn draw_row(&self, svg: &mut Svg, beat: &Beat, y: f64) {
+        match self.rows[beat.row] {
+            Row::Message { .. } => self.draw_message(svg, beat.row, y),
+            Row::Note { party, label, .. } => self.draw_note(svg, *party, label, y),
+            Row::Crash { party, .. } => {
+                svg.path("cross lost", &cross((self.x(*party), y), 6.0));
+                svg.text("say fault", (self.x(*party) + 12.0, y + 4.0), "crash");
+            }
+            Row::Restart { party, .. } => {
+                svg.path("tip answer", &disc((self.x(*party), y), 4.5));
+                svg.text("say", (self.x(*party) + 12.0, y + 4.0), "restart");
+            }
+            Row::Partition { groups, .. } => {
+                let words = format!("partition: {}", self.sequence.groups_in_words(groups));
+                let room = self.width() - self.left - RIGHT;
+                svg.text("say fault", (self.left + 8.0, y + 4.0), &fit(&words, TEXT, room));
+            }
+            Row::Heal { .. } => svg.text("say fault", (self.left + 8.0, y + 4.0), "healed"),
+        }
+    }
+
+    fn draw_message(&self, svg: &mut Svg, index: usize, y: f64) {
+        let row = self.rows[index];
+        let Row::Message { from, to, label, sent, style, .. } = row else { return };
+        let names = (&self.parties()[*from], &self.parties()[*to]);
+        let fate = if row.is_lost() { "lost".to_owned() } else { format!("arrived {} ms", row.end()) };
+        svg.open_group("sent");
+        svg.tooltip(&format!("{label}: {} to {}, sent {sent} ms, {fate}", names.0, names.1));
+        let begin = (self.x(*from), self.sent_at(index).unwrap_or(y));
+        let end = (self.x(*to), y);
+        let arrow = Arrow { begin, end, label, style: *style, lost: row.is_lost(), pitch: self.pitch };
+        if from == to {
+            draw_self_arrow(svg, &arrow);
+        } else {
+            draw_arrow(svg, &arrow);
+        }
+        svg.close_group();
+    }
+
+    /// Where a message leaves its sender.
+    fn sent_at(&self, row: usize) -> Option<f64> {
+        let is_sent = |(beat, _): &&(Beat, f64)| beat.row == row && beat.part == Part::Sent;
+        self.beats.iter().find(is_sent).map(|(_, y)| self.y(*y))
+    }
+
+    fn draw_note(&self, svg: &mut Svg, party: usize, label: &str, y: f64) {
+        let x = self.x(party);
+        let width = (text_width(label, SMALL) + 12.0).min(self.pitch - 6.0);
+        let frame = Frame { left: x - width / 2.0, top: y - NOTE_HEIGHT / 2.0, width, height: NOTE_HEIGHT };
+        svg.open_group("note");
+        svg.tooltip(label);
+        svg.path("note-box", &rounded(frame, 3.0));
+        svg.text("note-text", (x, y + SMALL * 0.36), &fit(label, SMALL, width - 6.0));
+        svg.close_group();
+    }
+
+    fn description(&self) -> String {
+        let messages = self.rows.iter().filter(|row| matches!(row, Row::Message { .. })).count();
+        let lost = self.rows.iter().filter(|row| row.is_lost()).count();
+        let parties = self.parties().join(", ");
+        format!("{parties}. Messages: {messages}, of which lost: {lost}.")
+    }
+}
+
+/// How far apart the life lines stand for all labels to be written in full, within limits.
+fn wanted_pitch(parties: &[String], rows: &[&Row]) -> f64 {
+    let label = |row: &&Row| match row {
+        Row::Message { label, .. } => text_width(label, SMALL + 1.0) + BESIDE_LABEL,
+        Row::Note { label, .. } => text_width(label, SMALL) + 20.0,
+        _ => 0.0,
+    };
+    let names = parties.iter().map(|name| text_width(name, TEXT) + 34.0);
+    let most = (WIDEST / parties.len().max(1) as f64).clamp(PITCH.0, PITCH.1);
+    names.chain(rows.iter().map(label)).fold(PITCH.0, f64::max).min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(sent: i64, arrived: Option<i64>, style: MessageStyle) -> Row {
+        Row::Message { from: 0, to: 1, label: "probe".to_owned(), sent, arrived, style }
+    }
+
+    fn two(rows: Vec<Row>) -> String {
+        draw(&Sequence { title: "Two".to_owned(), parties: ["a", "b"].map(str::to_owned).to_vec(), rows })
+    }
+
+    #[test]
+    fn a_message_has_a_head_where_it_arrives_and_a_cross_where_it_is_lost() {
+        let arrived = two(vec![message(0, Some(7), MessageStyle::Call)]);
+        assert_eq!(
+            (arrived.matches("class=\"tip call\"").count(), arrived.matches("\"cross lost\"").count()),
+            (1, 0)
+        );
+        assert!(arrived.contains("<title>probe: a to b, sent 0 ms, arrived 7 ms</title>"));
+        for lost in [message(0, None, MessageStyle::Answer), message(0, Some(7), MessageStyle::Lost)] {
+            let lost = two(vec![lost]);
+            assert_eq!((lost.matches("class=\"tip").count(), lost.matches("\"cross lost\"").count()), (0, 1));
+            assert!(lost.contains("sent 0 ms, lost</title>") && lost.contains(">lost</text>"));
+        }
+    }
+
+    #[test]
+    fn a_life_line_is_interrupted_while_its_party_is_down() {
+        let svg = two(vec![Row::Crash { party: 1, at: 3 }, Row::Restart { party: 1, at: 9 }]);
+        assert_eq!((svg.matches("class=\"life\"").count(), svg.matches("class=\"dead\"").count()), (3, 1));
+        let for_good = two(vec![Row::Crash { party: 1, at: 3 }]);
+        assert_eq!(
+            (for_good.matches("class=\"life\"").count(), for_good.matches("class=\"dead\"").count()),
+            (2, 1)
+        );
+    }
+
+    #[test]
+    fn names_are_written_again_in_long_pictures() {
+        let rows =
+            |count| (0..count).map(|at| message(at * 10, Some(at * 10 + 5), MessageStyle::Call)).collect();
+        assert_eq!(two(rows(20)).matches("class=\"again\"").count(), 0);
+        assert_eq!(two(rows(100)).matches("class=\"again\"").count(), 6);
+    }
+}
