@@ -1,1 +1,330 @@
-//! How long a hold should last.
+//! How long a hold should last, and how long to wait for an answer. Numbers in, numbers out: it relies on nothing
+//! but whole milliseconds, reads no clock and keeps no calendar.
+//!
+//! A requester wants a hold to last until it has heard from everybody: the *technical* part of a deadline, from
+//! round trips ([`RoundTrips`], [`technical`]), and time to negotiate on top. A site wants it to be short, since
+//! whoever never confirms blocks the room for all of it: [`Adaptive`] grants what the share of those allows.
+
+use crate::clock::Millis;
+
+/// How long an answer may take that was never measured.
+pub const FIRST_PATIENCE: Millis = Millis(1_000);
+/// Nobody is asked again sooner, however fast it answered before: it may have to write to a disk first.
+pub const SHORTEST_PATIENCE: Millis = Millis(20);
+/// Nobody is left alone for longer, however slow it is: a message that was lost has to be repeated some day.
+pub const LONGEST_PATIENCE: Millis = Millis(60_000);
+/// With fewer resolved holds a site has seen nothing yet that it could go by.
+pub const FEWEST_OBSERVED: u64 = 20;
+/// An acceptance rate of one, in the unit of [`Adaptive::target`].
+pub const ALL: u32 = 1_000_000;
+
+/// What is known of the round trip to a peer: smoothed mean and mean deviation, as TCP keeps them for its
+/// retransmission timer (a new sample counts an eighth in the mean, a quarter in the deviation).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RoundTrips {
+    /// None before the first sample.
+    smoothed: Option<Smoothed>,
+}
+
+/// In fractions of a millisecond, so that small changes are not rounded away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Smoothed {
+    mean_eighths: i64,
+    deviation_quarters: i64,
+}
+
+/// How the parts of a co-reservation are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// One after the other.
+    Sequential,
+    /// All at once.
+    Parallel,
+}
+
+/// What a site saw of its holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Observed {
+    /// Holds granted.
+    pub granted: u64,
+    /// Requests refused for lack of room.
+    pub refused: u64,
+    /// Holds that were committed.
+    pub committed: u64,
+    /// Holds that were never confirmed: in the calendar for all of their time.
+    pub evaporated: u64,
+    /// Holds that their requester gave back.
+    pub cancelled: u64,
+    /// How long the committed ones are in the calendar, in all: from the moment of the hold to the end of the slot.
+    pub lifetime: Millis,
+}
+
+/// How a site chooses the length of its holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Adaptive {
+    /// The share of requests that should find room, per million.
+    pub target: u32,
+    /// No hold is shorter: less would be over before a commit could arrive.
+    pub shortest: Millis,
+    /// No hold is longer.
+    pub longest: Millis,
+}
+
+impl RoundTrips {
+    /// An answer took so long. An answer to a call that had been repeated says nothing, since nobody knows which of
+    /// the two it answers.
+    pub fn sample(&mut self, took: Millis) {
+        let took = took.0.clamp(0, LONGEST_PATIENCE.0);
+        let Some(smoothed) = &mut self.smoothed else {
+            self.smoothed = Some(Smoothed { mean_eighths: took * 8, deviation_quarters: took * 2 });
+            return;
+        };
+        let off = took - smoothed.mean_eighths / 8;
+        smoothed.mean_eighths += off;
+        smoothed.deviation_quarters += off.abs() - smoothed.deviation_quarters / 4;
+    }
+
+    /// The smoothed mean.
+    pub fn mean(&self) -> Option<Millis> {
+        self.smoothed.map(|smoothed| Millis(smoothed.mean_eighths / 8))
+    }
+
+    /// How long to wait before a message is repeated: the mean and four deviations, within the constants above, and
+    /// `at_least` as long as the caller knows that the answer takes.
+    pub fn patience(&self, at_least: Millis) -> Millis {
+        let expected = self.smoothed.map_or(FIRST_PATIENCE, |smoothed| {
+            Millis(smoothed.mean_eighths / 8 + smoothed.deviation_quarters)
+        });
+        expected.clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE).max(at_least)
+    }
+
+    /// How long to wait after so many repeats: twice as long each time, up to [`LONGEST_PATIENCE`], so that a peer
+    /// that is down or drowning is not asked more and more.
+    pub fn after_repeats(&self, repeats: u32, at_least: Millis) -> Millis {
+        let first = self.patience(at_least);
+        let doubled = first.0.saturating_mul(1 << repeats.min(20));
+        Millis(doubled.min(LONGEST_PATIENCE.0)).max(first)
+    }
+}
+
+/// The shortest hold with which a commit can arrive in time: `(N + 1)·r` where `parts` are held one after the other,
+/// `2·r` where they are held all at once (section 3.4 of the co-reservation paper). The first part is held when the
+/// first round trip is over, and the commit needs one more after the last.
+pub fn technical(parts: usize, round_trip: Millis, scheme: Scheme) -> Millis {
+    let trips = match scheme {
+        Scheme::Sequential => i64::try_from(parts).unwrap_or(i64::MAX).saturating_add(1),
+        Scheme::Parallel => 2,
+    };
+    Millis(round_trip.0.max(0).saturating_mul(trips))
+}
+
+impl Observed {
+    /// How many holds have come to an end of their waiting, one way or the other.
+    pub fn resolved(&self) -> u64 {
+        self.committed.saturating_add(self.evaporated).saturating_add(self.cancelled)
+    }
+
+    /// The same proportions from half as much: halving now and then lets what is long past count less.
+    pub fn halved(&self) -> Observed {
+        Observed {
+            granted: self.granted / 2,
+            refused: self.refused / 2,
+            committed: self.committed / 2,
+            evaporated: self.evaporated / 2,
+            cancelled: self.cancelled / 2,
+            lifetime: Millis(self.lifetime.0 / 2),
+        }
+    }
+}
+
+impl Adaptive {
+    /// The longest hold with which the acceptance rate should still reach the target: figure 9 of the co-reservation
+    /// paper, read backwards.
+    ///
+    /// A full calendar is shared between those who will confirm, each in it for the mean lifetime `L`, and those
+    /// who never do, each in it for the hold time `T`. With `ρ` of these for each of those, the first get the share
+    /// `α(T) = α₀ / (1 + ρ·T/L)`. What was observed at the `present` hold time gives `α₀ = min(1, α·(1 + ρ·T/L))`,
+    /// and the target then gives `T = (α₀/target − 1)·L/ρ`. As `L/ρ` is the lifetime of all committed holds for
+    /// each that evaporated, no quotient but the last is ever needed.
+    ///
+    /// Holds that were given back are neither: how long they stay depends on their requester and not on the
+    /// deadline.
+    pub fn hold(&self, observed: &Observed, present: Millis) -> Millis {
+        let allowed = if observed.evaporated == 0 || observed.resolved() < FEWEST_OBSERVED || self.target == 0
+        {
+            self.longest
+        } else {
+            self.allowed(observed, present)
+        };
+        allowed.min(self.longest).max(self.shortest)
+    }
+
+    /// `T` of the formula; zero where the target cannot be reached.
+    fn allowed(&self, observed: &Observed, present: Millis) -> Millis {
+        let Observed { granted, refused, evaporated, lifetime, .. } = *observed;
+        // The same proportions in counts below 2⁴⁰, so that no product is longer than 128 bits.
+        let too_long = (granted | refused | evaporated).checked_ilog2().unwrap_or(0).saturating_sub(39);
+        let shorter = |number: u64| i128::from(number >> too_long);
+        let (granted, evaporated) = (shorter(granted), shorter(evaporated));
+        let asked = granted + shorter(refused);
+        let lifetime = shorter(lifetime.0.max(0).unsigned_abs());
+        let blocked = evaporated * i128::from(present.0.clamp(0, FURTHEST));
+        // α₀ as a fraction over `asked · lifetime`, hence no more than that.
+        let unblocked = (granted * (lifetime + blocked)).min(asked * lifetime);
+        let target = i128::from(self.target.min(ALL));
+        let above_target = unblocked * i128::from(ALL) - target * asked * lifetime;
+        match above_target.checked_div(target * asked * evaporated) {
+            Some(allowed) => Millis(i64::try_from(allowed.max(0)).unwrap_or(i64::MAX)),
+            None => self.longest,
+        }
+    }
+}
+
+/// Hold times beyond this (about 34 years) count as this.
+const FURTHEST: i64 = 1 << 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, RngSeed};
+
+    const SITE: Adaptive = Adaptive { target: 800_000, shortest: Millis(100), longest: Millis(100_000_000) };
+
+    /// A thousand holds of 1,200 s each that were committed, and so many that were not.
+    fn seen(refused: u64, evaporated: u64) -> Observed {
+        Observed {
+            granted: 1_000 + evaporated,
+            refused,
+            committed: 1_000,
+            evaporated,
+            cancelled: 0,
+            lifetime: Millis::seconds(1_200_000),
+        }
+    }
+
+    #[test]
+    fn patience_is_the_mean_and_four_deviations_and_doubles_with_each_repeat() {
+        let mut trips = RoundTrips::default();
+        assert_eq!((trips.mean(), trips.patience(Millis::ZERO)), (None, FIRST_PATIENCE));
+        trips.sample(Millis(100));
+        assert_eq!((trips.mean(), trips.patience(Millis::ZERO)), (Some(Millis(100)), Millis(300)));
+        trips.sample(Millis(180));
+        // The mean moves by 80/8; the deviation is 3/4 of 50 and 1/4 of 80.
+        assert_eq!((trips.mean(), trips.patience(Millis::ZERO)), (Some(Millis(110)), Millis(110 + 230)));
+        assert_eq!(trips.patience(Millis(5_000)), Millis(5_000), "somebody knows that it takes longer");
+        assert_eq!(trips.after_repeats(0, Millis::ZERO), Millis(340));
+        assert_eq!(trips.after_repeats(3, Millis::ZERO), Millis(8 * 340));
+        assert_eq!(trips.after_repeats(u32::MAX, Millis::ZERO), LONGEST_PATIENCE);
+        assert_eq!(trips.after_repeats(9, Millis(90_000)), Millis(90_000));
+    }
+
+    #[test]
+    fn steady_answers_make_impatient_and_absurd_ones_do_no_harm() {
+        let mut trips = RoundTrips::default();
+        (0..200).for_each(|_| trips.sample(Millis(1)));
+        assert_eq!(trips.patience(Millis::ZERO), SHORTEST_PATIENCE);
+        (0..200).for_each(|_| trips.sample(Millis(i64::MAX)));
+        trips.sample(Millis(i64::MIN));
+        assert_eq!(trips.patience(Millis::ZERO), LONGEST_PATIENCE);
+    }
+
+    #[test]
+    fn a_commit_needs_one_round_trip_more_than_the_holds() {
+        assert_eq!(technical(4, Millis(50), Scheme::Sequential), Millis(250));
+        assert_eq!(technical(4, Millis(50), Scheme::Parallel), Millis(100));
+        assert_eq!(technical(usize::MAX, Millis(2), Scheme::Sequential), Millis(i64::MAX));
+        assert_eq!(technical(4, Millis(-1), Scheme::Sequential), Millis::ZERO);
+    }
+
+    #[test]
+    fn one_rejecter_per_accepter_and_a_rate_of_four_fifths_allow_a_quarter_of_the_lifetime() {
+        // Nobody was refused: α₀ = 1 and T = (1/0.8 − 1)·1200 s, the 300 slots of the paper.
+        assert_eq!(SITE.hold(&seen(0, 1_000), Millis::seconds(60)), Millis::seconds(300));
+        // Half as many who never confirm may take twice as long.
+        assert_eq!(SITE.hold(&seen(0, 500), Millis::seconds(60)), Millis::seconds(600));
+        // α = 2/3 at T = 300 s: α₀ = 2/3·1.25 = 5/6, T = (5/6/0.8 − 1)·1200 s.
+        assert_eq!(SITE.hold(&seen(1_000, 1_000), Millis::seconds(300)), Millis::seconds(50));
+    }
+
+    #[test]
+    fn a_hold_is_longest_where_all_confirm_and_shortest_where_the_target_is_out_of_reach() {
+        assert_eq!(SITE.hold(&seen(5_000, 0), Millis::seconds(60)), SITE.longest);
+        let few = Observed { granted: 19, committed: 10, evaporated: 9, ..Observed::default() };
+        assert_eq!(SITE.hold(&few, Millis::seconds(60)), SITE.longest);
+        assert_eq!(SITE.hold(&seen(9_000, 1_000), Millis::ZERO), SITE.shortest);
+        let never = Observed { granted: 50, evaporated: 50, ..Observed::default() };
+        assert_eq!(SITE.hold(&never, Millis::seconds(60)), SITE.shortest);
+        let crossed = Adaptive { shortest: Millis(9), longest: Millis(5), ..SITE };
+        assert_eq!(crossed.hold(&few, Millis::ZERO), Millis(9), "limits that exclude each other do no harm");
+    }
+
+    fn config() -> Config {
+        Config {
+            cases: 2_000,
+            rng_seed: RngSeed::Fixed(2000),
+            failure_persistence: None,
+            ..Config::default()
+        }
+    }
+
+    fn observed() -> impl Strategy<Value = Observed> {
+        (1..5_000u64, 0..5_000u64, 1..5_000u64, 1..5_000u64, 0..5_000_000_000i64).prop_map(
+            |(granted, refused, committed, evaporated, lifetime)| Observed {
+                granted,
+                refused,
+                committed,
+                evaporated,
+                cancelled: FEWEST_OBSERVED,
+                lifetime: Millis(lifetime),
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(config())]
+
+        #[test]
+        fn a_hold_follows_the_formula(
+            observed in observed(), target in 1..=ALL, present in 0..10_000_000i64,
+        ) {
+            let lifetime = observed.lifetime.0 as f64 / observed.committed as f64;
+            let rejecters = observed.evaporated as f64 / observed.committed as f64;
+            let rate = observed.granted as f64 / (observed.granted + observed.refused) as f64;
+            let unblocked = match observed.lifetime.0 {
+                0 => 1.0,
+                _ => (rate * (1.0 + rejecters * present as f64 / lifetime)).min(1.0),
+            };
+            let exact = (unblocked / (f64::from(target) / 1e6) - 1.0) * lifetime / rejecters;
+            let exact = exact.clamp(SITE.shortest.0 as f64, SITE.longest.0 as f64);
+            let ours = Adaptive { target, ..SITE }.hold(&observed, Millis(present)).0 as f64;
+            prop_assert!((ours - exact).abs() <= 1.0 + 1e-6 * exact, "{ours} is not {exact}");
+        }
+
+        #[test]
+        fn a_hold_is_shorter_for_a_higher_target_and_for_more_who_never_confirm(
+            observed in observed(), target in 1..ALL, more in 1..1_000u64, present in 0..10_000_000i64,
+        ) {
+            let site = Adaptive { target, ..SITE };
+            let hold = site.hold(&observed, Millis(present));
+            let stricter = Adaptive { target: target + 1, ..SITE };
+            prop_assert!(stricter.hold(&observed, Millis(present)) <= hold);
+            // As seen with holds so short that they blocked nothing: otherwise more rejecters also mean that
+            // those who were refused were refused because of them.
+            let worse = Observed { evaporated: observed.evaporated + more, ..observed };
+            prop_assert!(site.hold(&worse, Millis::ZERO) <= site.hold(&observed, Millis::ZERO));
+        }
+
+        #[test]
+        fn no_figures_are_too_large(
+            counts in any::<[u64; 5]>(), lifetime in any::<i64>(), present in any::<i64>(), target in any::<u32>(),
+        ) {
+            let [granted, refused, committed, evaporated, cancelled] = counts;
+            let lifetime = Millis(lifetime);
+            let observed = Observed { granted, refused, committed, evaporated, cancelled, lifetime };
+            let hold = Adaptive { target, ..SITE }.hold(&observed, Millis(present));
+            prop_assert!(SITE.shortest <= hold && hold <= SITE.longest);
+            prop_assert!(observed.halved().resolved() <= observed.resolved());
+        }
+    }
+}

@@ -75,18 +75,21 @@ identity!(
     "key"
 );
 
-/// Makes identities that nobody else makes: a number of its own in front, a counter behind. What was used up is in the
-/// journal, so that a restart goes on where it stopped.
+/// Makes identities that nobody else makes: a number of its own in front, then which life of the maker it is, then a
+/// counter. A maker that restarts begins a new life, so that it need not remember what it used up before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Identities {
     maker: u64,
     next: u64,
 }
 
+/// A life has so many bits for its counter; the rest of 64 counts lives.
+const COUNTER_BITS: u32 = 40;
+
 impl Identities {
-    /// Those of `maker`; no two makers share a number.
-    pub fn new(maker: u64) -> Identities {
-        Identities { maker, next: 0 }
+    /// Those of one life of `maker`; no two makers share a number.
+    pub fn new(maker: u64, life: u32) -> Identities {
+        Identities { maker, next: u64::from(life) << COUNTER_BITS }
     }
 
     /// The next one.
@@ -95,12 +98,17 @@ impl Identities {
         self.next += 1;
         made
     }
+}
 
-    /// Never makes `used`, nor what was made before it.
-    pub fn skip(&mut self, used: u128) {
-        if (used >> 64) as u64 == self.maker {
-            self.next = self.next.max((used as u64).saturating_add(1));
-        }
+impl Key {
+    /// The key of a call that is made because of this one, about one of its parts: the same whenever it is made anew, so
+    /// that a repeated call leads to a repeated call. Each step of the mixing can be undone, so two keys of one part
+    /// never become one.
+    pub fn derived(self, part: usize) -> Key {
+        const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        let mixed = (self.0 ^ (self.0 >> 67)).wrapping_mul(ODD);
+        let mixed = mixed.wrapping_add(part as u128 + 1);
+        Key((mixed ^ (mixed >> 61)).wrapping_mul(ODD))
     }
 }
 
@@ -110,13 +118,22 @@ mod tests {
 
     #[test]
     fn identities_say_what_they_are_and_are_never_made_twice() {
-        let (mut ours, mut theirs) = (Identities::new(1), Identities::new(2));
-        let made = [ours.make(), ours.make(), theirs.make()];
-        assert!(made[0] != made[1] && made[0] != made[2] && made[1] != made[2]);
+        let (mut ours, mut theirs, mut again) =
+            (Identities::new(1, 0), Identities::new(2, 0), Identities::new(1, 1));
+        let made = [ours.make(), ours.make(), theirs.make(), again.make()];
+        for (at, one) in made.iter().enumerate() {
+            assert!(!made[..at].contains(one), "{made:?}");
+        }
         assert_eq!(ReservationId(made[1]).to_string(), "rsv_10000000000000001");
-        let mut restarted = Identities::new(1);
-        restarted.skip(made[1]);
-        restarted.skip(made[2]);
-        assert_eq!(restarted, ours);
+    }
+
+    #[test]
+    fn derived_keys_are_the_same_each_time_and_differ_from_part_to_part() {
+        let keys = (0..50).flat_map(|key| (0..4).map(move |part| Key(key).derived(part)));
+        let mut keys: Vec<Key> = keys.chain((0..50).map(Key)).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 250);
+        assert_eq!(Key(7).derived(1), Key(7).derived(1));
     }
 }

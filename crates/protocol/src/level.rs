@@ -72,6 +72,15 @@ impl Received {
         }
     }
 
+    /// To probe: any call permits that.
+    pub fn probing(self) -> Permission<Probing> {
+        match self {
+            Received::Probe(permission) => permission,
+            Received::Reserve(permission) => permission.lower(),
+            Received::Commit(permission) => permission.lower(),
+        }
+    }
+
     /// To hold, if the call was of that level at least.
     pub fn reserving(self) -> Option<Permission<Reserving>> {
         match self {

@@ -12,12 +12,14 @@
 //! - [`candidates`]: the search for slots that fulfil all parts of a request
 //! - [`broker`]: the negotiation, all or nothing
 //! - [`deadline`]: how long a hold should last
+//! - [`flaw`]: the protocol broken on purpose, for tests
 //! - [`jobs`]: sites for jobs without a reservation
 
 pub mod broker;
 pub mod candidates;
 pub mod clock;
 pub mod deadline;
+pub mod flaw;
 pub mod ids;
 pub mod jobs;
 pub mod ledger;

@@ -234,6 +234,15 @@ impl Call {
 }
 
 impl Answer {
+    /// The same answer, given again so much later: what is left of a hold is counted from the moment of the answer.
+    pub fn again(&self, later: Millis) -> Answer {
+        let mut answer = self.clone();
+        if let Answer::Reservation(Reservation { held_for: Some(left), .. }) = &mut answer {
+            *left = Millis(left.0.saturating_sub(later.0).max(0));
+        }
+        answer
+    }
+
     /// A word for people and programs.
     pub fn word(&self) -> &'static str {
         match self {

@@ -3,7 +3,8 @@
 //! - [`site`]: one cluster, its jobs and its reservations, from the first submission to the last end
 //! - [`mod@freeze`]: a cluster stopped at a moment
 //! - [`rated`]: requests decided by rated slots
-//! - [`grid`]: GridSim's resources of rated CPUs, with a queue and advance reservations
+//! - [`grid`]: sites, brokers and clients on a network on which everything can go wrong
+//! - [`gridsim`]: GridSim's resources of rated CPUs, with a queue and advance reservations
 //! - [`with_notice`]: a shortest notice before any of them
 //! - [`mod@side_by_side`]: the same workload under several rules at once
 //! - [`workers`]: independent runs on several threads, in order
@@ -14,6 +15,7 @@
 pub mod events;
 pub mod freeze;
 pub mod grid;
+pub mod gridsim;
 pub mod rated;
 pub mod side_by_side;
 pub mod site;

@@ -8,7 +8,7 @@ use crate::job::Waiting;
 use crate::planner::{Cluster, Planner};
 use crate::policy::Policy;
 use crate::profile::Profile;
-use crate::units::{Span, Time};
+use crate::units::{Seconds, Span, Time};
 
 /// How a site answers probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,18 +42,61 @@ pub struct Prober {
     original: Vec<Time>,
     reservations: Vec<Span>,
     waiting: Vec<Waiting>,
+    /// See [`Prober::looked_until`].
+    looked_until: Time,
 }
 
 impl Prober {
     /// The slots of `request` at this moment, in order of time, rated. One with availability 0 cannot be had.
     pub fn probe(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request) -> Vec<Slot> {
-        self.look_around(rules, cluster, request);
-        let mut slots = match rules.method {
-            Method::Load => self.by_load(cluster, request),
-            Method::EarliestStart { local_jobs_preferred } => {
-                self.by_vacancy(cluster, request, local_jobs_preferred)
+        let mut room = self.room.take().unwrap_or_else(|| Profile::new(cluster.capacity, cluster.now));
+        room.copy_from(self.planner.room(rules.policy, cluster));
+        rules.slots.starts(request, cluster.now, &room, &mut self.begins);
+        self.prepare(rules, cluster);
+        let slots = match rules.method {
+            Method::EarliestStart { local_jobs_preferred: true } => {
+                let vacancies = self.vacancies(cluster);
+                self.rate(rules, cluster, request, &vacancies)
             }
-            Method::WhatIf(weights) => self.by_plans(rules, weights, cluster, request),
+            _ => self.rate(rules, cluster, request, &room),
+        };
+        self.room = Some(room);
+        slots
+    }
+
+    /// As [`Prober::probe`], for whoever keeps a profile of the resource: it rates `begins`, in order, and the one that
+    /// the method itself finds. `room` is what running jobs, all reservations and the first waiting job leave, and,
+    /// where the method prefers local jobs, all planned jobs. `cluster` must have the reservations that begin before
+    /// [`Prober::looked_until`]; that it has no others makes no difference.
+    pub fn probe_in(
+        &mut self,
+        room: &Profile,
+        rules: &Rules,
+        cluster: &Cluster<'_>,
+        request: &Request,
+        begins: &[Time],
+    ) -> Vec<Slot> {
+        self.begins.clear();
+        self.begins.extend_from_slice(begins);
+        self.prepare(rules, cluster);
+        self.rate(rules, cluster, request, room)
+    }
+
+    /// The last instant that the plans made by the last call depend on: reservations that begin later would not have
+    /// changed them. A plan is made from the front: each job gets the first start that fits its whole estimate. What
+    /// begins after the end of all planned jobs is in the way of none of those starts, and can make no earlier one fit.
+    pub fn looked_until(&self) -> Time {
+        self.looked_until
+    }
+
+    fn rate(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request, room: &Profile) -> Vec<Slot> {
+        let mut slots = match rules.method {
+            Method::Load => self.by_load(cluster, request, room),
+            Method::EarliestStart { .. } => {
+                self.add_begin(earliest(room, cluster, request));
+                self.rate_by(|start| room.fits(start, request.need()))
+            }
+            Method::WhatIf(weights) => self.by_plans(rules, weights, cluster, request, room),
         };
         if !rules.admission.is_unlimited() {
             self.admit(rules, cluster, request, &mut slots);
@@ -69,6 +112,7 @@ impl Prober {
         request: &Request,
         slots: &mut [Slot],
     ) {
+        self.looked_until = cluster.now;
         self.plan_original(policy, cluster);
         for slot in slots.iter_mut().filter(|slot| slot.availability > 0.0 && slot.impact.is_none()) {
             slot.impact = Some(self.impact_beside_original(policy, cluster, request, slot.start));
@@ -86,15 +130,13 @@ impl Prober {
 
     /// The planned starts of the waiting jobs with nothing added.
     pub fn planned(&mut self, policy: Policy, cluster: &Cluster<'_>) -> &[Time] {
+        self.looked_until = cluster.now;
         self.plan_original(policy, cluster);
         &self.original
     }
 
-    fn look_around(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request) {
-        let room = self.planner.room(rules.policy, cluster);
-        let kept = self.room.get_or_insert_with(|| Profile::new(cluster.capacity, cluster.now));
-        kept.copy_from(room);
-        rules.slots.starts(request, cluster.now, kept, &mut self.begins);
+    fn prepare(&mut self, rules: &Rules, cluster: &Cluster<'_>) {
+        self.looked_until = cluster.now;
         let planless =
             matches!(rules.method, Method::Load | Method::EarliestStart { local_jobs_preferred: false });
         if !(planless && rules.admission.is_unlimited()) {
@@ -105,35 +147,23 @@ impl Prober {
     fn plan_original(&mut self, policy: Policy, cluster: &Cluster<'_>) {
         self.original.clear();
         self.original.extend_from_slice(self.planner.plan(policy, cluster));
+        self.look_at_ends(cluster.waiting);
     }
 
-    /// Whether a reservation at `start` breaks no promise.
-    fn fits(&self, request: &Request, start: Time) -> bool {
-        self.room.as_ref().is_some_and(|room| room.fits(start, request.need()))
+    /// Takes note of the ends in the last plan.
+    fn look_at_ends(&mut self, waiting: &[Waiting]) {
+        let planned = self.planner.last_plan().iter().zip(waiting).filter(|(start, _)| **start < Time::MAX);
+        let ends = planned.map(|(&start, job)| start + job.estimate.max(Seconds(1)));
+        self.looked_until = ends.max().unwrap_or(self.looked_until).max(self.looked_until);
     }
 
-    fn by_load(&self, cluster: &Cluster<'_>, request: &Request) -> Vec<Slot> {
+    fn by_load(&mut self, cluster: &Cluster<'_>, request: &Request, room: &Profile) -> Vec<Slot> {
         let end = workload_end(cluster);
-        self.rate(|start| start >= end && self.fits(request, start))
+        self.looked_until = self.looked_until.max(end);
+        self.rate_by(|start| start >= end && room.fits(start, request.need()))
     }
 
-    fn by_vacancy(
-        &mut self,
-        cluster: &Cluster<'_>,
-        request: &Request,
-        local_jobs_preferred: bool,
-    ) -> Vec<Slot> {
-        if !local_jobs_preferred {
-            let earliest = self.room.as_ref().and_then(|room| earliest(room, cluster, request));
-            self.add_begin(earliest);
-            return self.rate(|start| self.fits(request, start));
-        }
-        let vacancies = self.vacancies(cluster);
-        self.add_begin(earliest(&vacancies, cluster, request));
-        self.rate(|start| vacancies.fits(start, request.need()))
-    }
-
-    fn rate(&self, good: impl Fn(Time) -> bool) -> Vec<Slot> {
+    fn rate_by(&self, good: impl Fn(Time) -> bool) -> Vec<Slot> {
         let slot =
             |&start: &Time| Slot { start, availability: f64::from(u8::from(good(start))), impact: None };
         self.begins.iter().map(slot).collect()
@@ -151,12 +181,13 @@ impl Prober {
     fn vacancies(&self, cluster: &Cluster<'_>) -> Profile {
         let mut profile = Profile::new(cluster.capacity, cluster.now);
         for running in cluster.running {
-            let length = (running.expected_end - cluster.now).max(crate::units::Seconds(1));
+            let length = (running.expected_end - cluster.now).max(Seconds(1));
             profile.add(Span::starting(cluster.now, length, running.capacity));
         }
         cluster.reservations.iter().for_each(|&span| profile.add(span));
         for (&start, job) in self.original.iter().zip(cluster.waiting) {
-            profile.add(Span::starting(start, job.estimate, job.capacity));
+            // The scheduler takes an estimate below a second for a second.
+            profile.add(Span::starting(start, job.estimate.max(Seconds(1)), job.capacity));
         }
         profile
     }
@@ -167,18 +198,20 @@ impl Prober {
         weights: Weights,
         cluster: &Cluster<'_>,
         request: &Request,
+        room: &Profile,
     ) -> Vec<Slot> {
+        let fits = |start: Time| room.fits(start, request.need());
         let as_job = self.plan_as_job(rules.policy, cluster, request);
         let as_job = as_job.filter(|&(start, _)| {
             let in_window = request.earliest_start <= start && start <= request.latest_start();
-            in_window && self.fits(request, start)
+            in_window && fits(start)
         });
         self.add_begin(as_job.map(|(start, _)| start));
         let mut slots = Vec::with_capacity(self.begins.len());
         let mut figures = Vec::with_capacity(self.begins.len());
         for at in 0..self.begins.len() {
             let start = self.begins[at];
-            let feasible = self.fits(request, start);
+            let feasible = fits(start);
             let impact = feasible.then(|| self.impact_beside_original(rules.policy, cluster, request, start));
             let planned = feasible.then(|| self.figures_of_last_plan(cluster));
             let job = as_job.filter(|&(begin, _)| begin == start).map(|(_, figures)| figures);
@@ -216,7 +249,11 @@ impl Prober {
         self.waiting.extend_from_slice(cluster.waiting);
         self.waiting.push(job);
         let with_job = Cluster { waiting: &self.waiting, ..*cluster };
-        let (&start, others) = self.planner.plan(policy, &with_job).split_last()?;
+        self.planner.plan(policy, &with_job);
+        let waiting = std::mem::take(&mut self.waiting);
+        self.look_at_ends(&waiting);
+        self.waiting = waiting;
+        let (&start, others) = self.planner.last_plan().split_last()?;
         (start < Time::MAX).then(|| (start, figures(cluster, others)))
     }
 
@@ -233,8 +270,9 @@ impl Prober {
         self.reservations.extend_from_slice(cluster.reservations);
         self.reservations.push(slot);
         let taken = Cluster { reservations: &self.reservations, ..*cluster };
-        let starts = self.planner.plan(policy, &taken);
-        Impact::of(cluster, &self.original, starts, slot)
+        self.planner.plan(policy, &taken);
+        self.look_at_ends(cluster.waiting);
+        Impact::of(cluster, &self.original, self.planner.last_plan(), slot)
     }
 
     fn figures_of_last_plan(&self, cluster: &Cluster<'_>) -> Figures {

@@ -26,7 +26,7 @@ impl Default for SlotRules {
 impl SlotRules {
     /// The begins to look at, in order, between `from` and the latest start of the request. `room` is what is left to
     /// reservations.
-    pub(super) fn starts(&self, request: &Request, from: Time, room: &Profile, into: &mut Vec<Time>) {
+    pub fn starts(&self, request: &Request, from: Time, room: &Profile, into: &mut Vec<Time>) {
         into.clear();
         let latest = request.latest_start();
         let first = request.earliest_start.max(from);

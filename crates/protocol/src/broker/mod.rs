@@ -1,1 +1,534 @@
-//! The negotiation of a broker: messages in, messages and timers out.
+//! The head of a broker: calls, answers and the time in; calls, answers and events out. It books parts at several peers
+//! all together or not at all, and answers the same calls as they do, so that a broker can be a peer of another.
+//!
+//! The course of a booking: *survey* (probe every peer that could serve a part, in parallel and bounded) → *search* for
+//! the best candidate → *try* to hold it → all held: the owner may look and decide, or it is committed at once; one
+//! refused or silent: the others are given back and the next candidate without it is tried → *decide* to commit →
+//! all committed, or one part is lost and all are given back.
+//!
+//! What must not be lost is an [`Event`]: the surroundings write all events of an [`Effects`] down before anything of it
+//! is sent. After a restart they replay them through [`Broker::apply`] and call [`Broker::resume`]: what was only tried
+//! is abandoned and given back, what was held stays held, what was decided is finished or undone.
+//!
+//! A peer is trusted with nothing but its own resources: it may answer little, late, twice or never.
+
+mod booking;
+mod calls;
+mod errand;
+mod event;
+mod settle;
+mod survey;
+mod trying;
+
+pub use booking::{Booking, Child, name_here};
+pub use calls::Outgoing;
+pub use event::{Answered, Asked, Event, Outcome, Pick};
+
+use crate::candidates::{Budget, Search};
+use crate::clock::{Millis, Moment};
+use crate::flaw::{Broken, Flaw};
+use crate::ids::{Identities, Key, Name, ReservationId};
+use crate::level::Received;
+use crate::life_cycle::{IllegalMove, Move, State};
+use crate::message::{Answer, Call, Caller, Envelope};
+use crate::problem::{Problem, Why};
+use crate::resource::Resource;
+use bookahead_plan::Seconds;
+use calls::{About, Calls, Ended};
+use errand::Errand;
+use std::collections::{BTreeMap, BTreeSet};
+use survey::{Purpose, Survey};
+
+/// How a broker works.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rules {
+    /// The number in front of all identities that it makes; no two parties have the same.
+    pub maker: u64,
+    /// At most so many probes of one survey are under way at once.
+    pub probes_at_once: usize,
+    /// Peers that have not answered a survey after this time are left out.
+    pub survey_time: Millis,
+    /// So many slots for each part are enough to stop a survey early; None waits for everybody.
+    pub enough_slots: Option<usize>,
+    /// Asks each peer for at most so many slots.
+    pub slots: u32,
+    /// A peer that has not answered a hold after this time counts as having refused.
+    pub hold_time: Millis,
+    /// At most so many candidates are tried for one request.
+    pub attempts: u32,
+    /// What is left out after a refusal.
+    pub after_refusal: LeftOut,
+    /// The longest hold that an owner gets.
+    pub longest_hold: Millis,
+    /// At most so many bookings and surveys are under way at once.
+    pub under_way: usize,
+    /// How long what is over stays known.
+    pub retention: Seconds,
+    /// How much work a search may take.
+    pub search: Budget,
+}
+
+/// What is left out of further candidates after a refusal. Who is silent is left out altogether.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LeftOut {
+    /// The slot that was refused: something else took it, and the resource may have others.
+    #[default]
+    Slot,
+    /// The resource, as the co-reservation paper does.
+    Resource,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            maker: 0,
+            probes_at_once: 64,
+            survey_time: Millis::seconds(5),
+            enough_slots: None,
+            slots: 20,
+            hold_time: Millis::seconds(10),
+            attempts: 20,
+            after_refusal: LeftOut::Slot,
+            longest_hold: Millis::seconds(900),
+            under_way: 10_000,
+            retention: Seconds(86_400),
+            search: Budget { steps: 200_000 },
+        }
+    }
+}
+
+/// An answer to a call that was made to us.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reply {
+    /// To whom.
+    pub to: Name,
+    /// Of which call.
+    pub key: Key,
+    /// What.
+    pub answer: Answer,
+}
+
+/// What is to be done: first the events are written down, then the rest is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Effects {
+    /// To be journalled.
+    pub events: Vec<Event>,
+    /// Calls to peers.
+    pub send: Vec<Outgoing>,
+    /// Answers to those who called.
+    pub replies: Vec<Reply>,
+}
+
+/// Who called, and what.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Client {
+    name: Name,
+    key: Key,
+    call: Call,
+}
+
+/// A broker.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Broker {
+    rules: Rules,
+    /// Those who can be asked, and what they offer.
+    peers: BTreeMap<Name, Vec<Resource>>,
+    /// The fold of the events.
+    bookings: BTreeMap<ReservationId, Booking>,
+    /// When time alone changes a booking.
+    agenda: BTreeSet<(Moment, ReservationId)>,
+    life: Option<u32>,
+    // What follows is lost with a crash.
+    identities: Identities,
+    calls: Calls,
+    surveys: BTreeMap<u64, Survey>,
+    next_survey: u64,
+    /// Bookings whose first survey is under way.
+    opening: BTreeMap<ReservationId, Asked>,
+    searches: BTreeMap<ReservationId, Search>,
+    /// Who waits for the answer of a booking.
+    clients: BTreeMap<ReservationId, Vec<Client>>,
+    errands: BTreeMap<Key, Errand>,
+    /// Leftovers whose peers know that they are given back.
+    given_back: BTreeSet<ReservationId>,
+    broken: Broken,
+}
+
+impl Broker {
+    /// One that knows nobody and has booked nothing. Replay its journal, then call [`Broker::resume`].
+    pub fn new(rules: Rules) -> Broker {
+        let identities = Identities::new(rules.maker, 0);
+        Broker {
+            rules,
+            peers: BTreeMap::new(),
+            bookings: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            life: None,
+            identities,
+            calls: Calls::default(),
+            surveys: BTreeMap::new(),
+            next_survey: 0,
+            opening: BTreeMap::new(),
+            searches: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            errands: BTreeMap::new(),
+            given_back: BTreeSet::new(),
+            broken: Broken::default(),
+        }
+    }
+
+    /// Breaks it on purpose.
+    #[cfg(feature = "flaws")]
+    pub fn break_by(&mut self, flaw: Flaw) {
+        self.broken = Broken::by(flaw);
+    }
+
+    /// Gets to know a peer, or what it offers now.
+    pub fn register(&mut self, peer: Name, resources: Vec<Resource>) {
+        self.peers.insert(peer, resources);
+    }
+
+    /// Asks a peer nothing new. What is under way with it is brought to its end.
+    pub fn unregister(&mut self, peer: &Name) {
+        self.peers.remove(peer);
+    }
+
+    /// What it offers itself: all that its peers do, by names that begin with theirs.
+    pub fn resources(&self) -> Vec<Resource> {
+        let all =
+            self.peers.iter().flat_map(|(peer, resources)| resources.iter().map(move |one| (peer, one)));
+        all.map(|(peer, one)| Resource { name: name_here(peer, &one.name), ..one.clone() }).collect()
+    }
+
+    /// All bookings that it knows.
+    pub fn bookings(&self) -> impl Iterator<Item = &Booking> {
+        self.bookings.values()
+    }
+
+    /// Whether nothing is under way: no survey, no call, no booking that is neither held, nor standing, nor over.
+    pub fn is_settled(&self) -> bool {
+        self.opening.is_empty() && self.calls.next().is_none() && self.bookings().all(Booking::is_settled)
+    }
+
+    /// When [`Broker::tick`] has something to do.
+    pub fn next_timer(&self) -> Option<Moment> {
+        let agenda = self.agenda.first().map(|(at, _)| *at);
+        agenda.into_iter().chain(self.calls.next()).min()
+    }
+
+    /// The fold: takes over what happened.
+    pub fn apply(&mut self, event: &Event) {
+        if let Event::Woke { life } = event {
+            self.life = Some(*life);
+            self.identities = Identities::new(self.rules.maker, *life);
+        }
+        let Some(id) = event.id() else { return };
+        if let Some(at) = self.bookings.get(&id).and_then(|booking| booking.next_change(self.rules.retention))
+        {
+            self.agenda.remove(&(at, id));
+        }
+        if matches!(event, Event::Forgot { .. }) {
+            self.bookings.remove(&id);
+            return;
+        }
+        let asked = match event {
+            Event::Trying { asked, .. } => Some(asked.clone()),
+            Event::Closed { asked, .. } => asked.clone(),
+            _ => None,
+        };
+        let booking = self.bookings.entry(id).or_insert_with(|| Booking::new(id, asked));
+        booking.apply(event);
+        if let Some(at) = booking.next_change(self.rules.retention) {
+            self.agenda.insert((at, id));
+        }
+    }
+
+    /// Begins a life: after the journal was replayed, also the first time.
+    pub fn resume(&mut self, now: Moment) -> Effects {
+        let mut effects = Effects::default();
+        let life = self.life.map_or(0, |life| life + 1);
+        self.note(&mut effects, Event::Woke { life });
+        let ids: Vec<ReservationId> = self.bookings.keys().copied().collect();
+        for id in ids {
+            let Some(booking) = self.bookings.get(&id) else { continue };
+            if booking.state == State::Requested {
+                self.close(now, id, Outcome::Refused(Problem::new(Why::Interrupted)), &mut effects);
+            } else if booking.is_being_committed() && !self.broken.is(Flaw::ForgetDecisions) {
+                self.send_commits(now, id, &mut effects);
+            }
+            self.give_back(now, id, &mut effects);
+        }
+        self.pass_time(now, &mut effects);
+        effects
+    }
+
+    /// Somebody calls.
+    pub fn handle(&mut self, now: Moment, from: &Name, envelope: &Envelope) -> Effects {
+        let mut effects = Effects::default();
+        let client = Client { name: from.clone(), key: envelope.key, call: envelope.call.clone() };
+        if let Some(answer) = self.answered_before(now, envelope) {
+            effects.reply(client, answer);
+            return effects;
+        }
+        let caller = &envelope.caller;
+        let received = Received::of(&envelope.call);
+        match &envelope.call {
+            Call::Probe { request, most, starts } => {
+                let purpose = Purpose::Tell { client, most: *most };
+                let survey = Survey::new(purpose, caller, received.probing(), request, starts);
+                self.begin_survey(now, survey, &mut effects);
+            }
+            Call::Reserve { id, request, hold_for, book } => {
+                let hold_for = (*hold_for).min(self.rules.longest_hold);
+                let asked = Asked { caller: caller.clone(), request: request.clone(), hold_for, book: *book };
+                let survey = Survey::new(Purpose::Book(*id), caller, received.probing(), request, &[]);
+                self.reserve(now, client, *id, asked, survey, &mut effects);
+            }
+            Call::Commit { id, .. } => self.commit(now, client, *id, envelope, &mut effects),
+            Call::Cancel { id } => self.cancel(now, client, *id, caller, &mut effects),
+            Call::Show { id } => {
+                let answer = match self.owned(*id, caller) {
+                    Ok(booking) => Answer::Reservation(booking.view(now)),
+                    Err(why) => Problem::new(why).into(),
+                };
+                effects.reply(client, answer);
+            }
+            Call::ExtendHold { .. } | Call::Attach { .. } | Call::Change { .. } | Call::Release { .. } => {
+                self.begin_errand(now, client, envelope, &mut effects);
+            }
+        }
+        effects
+    }
+
+    /// A peer answers.
+    pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
+        let mut effects = Effects::default();
+        if let Some(ended) = self.calls.answered(now, from, key) {
+            self.ended(now, &ended, Some(answer), &mut effects);
+        }
+        effects
+    }
+
+    /// Time has passed: repeats what was not answered, gives up what was not answered for too long, and does what was due.
+    pub fn tick(&mut self, now: Moment) -> Effects {
+        let mut effects = Effects::default();
+        while let Some(due) = self.calls.next_due(now) {
+            match due {
+                Ok(repeated) => effects.send.push(repeated),
+                Err(ended) => self.ended(now, &ended, None, &mut effects),
+            }
+        }
+        self.pass_time(now, &mut effects);
+        effects
+    }
+
+    /// A call came to its end, with an answer or without.
+    fn ended(&mut self, now: Moment, ended: &Ended, answer: Option<&Answer>, effects: &mut Effects) {
+        match ended.about {
+            About::Probe { survey, part } => self.surveyed(now, survey, part, &ended.to, answer, effects),
+            About::Hold { id, part } => self.hold_ended(now, id, part, ended, answer, effects),
+            About::Commit { id, part } => self.commit_ended(now, id, part, answer, effects),
+            About::Cancel { id, child } => self.cancel_ended(now, id, child, answer, effects),
+            About::Errand { errand, part } => {
+                self.errand_ended(now, errand, part, ended.sent, answer, effects);
+            }
+        }
+    }
+
+    /// Time alone changes bookings: holds expire, reservations begin and end, what is long over is forgotten.
+    fn pass_time(&mut self, now: Moment, effects: &mut Effects) {
+        while let Some(&(at, id)) = self.agenda.first().filter(|(at, _)| *at <= now) {
+            match self.bookings.get(&id).map(|booking| booking.state) {
+                None => {
+                    self.agenda.remove(&(at, id));
+                }
+                Some(State::Accepted) => self.close(now, id, Outcome::Expired, effects),
+                Some(State::Committed) => self.note(effects, Event::Began { id }),
+                Some(State::Active) => self.note(effects, Event::Ended { id, at: now }),
+                Some(_) => self.note(effects, Event::Forgot { id }),
+            }
+        }
+    }
+
+    /// Writes an event down and takes it over.
+    fn note(&mut self, effects: &mut Effects, event: Event) {
+        self.apply(&event);
+        effects.events.push(event);
+    }
+
+    /// A booking that the caller may act on.
+    fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Booking, Why> {
+        let booking = self.bookings.get(&id).filter(|booking| booking.asked.is_some());
+        let booking = booking.ok_or(Why::Unknown(id))?;
+        let may =
+            booking.owner() == caller.user || caller.roles.iter().any(|role| role.as_str() == "operator");
+        if may { Ok(booking) } else { Err(Why::NotOwner(id)) }
+    }
+
+    /// The answer to a call that was answered before.
+    fn answered_before(&self, now: Moment, envelope: &Envelope) -> Option<Answer> {
+        if envelope.call.only_asks() {
+            return None;
+        }
+        let booking = self.owned(envelope.call.id()?, &envelope.caller).ok()?;
+        let before = booking.answered.iter().find(|answered| answered.key == envelope.key)?;
+        if before.call == envelope.call {
+            Some(before.answer.again(now - before.at))
+        } else {
+            Some(Problem::new(Why::KeyTaken(envelope.key)).into())
+        }
+    }
+
+    /// Answers a call about a booking, and remembers it.
+    fn answer(
+        &mut self,
+        now: Moment,
+        id: ReservationId,
+        client: Client,
+        answer: Answer,
+        effects: &mut Effects,
+    ) {
+        if self.bookings.contains_key(&id) {
+            let Client { key, call, .. } = client.clone();
+            let answered = Answered { at: now, key, call, answer: answer.clone() };
+            self.note(effects, Event::Answered { id, answered });
+        }
+        effects.reply(client, answer);
+    }
+
+    fn reserve(
+        &mut self,
+        now: Moment,
+        client: Client,
+        id: ReservationId,
+        asked: Asked,
+        survey: Survey,
+        effects: &mut Effects,
+    ) {
+        let known = self.bookings.get(&id).map(|booking| booking.asked.as_ref());
+        let known = known.or_else(|| self.opening.get(&id).map(Some));
+        match known {
+            Some(Some(before)) if *before != asked => {
+                return effects.reply(client, Problem::new(Why::IdTaken(id)).into());
+            }
+            Some(_) => return self.answer_or_wait(now, client, id, effects),
+            None => {}
+        }
+        if let Err(malformed) = asked.request.check() {
+            return effects.reply(client, Problem::new(malformed).into());
+        }
+        let under_way = self.opening.len() + self.searches.len() + self.surveys.len();
+        if under_way >= self.rules.under_way {
+            return effects.reply(client, Problem::new(Why::Busy).into());
+        }
+        self.clients.entry(id).or_default().push(client);
+        self.opening.insert(id, asked);
+        self.begin_survey(now, survey, effects);
+    }
+
+    /// Tells how a booking came out, now or as soon as it is known.
+    fn answer_or_wait(&mut self, now: Moment, client: Client, id: ReservationId, effects: &mut Effects) {
+        match self.bookings.get(&id) {
+            Some(booking) if booking.state != State::Requested && !booking.is_being_committed() => {
+                let answer = booking.answer(now);
+                self.answer(now, id, client, answer, effects);
+            }
+            _ => {
+                let clients = self.clients.entry(id).or_default();
+                if !clients.contains(&client) {
+                    clients.push(client);
+                }
+            }
+        }
+    }
+
+    /// Tells all who wait for it how a booking came out.
+    fn tell(&mut self, now: Moment, id: ReservationId, effects: &mut Effects) {
+        let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(now)) else { return };
+        for client in self.clients.remove(&id).unwrap_or_default() {
+            self.answer(now, id, client, answer.clone(), effects);
+        }
+    }
+
+    fn commit(
+        &mut self,
+        now: Moment,
+        client: Client,
+        id: ReservationId,
+        envelope: &Envelope,
+        effects: &mut Effects,
+    ) {
+        let booking = match self.owned(id, &envelope.caller) {
+            Ok(booking) => booking,
+            Err(why) => return effects.reply(client, Problem::new(why).into()),
+        };
+        match booking.state {
+            State::Accepted if booking.is_being_committed() => self.answer_or_wait(now, client, id, effects),
+            State::Accepted if booking.until.is_some_and(|until| until <= now) => {
+                self.close(now, id, Outcome::Expired, effects);
+                self.answer(now, id, client, Problem::new(Why::Expired).into(), effects);
+            }
+            State::Accepted => {
+                self.clients.entry(id).or_default().push(client);
+                self.decide(now, id, envelope.call.clone(), effects);
+            }
+            State::Committed | State::Active => self.begin_errand(now, client, envelope, effects),
+            State::Completed => {
+                let answer = booking.answer(now);
+                self.answer(now, id, client, answer, effects);
+            }
+            from => {
+                let answer = match booking.answer(now) {
+                    Answer::Problem(problem) => Answer::Problem(problem),
+                    _ => Problem::new(IllegalMove { from, attempted: Move::Commit }).into(),
+                };
+                self.answer(now, id, client, answer, effects);
+            }
+        }
+    }
+
+    fn cancel(
+        &mut self,
+        now: Moment,
+        client: Client,
+        id: ReservationId,
+        caller: &Caller,
+        effects: &mut Effects,
+    ) {
+        if let Some(asked) = self.opening.get(&id) {
+            if asked.caller.user != caller.user {
+                return effects.reply(client, Problem::new(Why::NotOwner(id)).into());
+            }
+            self.clients.entry(id).or_default().push(client);
+            return self.close(now, id, Outcome::Cancelled, effects);
+        }
+        match self.owned(id, caller).map(|booking| booking.state) {
+            Ok(State::Completed) => {
+                let illegal = IllegalMove { from: State::Completed, attempted: Move::Cancel };
+                effects.reply(client, Problem::new(illegal).into());
+            }
+            Ok(state) => {
+                if !state.is_over() {
+                    self.close(now, id, Outcome::Cancelled, effects);
+                }
+                if let Some(view) = self.bookings.get(&id).map(|booking| booking.view(now)) {
+                    self.answer(now, id, client, Answer::Reservation(view), effects);
+                }
+            }
+            Err(Why::Unknown(_)) => {
+                // Should the call that it takes back arrive later, it is known to be taken back.
+                if !self.bookings.contains_key(&id) {
+                    self.close(now, id, Outcome::Cancelled, effects);
+                }
+                effects.reply(client, Problem::new(Why::CancelledBefore(id)).into());
+            }
+            Err(why) => effects.reply(client, Problem::new(why).into()),
+        }
+    }
+}
+
+impl Effects {
+    fn reply(&mut self, client: Client, answer: Answer) {
+        self.replies.push(Reply { to: client.name, key: client.key, answer });
+    }
+}

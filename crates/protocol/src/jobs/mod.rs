@@ -1,1 +1,19 @@
 //! Jobs without a reservation of their own: which site would have them done first, and how to get them there once.
+//!
+//! - [`ranking`]: sites by the shortest expected delay
+//! - [`choice`]: the best of three reservations, for a job that is to run in one
+//! - [`flooding`]: copies of a best-effort job at several sites, of which one runs
+//!
+//! After Migol's Job Broker Service. The heads are values: messages and the time go in; events, messages and an outcome
+//! come out. Events are journalled before anything is sent, and are all that a restart needs.
+
+pub mod choice;
+pub mod flooding;
+pub mod ranking;
+
+mod patience;
+
+pub use choice::{Choice, Order};
+pub use flooding::{Copies, Flood, JobMessage, Work};
+pub use patience::Patience;
+pub use ranking::{Delay, Ranked, Site, Task, rank};

@@ -4,6 +4,7 @@
 mod candidates;
 mod jobs;
 mod ledger;
+mod model;
 mod negotiation;
 
 use proptest::prelude::ProptestConfig;

@@ -3,8 +3,9 @@
 
 mod equals_oracles;
 mod equals_reference;
-mod grid;
-mod grid_promises;
+mod faults;
+mod gridsim;
+mod gridsim_promises;
 mod invariants;
 mod known_answers;
 mod reference;

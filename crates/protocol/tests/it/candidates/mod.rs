@@ -1,1 +1,45 @@
-//! Tests of candidates.
+//! The search for co-reservation candidates, on examples and beside a search of everything.
+
+mod equals_plain;
+mod examples;
+mod plain;
+
+use bookahead_plan::placement::Request as Wanted;
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::candidates::{Budget, Candidate, Found};
+use bookahead_protocol::{Part, Slot};
+
+const PLENTY: Budget = Budget { steps: 1_000_000 };
+
+/// A part of so many processors for so long, at any time of a long day.
+fn part(duration: i64, capacity: u32) -> Part {
+    let wanted = Wanted {
+        earliest_start: Time(0),
+        latest_end: Time(100_000),
+        duration: Seconds(duration),
+        capacity: Capacity(capacity),
+    };
+    Part { wanted, kind: "processors".into(), requirements: vec![], resource: None }
+}
+
+/// A slot on the only cluster of a site that answers for itself.
+fn slot(site: &str, begin: i64, slack: i64) -> Found {
+    let slot = Slot {
+        resource: "cluster".into(),
+        site: site.into(),
+        joins: None,
+        interval: Interval::starting(Time(begin), Seconds(10)),
+        capacity: Capacity(1_000),
+        slack: Seconds(slack),
+        free: None,
+        rating: None,
+        impact: None,
+        cost: 0,
+    };
+    Found { peer: site.into(), slot }
+}
+
+/// Which slots were chosen, and the begins.
+fn chosen(candidate: &Candidate) -> (Vec<usize>, Vec<i64>) {
+    candidate.picks.iter().map(|pick| (pick.found, pick.start.0)).unzip()
+}

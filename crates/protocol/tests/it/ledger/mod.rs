@@ -1,1 +1,194 @@
-//! Tests of ledger.
+//! The ledger of a site, from outside: each path of a reservation's life, each refusal, and what must hold after any
+//! sequence of commands.
+
+mod failures;
+mod holds;
+mod life;
+mod limits;
+mod once;
+mod placing;
+mod plain;
+mod queues;
+mod random;
+mod refusals;
+
+use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
+use bookahead_plan::{Capacity, Policy, Running, Seconds, Span, Time, Waiting};
+use bookahead_protocol::ledger::{Change, Event, Handled, Ledger, Offered, Rules, View, Views};
+use bookahead_protocol::*;
+
+const VACANCIES: Method = Method::EarliestStart { local_jobs_preferred: false };
+const LOCAL_JOBS: Method = Method::EarliestStart { local_jobs_preferred: true };
+const WHAT_IF: Method = Method::WhatIf(Weights::EVEN);
+
+fn offered(name: &str, capacity: u32, method: Method) -> Offered {
+    let slots = SlotRules { most: 5, gap: Seconds(10), natural: true };
+    let admission = Admission::default();
+    Offered {
+        resource: Resource::new("north", name, "processors", capacity),
+        placement: placement::Rules { policy: Policy::EASY, method, slots, admission },
+    }
+}
+
+/// Eight processors, everything told, everything allowed.
+fn rules() -> Rules {
+    Rules::new("north", vec![offered("cluster", 8, VACANCIES)])
+}
+
+fn wanted(earliest: i64, latest_end: i64, duration: i64, capacity: u32) -> placement::Request {
+    placement::Request {
+        earliest_start: Time(earliest),
+        latest_end: Time(latest_end),
+        duration: Seconds(duration),
+        capacity: Capacity(capacity),
+    }
+}
+
+fn request(wanted: placement::Request) -> Request {
+    Request::single(Part { wanted, kind: "processors".into(), requirements: vec![], resource: None })
+}
+
+/// So much from then until then, and at no other time.
+fn fixed(begin: i64, end: i64, capacity: u32) -> Request {
+    request(wanted(begin, end, end - begin, capacity))
+}
+
+fn caller(user: &str) -> Caller {
+    Caller { user: user.into(), roles: vec![] }
+}
+
+fn span(begin: i64, end: i64, capacity: u32) -> Span {
+    Span::starting(Time(begin), Seconds(end - begin), Capacity(capacity))
+}
+
+fn running(until: i64, capacity: u32) -> Running {
+    Running { expected_end: Time(until), capacity: Capacity(capacity) }
+}
+
+fn waiting(submit: i64, estimate: i64, capacity: u32) -> Waiting {
+    Waiting { submit: Time(submit), estimate: Seconds(estimate), capacity: Capacity(capacity), priority: 0 }
+}
+
+/// A ledger, what came of its commands so far, and what it is shown.
+struct Site {
+    ledger: Ledger,
+    views: Views,
+    events: Vec<Event>,
+    changes: Vec<Change>,
+    keys: u128,
+}
+
+impl Site {
+    fn new(rules: Rules) -> Site {
+        let ledger = Ledger::new(rules).unwrap();
+        Site { ledger, views: Views::default(), events: vec![], changes: vec![], keys: 0 }
+    }
+
+    fn show(&mut self, view: View) {
+        self.views = Views::of("cluster".into(), view);
+    }
+
+    /// A new call of a user, at a moment in milliseconds.
+    fn call(&mut self, now: i64, user: &str, call: Call) -> Answer {
+        self.call_as(now, caller(user), call)
+    }
+
+    fn call_as(&mut self, now: i64, caller: Caller, call: Call) -> Answer {
+        self.keys += 1;
+        self.send(now, &Envelope { key: Key(self.keys), caller, call })
+    }
+
+    fn send(&mut self, now: i64, envelope: &Envelope) -> Answer {
+        let Handled { answer, events, changes } = self.ledger.handle(Moment(now), envelope, &self.views);
+        self.events.extend(events);
+        self.changes.extend(changes);
+        answer
+    }
+
+    fn tick(&mut self, now: i64) {
+        let ticked = self.ledger.tick(Moment(now));
+        self.events.extend(ticked.events);
+        self.changes.extend(ticked.changes);
+    }
+
+    fn hold(&mut self, now: i64, user: &str, id: u128, request: Request) -> Answer {
+        let call = Call::Reserve { id: ReservationId(id), request, hold_for: Millis(60_000), book: false };
+        self.call(now, user, call)
+    }
+
+    fn book(&mut self, now: i64, user: &str, id: u128, request: Request) -> Answer {
+        let call = Call::Reserve { id: ReservationId(id), request, hold_for: Millis::ZERO, book: true };
+        self.call(now, user, call)
+    }
+
+    fn commit(&mut self, now: i64, user: &str, id: u128) -> Answer {
+        self.call(now, user, Call::Commit { id: ReservationId(id), jobs: vec![] })
+    }
+
+    fn cancel(&mut self, now: i64, user: &str, id: u128) -> Answer {
+        self.call(now, user, Call::Cancel { id: ReservationId(id) })
+    }
+
+    fn look(&mut self, now: i64, user: &str, id: u128) -> Answer {
+        self.call(now, user, Call::Show { id: ReservationId(id) })
+    }
+
+    fn release(&mut self, now: i64, user: &str, id: u128, from: i64, keep: u32) -> Answer {
+        let (from, keep) = (Time(from), Capacity(keep));
+        self.call(now, user, Call::Release { id: ReservationId(id), part: 0, from, keep })
+    }
+
+    fn change(&mut self, now: i64, user: &str, id: u128, version: Option<u32>, request: Request) -> Answer {
+        self.call(now, user, Call::Change { id: ReservationId(id), version, request })
+    }
+
+    fn probe(&mut self, now: i64, user: &str, request: Request) -> Vec<Slot> {
+        match self.call(now, user, Call::Probe { request, most: 100, starts: vec![] }) {
+            Answer::Offers(offers) => offers.into_iter().flat_map(|offer| offer.slots).collect(),
+            Answer::Problem(_) => vec![],
+            Answer::Reservation(_) => unreachable!(),
+        }
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        let words = self.events.iter().map(|event| event.what.word());
+        words.filter(|word| *word != "answered").collect()
+    }
+
+    /// The same site after a restart: all events, and nothing else.
+    fn replayed(&self) -> Ledger {
+        let mut ledger = Ledger::new(self.ledger.rules().clone()).unwrap();
+        for event in &self.events {
+            ledger.apply(event);
+        }
+        ledger
+    }
+}
+
+impl Drop for Site {
+    /// Whatever a test did, the journal tells all of it.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.replayed(), self.ledger, "a replay differs");
+        }
+    }
+}
+
+fn reservation(answer: &Answer) -> &Reservation {
+    match answer {
+        Answer::Reservation(reservation) => reservation,
+        other => panic!("no reservation but {other:?}"),
+    }
+}
+
+fn problem(answer: &Answer) -> &Problem {
+    match answer {
+        Answer::Problem(problem) => problem,
+        other => panic!("no problem but {other:?}"),
+    }
+}
+
+fn interval(answer: &Answer) -> (i64, i64) {
+    let interval = reservation(answer).slots[0].interval;
+    (interval.begin.0, interval.end.0)
+}

@@ -1,1 +1,6 @@
-//! Tests of negotiation.
+//! The negotiation of brokers with real ledgers, every message delivered at once and in order unless a test says
+//! otherwise. What random faults do is tested with the simulated grid.
+
+mod course;
+mod recovery;
+pub(crate) mod town;

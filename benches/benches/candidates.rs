@@ -1,0 +1,170 @@
+//! Searching for co-reservation candidates: four parts, 2,000 slots for each, and what it takes to copy the slots and make
+//! them ready, then to find the best combination, then the best ten; beside a search of all combinations where these
+//! are few.
+
+use bookahead_benches::{Chance, nanoseconds, people};
+use bookahead_plan::placement::Request as Wanted;
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::candidates::{Budget, Found, Search, Searched};
+use bookahead_protocol::{Constraint, Impact, Objective, Part, Rating, Request, Slot};
+use std::time::Duration;
+
+const PARTS: usize = 4;
+const DAY: i64 = 86_400;
+const OBJECTIVES: [Objective; 4] =
+    [Objective::EarliestEnd, Objective::BestAvailability, Objective::LeastImpact, Objective::LowestCost];
+const BUDGET: Duration = Duration::from_millis(300);
+const PLENTY: Budget = Budget { steps: 1_000_000 };
+
+fn main() {
+    for (name, slack) in [("slots of one begin", 0), ("slots that may begin up to half an hour later", 1_800)]
+    {
+        println!("four parts, 100 sites with 20 slots for each, {name}");
+        println!(
+            "{:>32} {:>17} {:>10} {:>10} {:>8} {:>10} {:>8}",
+            "", "", "ready", "first", "steps", "ten", "steps"
+        );
+        for (kind, constraints) in kinds() {
+            for objective in OBJECTIVES {
+                large(kind, &constraints, objective, slack);
+            }
+        }
+        println!();
+    }
+    small();
+}
+
+/// What may have to hold between four parts.
+fn kinds() -> [(&'static str, Vec<Constraint>); 4] {
+    let together = |second| Constraint::Offset { first: 0, second, by: Seconds(0) };
+    let together: Vec<Constraint> = (1..PARTS).map(together).collect();
+    let chain = (1..PARTS).map(|second| Constraint::After {
+        first: second - 1,
+        second,
+        least: Seconds(0),
+        most: Some(Seconds(1_800)),
+    });
+    let same_site = [together.clone(), vec![Constraint::SameSite(0, 1), Constraint::DifferentSites(1, 2)]];
+    let linked = [together.clone(), vec![Constraint::Joins { link: 3, ends: [0, 1] }]];
+    [
+        ("start together", together),
+        ("one after the other", chain.collect()),
+        ("together, two at one site", same_site.concat()),
+        ("together, over a link", linked.concat()),
+    ]
+}
+
+fn large(kind: &str, constraints: &[Constraint], objective: Objective, slack: i64) {
+    let (request, found) = instance(100, 20, constraints, objective, slack);
+    let ready = nanoseconds(BUDGET, || Search::new(&request, found.clone(), PLENTY).steps());
+    let search = Search::new(&request, found, PLENTY);
+    let take = |most: usize| {
+        let mut search = search.clone();
+        let got = search.by_ref().take(most).count();
+        (got, search.steps(), search.searched())
+    };
+    let time = |most: usize| people(nanoseconds(BUDGET, || take(most)));
+    let ((_, first, _), (got, ten, searched)) = (take(1), take(10));
+    let (time_of_first, time_of_ten) = (time(1), time(10));
+    let remark = match searched {
+        Searched::SoFar => String::new(),
+        Searched::All => format!("   there are {got}"),
+        Searched::Stopped => format!("   stopped after {got}"),
+    };
+    println!(
+        "{kind:>32} {:>17} {:>10} {time_of_first:>10} {first:>8} {time_of_ten:>10} {ten:>8}{remark}",
+        format!("{objective:?}"),
+        people(ready),
+    );
+}
+
+fn small() {
+    let [(_, together), ..] = kinds();
+    println!("four parts, 12 slots for each, start together");
+    let (request, found) = instance(6, 2, &together, Objective::LowestCost, 1_800);
+    let ours =
+        nanoseconds(BUDGET, || Search::new(&request, found.clone(), PLENTY).next().map(|best| best.end));
+    let plain = nanoseconds(BUDGET, || all_combinations(&found));
+    let best = Search::new(&request, found.clone(), PLENTY).next();
+    let cost = best.map(|best| best.slots().map(|(_, _, slot)| slot.cost).sum());
+    let same = if cost == all_combinations(&found) { "the same cost" } else { "ANOTHER COST" };
+    println!("{:>32} {:>10}", "first candidate", people(ours));
+    println!(
+        "{:>32} {:>10}   {:.0} times as long, {same}",
+        "all 20,736 combinations",
+        people(plain),
+        plain / ours
+    );
+}
+
+/// The least cost of four slots with a common begin.
+fn all_combinations(found: &[Vec<Found>]) -> Option<u64> {
+    let mut least = None;
+    for a in &found[0] {
+        for b in &found[1] {
+            for c in &found[2] {
+                for d in &found[3] {
+                    let slots = [a, b, c, d].map(|found| &found.slot);
+                    let earliest = slots.iter().map(|slot| slot.interval.begin).max();
+                    let latest = slots.iter().map(|slot| slot.interval.begin + slot.slack).min();
+                    let cost: u64 = slots.iter().map(|slot| slot.cost).sum();
+                    if earliest <= latest && least.is_none_or(|least| cost < least) {
+                        least = Some(cost);
+                    }
+                }
+            }
+        }
+    }
+    least
+}
+
+/// Slots that begin at some quarter of an hour of a day, with figures to rate them by. Those of the last part are
+/// links to one of the next three sites.
+fn instance(
+    sites: u64,
+    each: u64,
+    constraints: &[Constraint],
+    objective: Objective,
+    slack: i64,
+) -> (Request, Vec<Vec<Found>>) {
+    let chance = &mut Chance::new(7);
+    let part = |_| Part {
+        wanted: Wanted {
+            earliest_start: Time(0),
+            latest_end: Time(3 * DAY),
+            duration: Seconds(3_600),
+            capacity: Capacity(16),
+        },
+        kind: "processors".into(),
+        requirements: vec![],
+        resource: None,
+    };
+    let parts = (0..PARTS).map(part).collect();
+    let found = (0..PARTS)
+        .map(|part| {
+            (0..sites)
+                .flat_map(|site| (0..each).map(move |_| site))
+                .map(|site| slot(chance, part, [site, sites], slack))
+                .collect()
+        })
+        .collect();
+    (Request { parts, constraints: constraints.to_vec(), objective }, found)
+}
+
+fn slot(chance: &mut Chance, part: usize, [site, sites]: [u64; 2], slack: i64) -> Found {
+    let name = |site: u64| format!("site-{site}").into();
+    let delay = Seconds(chance.between(0, 10_000));
+    let slot = Slot {
+        resource: "cluster".into(),
+        site: name(site),
+        joins: (part == PARTS - 1).then(|| [name(site), name((site + 1 + chance.below(3)) % sites)]),
+        interval: Interval::starting(Time(chance.between(0, 95) * 900), Seconds(3_600)),
+        capacity: Capacity(16),
+        slack: Seconds(chance.between(0, slack)),
+        free: Some(Capacity(chance.between(16, 64) as u32)),
+        rating: Some(Rating(chance.below(1_000_001) as u32)),
+        impact: Some(Impact { delayed: 1, total_delay: delay, longest_delay: delay }),
+        cost: chance.below(10_000),
+    };
+    Found { peer: name(site), slot }
+}

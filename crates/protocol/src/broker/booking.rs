@@ -1,0 +1,238 @@
+//! One booking of a broker: what is wanted, and how far it has come. It changes by events alone; everything else about
+//! it (who waits for an answer, which calls are under way) is lost with a crash and does no harm.
+
+use super::event::{Answered, Asked, Event, Outcome, Pick};
+use crate::clock::Moment;
+use crate::ids::{JobId, Name, ReservationId};
+use crate::life_cycle::{Move, State};
+use crate::message::{Answer, Call, Reservation, Slot};
+use crate::problem::{Problem, Why};
+use bookahead_plan::{Capacity, Seconds, Time};
+
+/// Of each booking so many answers are remembered; nobody repeats a call after so many others.
+const MOST_ANSWERED: usize = 64;
+
+/// A part, at the peer that holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Child {
+    /// Where, what and by which name.
+    pub pick: Pick,
+    /// Until when it is held, as far as we were told in this life of the broker.
+    pub(super) held_until: Option<Moment>,
+    /// Whether the peer said that it is committed.
+    pub(super) committed: bool,
+}
+
+/// What a broker has promised, or is about to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Booking {
+    /// Its id.
+    pub id: ReservationId,
+    /// What is wanted; None where it was cancelled before it was ever heard of.
+    pub asked: Option<Asked>,
+    /// Where in its life it is.
+    pub state: State,
+    /// The parts of the candidate that is tried, held or committed.
+    pub children: Vec<Child>,
+    /// Parts of what is given up, whose peers may not know it yet.
+    pub leftovers: Vec<Pick>,
+    /// Candidates tried.
+    pub attempts: u32,
+    /// Of a hold: until when it can be committed.
+    pub until: Option<Moment>,
+    /// The call by which it was decided to commit.
+    pub decided: Option<Call>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// Jobs, by part.
+    pub jobs: Vec<(usize, JobId)>,
+    /// Grows with every change of terms.
+    pub version: u32,
+    /// Answers to calls about it, for those who repeat them.
+    pub(super) answered: Vec<Answered>,
+    /// When it ended.
+    pub ended: Option<Moment>,
+}
+
+impl Booking {
+    /// As it is before anything has happened to it.
+    pub(super) fn new(id: ReservationId, asked: Option<Asked>) -> Booking {
+        Booking {
+            id,
+            asked,
+            state: State::Requested,
+            children: Vec::new(),
+            leftovers: Vec::new(),
+            attempts: 0,
+            until: None,
+            decided: None,
+            outcome: None,
+            jobs: Vec::new(),
+            version: 0,
+            answered: Vec::new(),
+            ended: None,
+        }
+    }
+
+    /// The fold. A move that the life cycle does not know is ignored: a journal that another program wrote is not ours to
+    /// crash on.
+    pub(super) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Woke { .. } | Event::Forgot { .. } => {}
+            Event::Trying { picks, asked, .. } => {
+                let child = |pick: &Pick| Child { pick: pick.clone(), held_until: None, committed: false };
+                self.asked = Some(asked.clone());
+                self.children = picks.iter().map(child).collect();
+                self.attempts += 1;
+            }
+            Event::GaveUp { .. } => self.leave_children(),
+            Event::Held { until, .. } => {
+                if self.state == State::Requested {
+                    self.go(Move::Accept);
+                }
+                self.until = Some(*until);
+            }
+            Event::Decided { call, .. } => {
+                if let Call::Commit { jobs, .. } = call {
+                    self.jobs.extend(jobs.iter().map(|job| (0, *job)));
+                }
+                self.decided = Some(call.clone());
+            }
+            Event::Committed { .. } => self.go(Move::Commit),
+            Event::Attached { part, job, .. } => {
+                if !self.jobs.contains(&(*part, *job)) {
+                    self.jobs.push((*part, *job));
+                }
+            }
+            Event::Changed { part, slot, .. } => {
+                if let Some(child) = self.children.get_mut(*part)
+                    && child.pick.slot != *slot
+                {
+                    child.pick.slot = slot.clone();
+                    self.version += 1;
+                }
+            }
+            Event::Answered { answered, .. } => {
+                if self.answered.len() == MOST_ANSWERED {
+                    self.answered.remove(0);
+                }
+                self.answered.push(answered.clone());
+            }
+            Event::Began { .. } => self.go(Move::Begin),
+            Event::Ended { at, .. } => {
+                self.go(Move::Complete);
+                self.ended = Some(*at);
+            }
+            Event::Closed { at, outcome, .. } => self.close(*at, outcome),
+            Event::Settled { .. } => self.leftovers.clear(),
+        }
+    }
+
+    fn close(&mut self, at: Moment, outcome: &Outcome) {
+        self.go(match (self.state, outcome) {
+            (State::Requested, _) => Move::Reject,
+            (State::Accepted, Outcome::Expired) => Move::Expire,
+            (State::Active, _) => Move::Terminate,
+            _ => Move::Cancel,
+        });
+        self.outcome = Some(outcome.clone());
+        self.ended = Some(at);
+        self.leave_children();
+    }
+
+    fn leave_children(&mut self) {
+        // Of what is over the slots are still shown; of a candidate that is given up nothing is.
+        if self.state == State::Requested {
+            self.leftovers.extend(self.children.drain(..).map(|child| child.pick));
+        } else {
+            self.leftovers.extend(self.children.iter().map(|child| child.pick.clone()));
+        }
+    }
+
+    fn go(&mut self, step: Move) {
+        if let Ok(state) = self.state.after(step) {
+            self.state = state;
+        }
+    }
+
+    /// Whether it was decided to commit and not all peers have answered.
+    pub fn is_being_committed(&self) -> bool {
+        self.state == State::Accepted && self.decided.is_some()
+    }
+
+    /// Whether its candidate waits to be held.
+    pub(super) fn is_trying(&self) -> bool {
+        self.state == State::Requested && !self.children.is_empty()
+    }
+
+    /// Whether nothing is under way for it.
+    pub fn is_settled(&self) -> bool {
+        self.leftovers.is_empty() && self.state != State::Requested && !self.is_being_committed()
+    }
+
+    /// When its first part begins.
+    pub(super) fn begins(&self) -> Option<Time> {
+        self.children.iter().map(|child| child.pick.slot.interval.begin).min()
+    }
+
+    /// When its last part ends.
+    pub(super) fn ends(&self) -> Option<Time> {
+        self.children.iter().map(|child| child.pick.slot.interval.end).max()
+    }
+
+    /// When time alone changes it next: a hold expires, a reservation begins or ends, what is over is forgotten.
+    pub(super) fn next_change(&self, retention: Seconds) -> Option<Moment> {
+        match self.state {
+            State::Accepted if self.decided.is_none() => self.until,
+            State::Committed => self.begins().map(Moment::of),
+            State::Active => self.ends().map(Moment::of),
+            state if state.is_over() && self.leftovers.is_empty() => {
+                self.ended.map(|ended| ended + crate::Millis::seconds(retention.0))
+            }
+            _ => None,
+        }
+    }
+
+    /// What its owner may see. Resources have the names that the broker gives them.
+    pub(super) fn view(&self, now: Moment) -> Reservation {
+        let held = self.state == State::Accepted && self.decided.is_none();
+        Reservation {
+            id: self.id,
+            owner: self.owner().clone(),
+            state: self.state,
+            slots: self.children.iter().map(|child| child.pick.slot_here()).collect(),
+            held_for: self.until.filter(|_| held).map(|until| until - now),
+            jobs: self.jobs.clone(),
+            missing: vec![Capacity::ZERO; self.children.len()],
+            version: self.version,
+        }
+    }
+
+    /// Whose it is; nobody's where it was cancelled before it was heard of.
+    pub fn owner(&self) -> Name {
+        self.asked.as_ref().map_or_else(|| Name::from(""), |asked| asked.caller.user.clone())
+    }
+
+    /// The answer to whoever asks for it once it is decided one way or the other.
+    pub(super) fn answer(&self, now: Moment) -> Answer {
+        match &self.outcome {
+            None | Some(Outcome::Cancelled) if self.asked.is_some() => Answer::Reservation(self.view(now)),
+            None | Some(Outcome::Cancelled) => Problem::new(Why::CancelledBefore(self.id)).into(),
+            Some(Outcome::Refused(problem)) => problem.clone().into(),
+            Some(Outcome::Expired) => Problem::new(Why::Expired).into(),
+            Some(Outcome::PartLost) => Problem::new(Why::PartLost).into(),
+        }
+    }
+}
+
+impl Pick {
+    /// The slot with the name that the resource has here: the peer's name in front of the peer's own.
+    pub fn slot_here(&self) -> Slot {
+        Slot { resource: name_here(&self.peer, &self.slot.resource), ..self.slot.clone() }
+    }
+}
+
+/// What a peer's resource is called by a broker that offers it as its own.
+pub fn name_here(peer: &Name, resource: &Name) -> Name {
+    Name::from(format!("{peer}/{resource}"))
+}

@@ -1,0 +1,139 @@
+//! Calls under way: whom they were sent to, what they are about, and when to repeat them or to give them up. Every call
+//! is repeated with the same key until its answer comes, each time after a longer wait.
+
+use crate::clock::{Millis, Moment};
+use crate::deadline::RoundTrips;
+use crate::ids::{Key, Name, ReservationId};
+use crate::message::Envelope;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Outgoing {
+    /// To whom.
+    pub to: Name,
+    /// What.
+    pub envelope: Envelope,
+}
+
+/// What a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum About {
+    /// Offers for a part, of a survey.
+    Probe { survey: u64, part: usize },
+    /// The hold of a part.
+    Hold { id: ReservationId, part: usize },
+    /// The commit of a part.
+    Commit { id: ReservationId, part: usize },
+    /// Giving something back.
+    Cancel { id: ReservationId, child: ReservationId },
+    /// An owner's call, passed on.
+    Errand { errand: Key, part: usize },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Pending {
+    to: Name,
+    envelope: Envelope,
+    about: About,
+    sent: Moment,
+    repeats: u32,
+    /// Nobody waits for the answer any longer than this.
+    until: Moment,
+    /// When it is repeated or given up.
+    due: Moment,
+}
+
+/// A call that came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) to: Name,
+    pub(super) about: About,
+    /// When it was first sent: whatever an answer says of "from now on" began no earlier.
+    pub(super) sent: Moment,
+}
+
+/// All calls under way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Calls {
+    pending: BTreeMap<Key, Pending>,
+    due: BTreeSet<(Moment, Key)>,
+    round_trips: BTreeMap<Name, RoundTrips>,
+}
+
+impl Calls {
+    /// Sends a call; it is given up if there is no answer by `until`.
+    pub(super) fn send(&mut self, now: Moment, call: Outgoing, about: About, until: Moment) -> Outgoing {
+        let Outgoing { to, envelope } = call.clone();
+        let due = (now + self.patience(&to, 0)).min(until);
+        let key = envelope.key;
+        let pending = Pending { to, envelope, about, sent: now, repeats: 0, until, due };
+        if let Some(before) = self.pending.insert(key, pending) {
+            self.due.remove(&(before.due, key));
+        }
+        self.due.insert((due, key));
+        call
+    }
+
+    /// The answer to a call has come: what was it about? None if nobody waits for it.
+    pub(super) fn answered(&mut self, now: Moment, from: &Name, key: Key) -> Option<Ended> {
+        let pending = self.pending.get(&key).filter(|pending| pending.to == *from)?;
+        if pending.repeats == 0 {
+            let took = now - pending.sent;
+            self.round_trips.entry(from.clone()).or_default().sample(took);
+        }
+        self.remove(key)
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Ended> {
+        let pending = self.pending.remove(&key)?;
+        self.due.remove(&(pending.due, key));
+        Some(Ended { to: pending.to, about: pending.about, sent: pending.sent })
+    }
+
+    /// What is due by now: a call to be repeated, or one that is given up.
+    pub(super) fn next_due(&mut self, now: Moment) -> Option<Result<Outgoing, Ended>> {
+        let (_, key) = *self.due.first().filter(|(due, _)| *due <= now)?;
+        let pending = self.pending.get_mut(&key)?;
+        if pending.until <= now {
+            return self.remove(key).map(Err);
+        }
+        pending.repeats = pending.repeats.saturating_add(1);
+        self.due.remove(&(pending.due, key));
+        let outgoing = Outgoing { to: pending.to.clone(), envelope: pending.envelope.clone() };
+        let (repeats, until) = (pending.repeats, pending.until);
+        let due = (now + self.patience(&outgoing.to, repeats)).min(until);
+        self.due.insert((due, key));
+        self.pending.entry(key).and_modify(|pending| pending.due = due);
+        Some(Ok(outgoing))
+    }
+
+    /// When something is due.
+    pub(super) fn next(&self) -> Option<Moment> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Whether such a call waits for its answer.
+    pub(super) fn is_under_way(&self, about: About) -> bool {
+        self.pending.values().any(|pending| pending.about == about)
+    }
+
+    /// Waits no longer for the answers to calls about these.
+    pub(super) fn forget(&mut self, which: impl Fn(&About) -> bool) {
+        let keys: Vec<Key> =
+            self.pending.iter().filter(|(_, pending)| which(&pending.about)).map(|(key, _)| *key).collect();
+        for key in keys {
+            self.remove(key);
+        }
+    }
+
+    /// How long a message to `peer` and its answer take, as far as is known.
+    pub(super) fn round_trip(&self, peer: &Name) -> Option<Millis> {
+        self.round_trips.get(peer)?.mean()
+    }
+
+    fn patience(&self, peer: &Name, repeats: u32) -> Millis {
+        let known = self.round_trips.get(peer).copied().unwrap_or_default();
+        known.after_repeats(repeats, Millis::ZERO)
+    }
+}

@@ -1,0 +1,284 @@
+//! Asking around: every peer that could serve a part is probed for it, in parallel and bounded, until all have
+//! answered, enough is known or the time is up. What they reveal is searched for candidates.
+
+use super::calls::{About, Outgoing};
+use super::{Broker, Client, Effects, Outcome, name_here};
+use crate::candidates::{Candidate, Found, Search, Searched};
+use crate::clock::Moment;
+use crate::ids::{Key, Name, ReservationId};
+use crate::level::{Permission, Probing};
+use crate::message::{Answer, Caller, Envelope, Offer, Slot};
+use crate::problem::{Problem, Why};
+use crate::request::{Constraint, Objective, Part, Request};
+use bookahead_plan::Time;
+use std::collections::VecDeque;
+
+/// What a survey is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    /// Somebody only asks.
+    Tell {
+        /// Who.
+        client: Client,
+        /// At most so many offers.
+        most: u32,
+    },
+    /// A booking.
+    Book(ReservationId),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Survey {
+    purpose: Purpose,
+    caller: Caller,
+    permission: Permission<Probing>,
+    request: Request,
+    /// Begins of special interest, for each part.
+    starts: Vec<Vec<Time>>,
+    /// Whom to ask for which part, yet.
+    to_ask: VecDeque<(Name, usize)>,
+    under_way: usize,
+    until: Moment,
+    found: Vec<Vec<Found>>,
+    /// Why there is nothing, by those who said so.
+    problems: Vec<Problem>,
+    /// Whether this is the second time, with begins that others offered.
+    aligned: bool,
+}
+
+impl Broker {
+    pub(super) fn begin_survey(&mut self, now: Moment, survey: Survey, effects: &mut Effects) {
+        if let Purpose::Tell { client, .. } = &survey.purpose {
+            if let Err(malformed) = survey.request.check() {
+                return effects.reply(client.clone(), Problem::new(malformed).into());
+            }
+            if self.surveys.len() >= self.rules.under_way {
+                return effects.reply(client.clone(), Problem::new(Why::Busy).into());
+            }
+        }
+        self.ask_around(now, survey, effects);
+    }
+
+    fn ask_around(&mut self, now: Moment, mut survey: Survey, effects: &mut Effects) {
+        survey.until = now + self.rules.survey_time;
+        for (at, part) in survey.request.parts.iter().enumerate() {
+            let before = survey.to_ask.len();
+            survey.to_ask.extend(self.suitable(part).map(|peer| (peer.clone(), at)));
+            if survey.to_ask.len() == before {
+                let why = Why::NoSuchResource { part: at, kind: part.kind.clone() };
+                return self.no_offers(now, survey.purpose, Problem::new(why), effects);
+            }
+        }
+        let number = self.next_survey;
+        self.next_survey += 1;
+        self.surveys.insert(number, survey);
+        self.go_on_asking(now, number, effects);
+    }
+
+    /// The peers that could serve a part, if they had the time.
+    fn suitable<'a>(&'a self, part: &'a Part) -> impl Iterator<Item = &'a Name> {
+        let peers = self.peers.iter().filter(move |(peer, resources)| {
+            let there = part_at(peer, part);
+            there.is_some_and(|there| resources.iter().any(|resource| resource.suits(&there)))
+        });
+        peers.map(|(peer, _)| peer)
+    }
+
+    fn go_on_asking(&mut self, now: Moment, number: u64, effects: &mut Effects) {
+        let Some(survey) = self.surveys.get_mut(&number) else { return };
+        while survey.under_way < self.rules.probes_at_once
+            && let Some((peer, at)) = survey.to_ask.pop_front()
+        {
+            let Some(there) = part_at(&peer, &survey.request.parts[at]) else { continue };
+            let request = Request { objective: survey.request.objective, ..Request::single(there) };
+            let call = survey.permission.probe(request, self.rules.slots, survey.starts[at].clone());
+            let key = Key(self.identities.make());
+            let envelope = Envelope { key, caller: survey.caller.clone(), call };
+            let about = About::Probe { survey: number, part: at };
+            survey.under_way += 1;
+            let sent = self.calls.send(now, Outgoing { to: peer, envelope }, about, survey.until);
+            effects.send.push(sent);
+        }
+        if survey.under_way == 0 {
+            self.surveyed_all(now, number, effects);
+        }
+    }
+
+    /// A peer has answered, or will not in time.
+    pub(super) fn surveyed(
+        &mut self,
+        now: Moment,
+        number: u64,
+        part: usize,
+        peer: &Name,
+        answer: Option<&Answer>,
+        effects: &mut Effects,
+    ) {
+        let Some(survey) = self.surveys.get_mut(&number) else { return };
+        survey.under_way -= 1;
+        match answer {
+            Some(Answer::Offers(offers)) => {
+                let slots = offers.iter().filter_map(|offer| offer.slots.first());
+                let found = slots.map(|slot| Found { peer: peer.clone(), slot: slot.clone() });
+                survey.found[part].extend(found.take(self.rules.slots as usize));
+            }
+            Some(Answer::Problem(problem)) => survey.problems.push((**problem).clone()),
+            Some(Answer::Reservation(_)) => {}
+            // The time is up for all.
+            None => survey.to_ask.clear(),
+        }
+        let enough = self.rules.enough_slots;
+        if enough.is_some_and(|enough| survey.found.iter().all(|found| found.len() >= enough)) {
+            survey.to_ask.clear();
+            survey.under_way = 0;
+        }
+        self.go_on_asking(now, number, effects);
+    }
+
+    fn surveyed_all(&mut self, now: Moment, number: u64, effects: &mut Effects) {
+        let Some(mut survey) = self.surveys.remove(&number) else { return };
+        self.calls.forget(|about| matches!(about, About::Probe { survey, .. } if *survey == number));
+        let found = std::mem::take(&mut survey.found);
+        if let Some(problem) = nothing_found(&survey, &found) {
+            return self.no_offers(now, survey.purpose, problem, effects);
+        }
+        let mut search = Search::new(&survey.request, found, self.rules.search);
+        let mut best = search.next();
+        if best.is_none() && search.searched() == Searched::Stopped {
+            // Any candidate is better than none, and the earliest is found with the least work.
+            let request = Request { objective: Objective::EarliestEnd, ..survey.request.clone() };
+            search = Search::new(&request, search.found().to_vec(), self.rules.search);
+            best = search.next();
+        }
+        let Some(best) = best else {
+            let found = search.found();
+            if !survey.aligned && survey.align(found, self.rules.slots as usize) {
+                survey.found = found.to_vec();
+                return self.ask_around(now, survey, effects);
+            }
+            let why = Why::NoCandidate { tried: 0, all: search.searched() == Searched::All };
+            return self.no_offers(now, survey.purpose, Problem::new(why), effects);
+        };
+        match survey.purpose {
+            Purpose::Tell { client, most } => {
+                let mut offers = vec![offer(&best)];
+                while offers.len() < most as usize
+                    && let Some(next) = search.next()
+                {
+                    offers.push(offer(&next));
+                }
+                effects.reply(client, Answer::Offers(offers));
+            }
+            Purpose::Book(id) => {
+                self.searches.insert(id, search);
+                self.try_candidate(now, id, &best, effects);
+            }
+        }
+    }
+
+    fn no_offers(&mut self, now: Moment, purpose: Purpose, problem: Problem, effects: &mut Effects) {
+        match purpose {
+            Purpose::Tell { client, .. } => effects.reply(client, problem.into()),
+            Purpose::Book(id) => self.close(now, id, Outcome::Refused(problem), effects),
+        }
+    }
+
+    /// Nobody wants to know any more.
+    pub(super) fn drop_survey(&mut self, id: ReservationId) {
+        let dropped: Vec<u64> = self
+            .surveys
+            .iter()
+            .filter(|(_, survey)| survey.purpose == Purpose::Book(id))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in dropped {
+            self.surveys.remove(&number);
+            self.calls.forget(|about| matches!(about, About::Probe { survey, .. } if *survey == number));
+        }
+    }
+}
+
+impl Survey {
+    pub(super) fn new(
+        purpose: Purpose,
+        caller: &Caller,
+        permission: Permission<Probing>,
+        request: &Request,
+        starts: &[Time],
+    ) -> Survey {
+        let parts = request.parts.len();
+        Survey {
+            purpose,
+            caller: caller.clone(),
+            permission,
+            request: request.clone(),
+            starts: vec![starts.to_vec(); parts],
+            to_ask: VecDeque::new(),
+            under_way: 0,
+            until: Moment::MAX,
+            found: vec![Vec::new(); parts],
+            problems: Vec::new(),
+            aligned: false,
+        }
+    }
+
+    /// Where sites rate single begins, those of one part rarely meet those of another. Asks for the begins that would
+    /// match what the others offered; false where there is none.
+    fn align(&mut self, found: &[Vec<Found>], most: usize) -> bool {
+        self.aligned = true;
+        let begins = |part: usize| found[part].iter().map(|one| one.slot.interval.begin);
+        let length = |part: usize| self.request.parts[part].wanted.duration;
+        let mut starts: Vec<Vec<Time>> = vec![Vec::new(); self.request.parts.len()];
+        for constraint in &self.request.constraints {
+            match *constraint {
+                Constraint::Offset { first, second, by } => {
+                    starts[second].extend(begins(first).map(|begin| begin + by));
+                    starts[first].extend(begins(second).map(|begin| begin - by));
+                }
+                Constraint::After { first, second, least, .. } => {
+                    starts[second].extend(begins(first).map(|begin| begin + length(first) + least));
+                    starts[first].extend(begins(second).map(|begin| begin - least - length(first)));
+                }
+                Constraint::EndsBefore { first, second } => {
+                    starts[first].extend(begins(second).map(|begin| begin + length(second) - length(first)));
+                    starts[second].extend(begins(first).map(|begin| begin + length(first) - length(second)));
+                }
+                Constraint::SameSite(..) | Constraint::DifferentSites(..) | Constraint::Joins { .. } => {}
+            }
+        }
+        for starts in &mut starts {
+            starts.sort_unstable();
+            starts.dedup();
+            starts.truncate(most);
+        }
+        self.starts = starts;
+        self.starts.iter().any(|starts| !starts.is_empty())
+    }
+}
+
+/// Why there can be no candidate: a part that nobody has a slot for.
+fn nothing_found(survey: &Survey, found: &[Vec<Found>]) -> Option<Problem> {
+    let missing = found.iter().any(Vec::is_empty);
+    if !missing {
+        return None;
+    }
+    // The one that says what would do instead helps most.
+    let told = survey.problems.iter().max_by_key(|problem| problem.relaxations.len()).cloned();
+    Some(told.unwrap_or_else(|| Problem::new(Why::Silence)))
+}
+
+fn offer(candidate: &Candidate) -> Offer {
+    let here = |(_, peer, slot): (usize, &Name, &Slot)| Slot {
+        resource: name_here(peer, &slot.resource),
+        ..slot.clone()
+    };
+    Offer { slots: candidate.slots().map(here).collect() }
+}
+
+/// A part as a peer is asked for it: without the peer's name in front of the resource's. None where it is meant for
+/// another peer.
+fn part_at(peer: &Name, part: &Part) -> Option<Part> {
+    let Some(resource) = &part.resource else { return Some(part.clone()) };
+    let there = resource.as_str().strip_prefix(peer.as_str())?.strip_prefix('/')?;
+    Some(Part { resource: Some(there.into()), ..part.clone() })
+}

@@ -1,0 +1,381 @@
+//! The best of three reservations for a job: holds at the best ranked sites, the one that is done first is committed with
+//! the job attached, the others are cancelled. Where none of three can hold it, the next three of the ranking are asked.
+//!
+//! Ids and keys are made and journalled before they are sent, so that whatever a site may hold is known after a crash:
+//! if nothing was chosen, all is cancelled; if something was, it is committed. Cancels are repeated until they are
+//! answered, and so is the commit, until there is nothing left of its slot.
+//!
+//! It relies on [`super::ranking`] for the order, and on sites to know a repeated call by its key. It never has two
+//! reservations committed, and knows no clock: time is an argument.
+
+mod entry;
+mod words;
+
+pub use words::{Effects, Event, Identity, Order, Outcome, Outgoing};
+
+use super::patience::Repeated;
+use crate::clock::{Millis, Moment};
+use crate::ids::{Identities, Key, Name, ReservationId};
+use crate::level::{Committing, Permission};
+use crate::life_cycle::State;
+use crate::message::{Answer, Reservation, Slot};
+use crate::problem::Why;
+use bookahead_plan::Time;
+use bookahead_plan::placement::Reason;
+use entry::{Entry, Stand, call};
+
+/// The choice for one job.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Choice {
+    /// Only whoever was asked to commit may commit.
+    permission: Permission<Committing>,
+    order: Option<Box<Order>>,
+    /// In the order of the ranking.
+    all: Vec<Entry>,
+    chosen: Option<ReservationId>,
+    outcome: Option<Outcome>,
+    /// When the sites that are being asked must have answered.
+    until: Option<Moment>,
+    /// Whether something was lost that had been chosen.
+    lost: bool,
+}
+
+impl Choice {
+    /// Nothing ordered yet. The permission is that of the call by which the owner of the job asked.
+    pub fn new(permission: Permission<Committing>) -> Choice {
+        Choice {
+            permission,
+            order: None,
+            all: Vec::new(),
+            chosen: None,
+            outcome: None,
+            until: None,
+            lost: false,
+        }
+    }
+
+    /// Begins. Does nothing where it has begun before.
+    pub fn start(&mut self, now: Moment, mut order: Order, identities: &mut Identities) -> Effects {
+        let mut effects = Effects::default();
+        if self.order.is_some() {
+            return effects;
+        }
+        let suitable = order.ranked.len();
+        let latest_end = order.latest_end;
+        order.ranked.retain(|ranked| ranked.delay.ready(now) + ranked.delay.duration() <= latest_end);
+        let too_late = order.ranked.is_empty() && suitable > 0;
+        let identities = order.ranked.iter().map(|_| Identity::make(identities)).collect();
+        self.note(Event::Begun { order: Box::new(order), identities }, &mut effects);
+        if too_late {
+            self.decide(Outcome::Failed(Why::NoSlot(Reason::NoWindow)), &mut effects);
+        } else {
+            self.ask_next(now, &mut effects);
+        }
+        effects
+    }
+
+    /// A site has answered the call with this key. Answers to calls that matter no more are ignored.
+    pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
+        let mut effects = Effects::default();
+        let Some(at) = self.place_of(from, key) else { return effects };
+        let Entry { known_as, stand, .. } = self.all[at];
+        match stand {
+            Stand::Asked(ready) if key == known_as.reserve => {
+                self.reserve_answered(now, at, ready, answer, &mut effects);
+            }
+            Stand::Committing(start) if key == known_as.commit => {
+                self.commit_answered(now, at, start, answer, &mut effects);
+            }
+            Stand::Cancelling if key == known_as.cancel && !is_busy(answer) => {
+                self.note(Event::Settled(known_as.id), &mut effects);
+            }
+            _ => {}
+        }
+        self.go_on(now, &mut effects);
+        effects
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Moment) -> Effects {
+        let mut effects = Effects::default();
+        self.give_up_what_is_over(now, &mut effects);
+        self.go_on(now, &mut effects);
+        let Some(order) = self.order.as_deref() else { return effects };
+        for (entry, ranked) in self.all.iter_mut().zip(&order.ranked) {
+            if entry.stand.is_open() && entry.repeated.is_due(&order.patience, now) {
+                effects.send.extend(call(order, ranked, self.permission, entry));
+            }
+        }
+        effects
+    }
+
+    /// When [`Choice::tick`] wants to be called next.
+    pub fn next_timer(&self) -> Option<Moment> {
+        let open = self.all.iter().filter(|entry| entry.stand.is_open());
+        open.map(|entry| entry.repeated.at).chain(self.until).min()
+    }
+
+    /// Whether nothing more is to be done or to be expected.
+    pub fn is_over(&self) -> bool {
+        self.outcome.is_some() && !self.all.iter().any(|entry| entry.stand.is_open())
+    }
+
+    /// How it ended, once it has.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+
+    /// The ids of all reservations that were asked for, and where.
+    pub fn asked(&self) -> impl Iterator<Item = (&Name, ReservationId)> {
+        let ranked = self.order.iter().flat_map(|order| &order.ranked);
+        let asked = ranked.zip(&self.all).filter(|(_, entry)| entry.stand != Stand::Unasked);
+        asked.map(|(ranked, entry)| (&ranked.site, entry.known_as.id))
+    }
+
+    /// Takes an event from the journal. The events of a run, in their order, lead to the state in which it can be
+    /// resumed.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Begun { order, identities } => {
+                self.order = Some(order.clone());
+                self.all = identities.iter().map(Entry::new).collect();
+            }
+            Event::Asking(first) => {
+                let unasked = |entry: &&mut Entry| entry.stand == Stand::Unasked;
+                // When the files will be there is set by whoever sends; after a restart it is not needed.
+                let stand = Stand::Asked(Time::MAX);
+                self.all.iter_mut().take(*first).filter(unasked).for_each(|entry| entry.stand = stand);
+            }
+            Event::Settled(id) => self.set(*id, Stand::Settled),
+            Event::Chosen { id, start } => {
+                self.chosen = Some(*id);
+                self.set(*id, Stand::Committing(*start));
+            }
+            Event::Lost(id) => {
+                (self.chosen, self.lost) = (None, true);
+                self.set(*id, Stand::Cancelling);
+            }
+            Event::Decided(outcome) => {
+                self.outcome = Some(outcome.clone());
+                self.chosen.into_iter().for_each(|id| self.set(id, Stand::Settled));
+            }
+        }
+    }
+
+    /// Goes on after a restart, once all events were applied: finishes what was chosen, and otherwise gives everything
+    /// back.
+    pub fn resume(&mut self, now: Moment) -> Effects {
+        let mut effects = Effects::default();
+        self.until = None;
+        if self.order.is_none() {
+            return effects;
+        }
+        if self.outcome.is_none() && self.chosen.is_none() {
+            self.decide(Outcome::Failed(Why::Interrupted), &mut effects);
+        }
+        self.cancel_others(now, &mut effects);
+        let committing = |entry: &Entry| matches!(entry.stand, Stand::Committing(_));
+        if let Some(at) = self.all.iter().position(committing) {
+            self.send(now, at, &mut effects);
+        }
+        effects
+    }
+
+    /// The site that sent an answer to a call with this key.
+    fn place_of(&self, from: &Name, key: Key) -> Option<usize> {
+        let ranked = &self.order.as_deref()?.ranked;
+        let mut all = self.all.iter().zip(ranked);
+        all.position(|(entry, ranked)| ranked.site == *from && entry.known_as.has(key))
+    }
+
+    fn note(&mut self, event: Event, effects: &mut Effects) {
+        self.apply(&event);
+        effects.events.push(event);
+    }
+
+    fn decide(&mut self, outcome: Outcome, effects: &mut Effects) {
+        self.note(Event::Decided(outcome.clone()), effects);
+        effects.outcome = Some(outcome);
+    }
+
+    fn set(&mut self, id: ReservationId, stand: Stand) {
+        self.all.iter_mut().filter(|entry| entry.known_as.id == id).for_each(|entry| entry.stand = stand);
+    }
+
+    /// Asks the next sites of the ranking, or says that there are none.
+    fn ask_next(&mut self, now: Moment, effects: &mut Effects) {
+        let Some(order) = self.order.as_deref() else { return };
+        let Some(first) = self.all.iter().position(|entry| entry.stand == Stand::Unasked) else {
+            self.until = None;
+            let why = self.why_nowhere();
+            return self.decide(Outcome::Failed(why), effects);
+        };
+        let last = first.saturating_add(order.at_a_time.max(1)).min(self.all.len());
+        self.until = Some(now + order.answer_within);
+        let ready: Vec<Time> =
+            order.ranked[first..last].iter().map(|ranked| ranked.delay.ready(now)).collect();
+        self.note(Event::Asking(last), effects);
+        for (at, ready) in (first..last).zip(ready) {
+            self.all[at].stand = Stand::Asked(ready);
+            self.send(now, at, effects);
+        }
+    }
+
+    /// Why no site is left to be asked.
+    fn why_nowhere(&self) -> Why {
+        let Some(order) = self.order.as_deref() else { return Why::Silence };
+        if order.ranked.is_empty() {
+            return Why::NoSuchResource { part: 0, kind: order.task.kind.clone() };
+        }
+        if self.lost {
+            return Why::PartLost;
+        }
+        let refused = self.all.iter().filter(|entry| entry.stand == Stand::Settled).count();
+        if refused == 0 {
+            return Why::Silence;
+        }
+        Why::NoCandidate { tried: u32::try_from(self.all.len()).unwrap_or(u32::MAX), all: true }
+    }
+
+    fn reserve_answered(
+        &mut self,
+        now: Moment,
+        at: usize,
+        ready: Time,
+        answer: &Answer,
+        effects: &mut Effects,
+    ) {
+        let id = self.all[at].known_as.id;
+        match answer {
+            Answer::Reservation(held) => match self.promised(at, ready, held) {
+                Some(start) => self.held(now, at, start, held.held_for),
+                // What was not asked for is given back.
+                None => {
+                    self.all[at].stand = Stand::Cancelling;
+                    self.send(now, at, effects);
+                }
+            },
+            // One that is too busy now may have time before the others have answered.
+            answer if is_busy(answer) => {}
+            Answer::Problem(_) | Answer::Offers(_) => self.note(Event::Settled(id), effects),
+        }
+    }
+
+    fn held(&mut self, now: Moment, at: usize, start: Time, held_for: Option<Millis>) {
+        self.all[at].stand = Stand::Held(start);
+        if let Some(held_for) = held_for {
+            // Half of the hold is left for the commit.
+            let half = now + Millis(held_for.0 / 2);
+            self.until = self.until.map(|until| until.min(half));
+        }
+    }
+
+    /// The start of a hold that is what was asked for.
+    fn promised(&self, at: usize, ready: Time, held: &Reservation) -> Option<Time> {
+        let order = self.order.as_deref()?;
+        let [Slot { interval, capacity, .. }] = held.slots[..] else { return None };
+        let fits = ready <= interval.begin
+            && interval.end <= order.latest_end
+            && order.ranked.get(at)?.delay.duration() <= interval.length()
+            && order.task.cores <= capacity;
+        let ours = held.id == self.all[at].known_as.id && held.state == State::Accepted;
+        (ours && fits).then_some(interval.begin)
+    }
+
+    fn commit_answered(
+        &mut self,
+        now: Moment,
+        at: usize,
+        start: Time,
+        answer: &Answer,
+        effects: &mut Effects,
+    ) {
+        if is_busy(answer) {
+            return;
+        }
+        let id = self.all[at].known_as.id;
+        let kept = match answer {
+            Answer::Reservation(reservation) => reservation.id == id && is_committed(reservation.state),
+            Answer::Problem(_) | Answer::Offers(_) => false,
+        };
+        if !kept {
+            self.note(Event::Lost(id), effects);
+            return self.send(now, at, effects);
+        }
+        let Some(ranked) = self.order.as_deref().and_then(|order| order.ranked.get(at)) else { return };
+        let (site, finish) = (ranked.site.clone(), ranked.delay.finish(Moment::of(start)));
+        self.decide(Outcome::Booked { site, id, start, finish }, effects);
+    }
+
+    /// Chooses once all have answered or the time is up; where there is nothing to choose, asks further sites.
+    fn go_on(&mut self, now: Moment, effects: &mut Effects) {
+        if self.outcome.is_some() || self.chosen.is_some() || self.order.is_none() {
+            return;
+        }
+        let waiting = self.all.iter().any(|entry| matches!(entry.stand, Stand::Asked(_)));
+        if waiting && self.until.is_some_and(|until| now < until) {
+            return;
+        }
+        let Some((id, start, at)) = self.best() else {
+            self.cancel_others(now, effects);
+            return self.ask_next(now, effects);
+        };
+        self.until = None;
+        self.note(Event::Chosen { id, start }, effects);
+        self.send(now, at, effects);
+        self.cancel_others(now, effects);
+    }
+
+    /// The hold that is done first, of equals the better ranked.
+    fn best(&self) -> Option<(ReservationId, Time, usize)> {
+        let ranked = &self.order.as_deref()?.ranked;
+        let all = self.all.iter().zip(ranked).enumerate();
+        let held = all.filter_map(|(at, (entry, ranked))| match entry.stand {
+            Stand::Held(start) => {
+                Some((ranked.delay.finish(Moment::of(start)), at, entry.known_as.id, start))
+            }
+            _ => None,
+        });
+        held.min().map(|(_, at, id, start)| (id, start, at))
+    }
+
+    /// Cancels whatever may be held and was not chosen.
+    fn cancel_others(&mut self, now: Moment, effects: &mut Effects) {
+        for at in 0..self.all.len() {
+            let under_way = self.all[at].stand == Stand::Cancelling && self.all[at].repeated.at < Moment::MAX;
+            let held = matches!(self.all[at].stand, Stand::Asked(_) | Stand::Held(_) | Stand::Cancelling);
+            if held && !under_way {
+                self.all[at].stand = Stand::Cancelling;
+                self.send(now, at, effects);
+            }
+        }
+    }
+
+    /// Sends what a site is to answer, and from now on repeats it.
+    fn send(&mut self, now: Moment, at: usize, effects: &mut Effects) {
+        let Some(order) = self.order.as_deref() else { return };
+        let (Some(entry), Some(ranked)) = (self.all.get_mut(at), order.ranked.get(at)) else { return };
+        entry.repeated = Repeated::new(&order.patience, now);
+        effects.send.extend(call(order, ranked, self.permission, entry));
+    }
+
+    /// A commit that was never answered is of no use once its slot is over.
+    fn give_up_what_is_over(&mut self, now: Moment, effects: &mut Effects) {
+        let Some(order) = self.order.as_deref() else { return };
+        let over = self.all.iter().zip(&order.ranked).any(|(entry, ranked)| match entry.stand {
+            Stand::Committing(start) => now >= Moment::of(start + ranked.delay.duration()),
+            _ => false,
+        });
+        if over {
+            self.decide(Outcome::Failed(Why::Silence), effects);
+        }
+    }
+}
+
+fn is_committed(state: State) -> bool {
+    matches!(state, State::Committed | State::ChangeRequested | State::Active | State::Completed)
+}
+
+fn is_busy(answer: &Answer) -> bool {
+    matches!(answer, Answer::Problem(problem) if problem.why == Why::Busy)
+}

@@ -1,0 +1,131 @@
+//! What the best of three reservations is made of: the order, the identities made for it, what is journalled, and what
+//! comes out. Plain values; nothing here decides.
+
+use crate::clock::{Millis, Moment};
+use crate::ids::{Identities, JobId, Key, Name, ReservationId};
+use crate::jobs::patience::Patience;
+use crate::jobs::ranking::{Ranked, Task};
+use crate::message::{Caller, Envelope};
+use crate::problem::Why;
+use bookahead_plan::Time;
+
+/// What is to be done, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Order {
+    /// On whose behalf.
+    pub caller: Caller,
+    /// The job.
+    pub job: JobId,
+    /// What it needs.
+    pub task: Task,
+    /// It must have ended by then.
+    pub latest_end: Time,
+    /// Where it could go, the best first.
+    pub ranked: Vec<Ranked>,
+    /// How many sites are asked at a time; at least one.
+    pub at_a_time: usize,
+    /// For how long each is asked to hold.
+    pub hold_for: Millis,
+    /// How long all of them may take to answer.
+    pub answer_within: Millis,
+    /// How often unanswered calls are repeated.
+    pub patience: Patience,
+}
+
+impl Order {
+    /// As many sites as Migol asks.
+    pub const THREE: usize = 3;
+}
+
+/// The identities for one site, made before it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The id of the reservation there.
+    pub id: ReservationId,
+    /// The key of the call that holds.
+    pub reserve: Key,
+    /// The key of the call that commits.
+    pub commit: Key,
+    /// The key of the call that cancels.
+    pub cancel: Key,
+}
+
+/// What must not be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The order was taken.
+    Begun {
+        /// What is to be done, with the sites that could do it in time.
+        order: Box<Order>,
+        /// For each of them, in the order of the ranking.
+        identities: Vec<Identity>,
+    },
+    /// The first so many of the ranking are about to be asked, as far as they were not.
+    Asking(usize),
+    /// Nothing is held for us under this id, and nothing will be.
+    Settled(ReservationId),
+    /// This one is kept.
+    Chosen {
+        /// Its id.
+        id: ReservationId,
+        /// When it begins.
+        start: Time,
+    },
+    /// The one that was chosen was gone before it could be committed.
+    Lost(ReservationId),
+    /// This is how it ended; nothing more is expected of what was chosen.
+    Decided(Outcome),
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The job has a reservation.
+    Booked {
+        /// Where.
+        site: Name,
+        /// Its id there.
+        id: ReservationId,
+        /// When it begins.
+        start: Time,
+        /// When the job is done at the latest, by what its owner told.
+        finish: Moment,
+    },
+    /// It has none.
+    Failed(Why),
+}
+
+/// A call to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Outgoing {
+    /// To which site.
+    pub to: Name,
+    /// The call.
+    pub envelope: Envelope,
+}
+
+/// What is to be done, in this order: journal the events, then send, then tell the outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Effects {
+    /// To be journalled before anything is sent.
+    pub events: Vec<Event>,
+    /// To be sent.
+    pub send: Vec<Outgoing>,
+    /// How it ended, once.
+    pub outcome: Option<Outcome>,
+}
+
+impl Identity {
+    pub(super) fn make(identities: &mut Identities) -> Identity {
+        Identity {
+            id: ReservationId(identities.make()),
+            reserve: Key(identities.make()),
+            commit: Key(identities.make()),
+            cancel: Key(identities.make()),
+        }
+    }
+
+    pub(super) fn has(&self, key: Key) -> bool {
+        [self.reserve, self.commit, self.cancel].contains(&key)
+    }
+}

@@ -1,0 +1,156 @@
+//! The room on one resource: what live reservations and failed capacity leave, and which reservations there are in order
+//! of time. All of it follows from the entries of the ledger; it is kept so that nothing has to be looked for.
+
+use super::entry::Entry;
+use super::spans::{area, since};
+use crate::ids::{Name, ReservationId};
+use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one resource has promised.
+#[derive(Clone)]
+pub(super) struct Book {
+    /// What is free of live reservations and of failures.
+    pub(super) profile: Profile,
+    /// Live reservations by their begin.
+    pub(super) begins: BTreeSet<(Time, ReservationId)>,
+    /// Live reservations of which something is missing, the oldest first.
+    pub(super) degraded: BTreeSet<(u64, ReservationId)>,
+    /// What there would be if nothing had failed.
+    pub(super) capacity: Capacity,
+    /// What has failed.
+    pub(super) lost: Capacity,
+    /// For each user with live reservations what they leave of everything; None where shares are not limited.
+    pub(super) shares: Option<BTreeMap<Name, Profile>>,
+}
+
+/// What an entry means to a book.
+pub(super) struct Footprint {
+    begin: Time,
+    serial: u64,
+    missing: bool,
+    promised: Vec<Span>,
+    takes: Vec<Span>,
+}
+
+impl Footprint {
+    /// Of nothing.
+    pub(super) const NONE: Footprint =
+        Footprint { begin: Time::MIN, serial: 0, missing: false, promised: Vec::new(), takes: Vec::new() };
+
+    pub(super) fn of(entry: &Entry) -> Footprint {
+        Footprint {
+            begin: entry.begin(),
+            serial: entry.serial,
+            missing: entry.is_live() && entry.missing > Capacity::ZERO,
+            promised: entry.promised().to_vec(),
+            takes: entry.takes(),
+        }
+    }
+
+    /// As if it took nothing, which is wrong on purpose.
+    pub(super) fn without_room(self) -> Footprint {
+        Footprint { takes: Vec::new(), ..self }
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        !self.promised.is_empty()
+    }
+
+    pub(super) fn area(&self) -> i128 {
+        area(&self.promised)
+    }
+
+    /// What of it is taken from an instant on.
+    fn since(&self, instant: Time) -> (Vec<Span>, Vec<Span>) {
+        (since(&self.promised, instant), since(&self.takes, instant))
+    }
+}
+
+impl Book {
+    pub(super) fn new(capacity: Capacity, limit_shares: bool) -> Book {
+        Book {
+            profile: Profile::new(capacity, Time::MIN),
+            begins: BTreeSet::new(),
+            degraded: BTreeSet::new(),
+            capacity,
+            lost: Capacity::ZERO,
+            shares: limit_shares.then(BTreeMap::new),
+        }
+    }
+
+    /// What has not failed.
+    pub(super) fn standing(&self) -> Capacity {
+        Capacity(self.capacity.0 - self.lost.0)
+    }
+
+    /// Forgets what is past.
+    pub(super) fn advance(&mut self, now: Time) {
+        self.profile.advance(now);
+    }
+
+    /// So much has failed, from now on and until further notice.
+    pub(super) fn set_lost(&mut self, lost: Capacity) {
+        let always = |capacity| Span { interval: Interval::new(Time::MIN, Time::MAX), capacity };
+        self.profile.remove(always(self.lost));
+        self.lost = lost.min(self.capacity);
+        self.profile.add(always(self.lost));
+    }
+
+    /// Puts in an entry as it is now in the place of what it was, which, if it was live, is past up to `instant`: what is
+    /// past of it stays taken. Answers what it had from then on and what it has.
+    pub(super) fn replace(
+        &mut self,
+        id: ReservationId,
+        owner: &Name,
+        before: &Footprint,
+        after: &Footprint,
+        instant: Time,
+    ) -> (Vec<Span>, Vec<Span>) {
+        self.unlist(id, before);
+        self.list(id, after);
+        let from = if before.is_live() { instant } else { Time::MIN };
+        let ((had_promise, had), (has_promise, has)) = (before.since(from), after.since(from));
+        if had != has {
+            had.iter().for_each(|&span| self.profile.remove(span));
+            has.iter().for_each(|&span| self.profile.add(span));
+        }
+        if had_promise != has_promise {
+            self.change_share(owner, &had_promise, &has_promise);
+        }
+        (had, has)
+    }
+
+    fn list(&mut self, id: ReservationId, footprint: &Footprint) {
+        if footprint.is_live() {
+            self.begins.insert((footprint.begin, id));
+        }
+        if footprint.missing {
+            self.degraded.insert((footprint.serial, id));
+        }
+    }
+
+    fn unlist(&mut self, id: ReservationId, footprint: &Footprint) {
+        if footprint.is_live() {
+            self.begins.remove(&(footprint.begin, id));
+        }
+        if footprint.missing {
+            self.degraded.remove(&(footprint.serial, id));
+        }
+    }
+
+    fn change_share(&mut self, owner: &Name, gave_back: &[Span], took: &[Span]) {
+        let Some(shares) = &mut self.shares else { return };
+        if !shares.contains_key(owner) {
+            shares.insert(owner.clone(), Profile::new(Capacity(u32::MAX), Time::MIN));
+        }
+        if let Some(share) = shares.get_mut(owner) {
+            share.advance(self.profile.origin());
+            gave_back.iter().for_each(|&span| share.remove(span));
+            took.iter().for_each(|&span| share.add(span));
+            if share.breakpoints() == 0 {
+                shares.remove(owner);
+            }
+        }
+    }
+}

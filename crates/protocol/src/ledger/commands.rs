@@ -1,0 +1,313 @@
+//! Every call that a site answers. Each decides from the book as it is at the moment and changes nothing; what is to
+//! happen is a list of events.
+
+use super::Ledger;
+use super::decision::Decision;
+use super::entry::{Denied, Entry};
+use super::event::{Because, What};
+use super::fold::rest_from;
+use super::offers::choose;
+use super::placing::Wish;
+use super::slots::Search;
+use super::spans::lowered;
+use super::view::Views;
+use crate::clock::{Millis, Moment};
+use crate::ids::{JobId, ReservationId};
+use crate::life_cycle::{IllegalMove, Move, State};
+use crate::message::{Answer, Call, Caller, Reservation};
+use crate::problem::{Problem, Why};
+use crate::request::{Objective, Request};
+use bookahead_plan::{Capacity, Time};
+
+/// No reservation has more jobs, so that none grows without bound.
+const MOST_JOBS: usize = 65_536;
+
+/// A caller with this role may act on what belongs to others.
+const OPERATOR: &str = "operator";
+
+impl Ledger {
+    pub(super) fn decide(&mut self, now: Moment, caller: &Caller, call: &Call, views: &Views) -> Decision {
+        let decided = match call {
+            Call::Probe { request, most, starts } => self.probe(now, caller, request, *most, starts, views),
+            Call::Reserve { id, request, hold_for, book } => {
+                self.reserve(now, caller, *id, request, *hold_for, *book, views)
+            }
+            Call::ExtendHold { id, hold_for } => self.extend_hold(now, caller, *id, *hold_for),
+            Call::Commit { id, jobs } => self.commit(now, caller, *id, jobs, views),
+            Call::Attach { id, part, job } => self.attach(caller, *id, *part, *job),
+            Call::Change { id, version, request } => self.change(now, caller, *id, *version, request, views),
+            Call::Release { id, part, from, keep } => self.release(now, caller, *id, *part, *from, *keep),
+            Call::Cancel { id } => self.cancel(caller, *id),
+            Call::Show { id } => self.owned(*id, caller).map(|_| Decision::show(*id)),
+        };
+        decided.unwrap_or_else(Decision::say)
+    }
+
+    fn probe(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        request: &Request,
+        most: u32,
+        starts: &[Time],
+        views: &Views,
+    ) -> Result<Decision, Problem> {
+        let wish = self.wish(now, caller, request, false).map_err(Problem::new)?;
+        let reveal = self.rules.reveal;
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(reveal.slots);
+        let impacts = reveal.impacts || request.objective == Objective::LeastImpact;
+        let starts = &starts[..starts.len().min(reveal.slots)];
+        let found = self.place(&wish, views, &Search { most, starts, runs: reveal.slack, impacts })?;
+        let chosen = choose(found, request.objective, most);
+        let offers = chosen.iter().map(|candidate| self.offer(candidate, &wish.part.wanted)).collect();
+        Ok(Decision::say(Answer::Offers(offers)))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are the fields of the call")]
+    fn reserve(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        request: &Request,
+        hold_for: Millis,
+        book: bool,
+        views: &Views,
+    ) -> Result<Decision, Problem> {
+        if let Some(decision) = self.known(caller, id, request) {
+            return decision;
+        }
+        let wish = self.wish(now, caller, request, book).map_err(Problem::new);
+        match wish.and_then(|wish| self.best(&wish, views)) {
+            Ok(best) => {
+                // What is committed at once is held for no time at all.
+                let hold_for = if book { Millis::ZERO } else { hold_for };
+                let deadline = self.deadline(now, hold_for, best.slot.start);
+                let accepted = self.promise(id, &caller.user, request, &best, deadline);
+                let committed = book.then(|| What::Committed { id, jobs: Vec::new(), late: None });
+                Ok(Decision::show_after(id, [accepted].into_iter().chain(committed).collect()))
+            }
+            Err(problem) => {
+                let owner = caller.user.clone();
+                let refused = What::Refused { id, owner, request: request.clone(), problem: problem.clone() };
+                Ok(Decision::say_after(vec![refused], problem))
+            }
+        }
+    }
+
+    /// What is said of an id that stands for something already.
+    fn known(
+        &self,
+        caller: &Caller,
+        id: ReservationId,
+        request: &Request,
+    ) -> Option<Result<Decision, Problem>> {
+        let same = |owner, known: &Request| may_act(caller, owner) && known == request;
+        if let Some(entry) = self.entries.get(&id) {
+            let same = same(&entry.owner, &entry.request);
+            return Some(if same { Ok(Decision::show(id)) } else { Err(Problem::new(Why::IdTaken(id))) });
+        }
+        let denied = self.denied.get(&id)?;
+        let problem = match &denied.refusal {
+            None => Problem::new(Why::CancelledBefore(id)),
+            Some((known, problem)) if same(&denied.owner, known) => problem.clone(),
+            Some(_) => Problem::new(Why::IdTaken(id)),
+        };
+        Some(Err(problem))
+    }
+
+    fn extend_hold(
+        &self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        hold_for: Millis,
+    ) -> Result<Decision, Problem> {
+        let entry = self.owned(id, caller)?;
+        match entry.state {
+            State::Accepted => {
+                let deadline = self.deadline(now, hold_for, entry.begin());
+                let longer = (deadline > entry.deadline).then_some(What::Extended { id, deadline });
+                Ok(Decision::show_after(id, longer.into_iter().collect()))
+            }
+            // It is held for good.
+            State::Committed | State::ChangeRequested | State::Active => Ok(Decision::show(id)),
+            State::Rejected => Err(Problem::new(Why::Expired)),
+            from => Err(Problem::new(IllegalMove { from, attempted: Move::Accept })),
+        }
+    }
+
+    fn commit(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        jobs: &[JobId],
+        views: &Views,
+    ) -> Result<Decision, Problem> {
+        let entry = self.owned(id, caller)?;
+        entry.state.after(Move::Commit).map_err(Problem::new)?;
+        let jobs = new_jobs(entry, jobs)?;
+        let late = match entry.state {
+            State::Rejected if !self.rules.holds.late_commits => return Err(Problem::new(Why::Expired)),
+            State::Rejected => Some(self.still_free(now, id, caller, views).map_err(Problem::new)?),
+            State::Committed | State::Active if jobs.is_empty() => return Ok(Decision::show(id)),
+            _ => None,
+        };
+        Ok(Decision::show_after(id, vec![What::Committed { id, jobs, late }]))
+    }
+
+    fn attach(
+        &self,
+        caller: &Caller,
+        id: ReservationId,
+        part: usize,
+        job: JobId,
+    ) -> Result<Decision, Problem> {
+        let entry = self.owned(id, caller)?;
+        only_part(part)?;
+        if matches!(entry.state, State::Accepted | State::Rejected) {
+            let why = Why::Unsupported("only a committed reservation takes jobs; commit it first");
+            return Err(Problem::new(why));
+        }
+        entry.state.after(Move::Commit).map_err(Problem::new)?;
+        let jobs = new_jobs(entry, &[job])?;
+        if jobs.is_empty() {
+            return Ok(Decision::show(id));
+        }
+        Ok(Decision::show_after(id, vec![What::Committed { id, jobs, late: None }]))
+    }
+
+    fn change(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        version: Option<u32>,
+        request: &Request,
+        views: &Views,
+    ) -> Result<Decision, Problem> {
+        let entry = self.owned(id, caller)?;
+        entry.state.after(Move::RequestChange).map_err(Problem::new)?;
+        if let Some(seen) = version.filter(|seen| *seen != entry.version) {
+            return Err(Problem::new(Why::Changed { seen, now: entry.version }));
+        }
+        // Limits are those of the owner, whoever acts for him.
+        let owner = Caller { user: entry.owner.clone(), roles: caller.roles.clone() };
+        let usage = self.usage_beside(&owner.user, Some(entry.promised()));
+        let wish = self.wish(now, &owner, request, true).map_err(Problem::new)?;
+        let wish = Wish { usage, replaces: Some(id), ..wish };
+        let best = self.best(&wish, views);
+        let requested = What::ChangeRequested { id, request: request.clone() };
+        Ok(match best {
+            Ok(best) => {
+                let spans = Some(vec![best.span(&wish.part.wanted)]);
+                Decision::show_after(id, vec![requested, What::ChangeSettled { id, spans }])
+            }
+            Err(problem) => {
+                Decision::say_after(vec![requested, What::ChangeSettled { id, spans: None }], problem)
+            }
+        })
+    }
+
+    fn release(
+        &self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        part: usize,
+        from: Time,
+        keep: Capacity,
+    ) -> Result<Decision, Problem> {
+        let entry = self.owned(id, caller)?;
+        only_part(part)?;
+        if !entry.is_live() {
+            return Err(Problem::new(IllegalMove { from: entry.state, attempted: Move::Complete }));
+        }
+        let over = keep == Capacity::ZERO && from <= rest_from(now).max(entry.begin());
+        let event = match entry.state {
+            State::Active if over => What::Completed { id },
+            _ if over => What::Cancelled { id, because: Because::Owner },
+            _ => {
+                let spans = lowered(&entry.spans, from.max(rest_from(now)), keep);
+                if spans == entry.spans || spans.is_empty() {
+                    return Ok(Decision::show(id));
+                }
+                What::Released { id, spans }
+            }
+        };
+        Ok(Decision::show_after(id, vec![event]))
+    }
+
+    fn cancel(&self, caller: &Caller, id: ReservationId) -> Result<Decision, Problem> {
+        if let Some(Denied { owner, refusal: Some(_), .. }) = self.denied.get(&id)
+            && may_act(caller, owner)
+        {
+            return Ok(Decision::say(Answer::Reservation(rejected(id, owner.clone()))));
+        }
+        if !self.entries.contains_key(&id) && !self.denied.contains_key(&id) {
+            let tombstone = What::CancelledBefore { id, owner: caller.user.clone() };
+            return Ok(Decision::say_after(vec![tombstone], Problem::new(Why::CancelledBefore(id))));
+        }
+        let entry = self.owned(id, caller)?;
+        match entry.state {
+            State::Active => Ok(Decision::show_after(id, vec![What::Terminated { id }])),
+            // It is over, which is what the caller wanted.
+            State::Cancelled | State::Rejected | State::Terminated => Ok(Decision::show(id)),
+            state => {
+                state.after(Move::Cancel).map_err(Problem::new)?;
+                Ok(Decision::show_after(id, vec![What::Cancelled { id, because: Because::Owner }]))
+            }
+        }
+    }
+
+    /// A reservation that the caller may act on; what is known of the id otherwise.
+    fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
+        if let Some(entry) = self.entries.get(&id) {
+            let allowed = may_act(caller, &entry.owner);
+            return if allowed { Ok(entry) } else { Err(Problem::new(Why::NotOwner(id))) };
+        }
+        Err(match self.denied.get(&id) {
+            None => Problem::new(Why::Unknown(id)),
+            Some(denied) if !may_act(caller, &denied.owner) => Problem::new(Why::NotOwner(id)),
+            Some(Denied { refusal: Some((_, problem)), .. }) => problem.clone(),
+            Some(_) => Problem::new(Why::CancelledBefore(id)),
+        })
+    }
+}
+
+fn may_act(caller: &Caller, owner: &crate::ids::Name) -> bool {
+    caller.user == *owner || caller.roles.iter().any(|role| role.as_str() == OPERATOR)
+}
+
+fn only_part(part: usize) -> Result<(), Problem> {
+    if part == 0 { Ok(()) } else { Err(Problem::new(Why::NoSuchPart(part))) }
+}
+
+/// The jobs that it does not have yet, each once.
+fn new_jobs(entry: &Entry, jobs: &[JobId]) -> Result<Vec<JobId>, Problem> {
+    let mut new: Vec<JobId> = Vec::new();
+    for job in jobs {
+        if !entry.jobs.contains(job) && !new.contains(job) {
+            new.push(*job);
+        }
+    }
+    if entry.jobs.len() + new.len() > MOST_JOBS {
+        return Err(Problem::new(Why::Unsupported("a reservation takes at most 65,536 jobs")));
+    }
+    Ok(new)
+}
+
+/// How a request that was refused looks as a reservation.
+fn rejected(id: ReservationId, owner: crate::ids::Name) -> Reservation {
+    Reservation {
+        id,
+        owner,
+        state: State::Rejected,
+        slots: Vec::new(),
+        held_for: None,
+        jobs: Vec::new(),
+        missing: Vec::new(),
+        version: 0,
+    }
+}

@@ -1,0 +1,253 @@
+//! What happens to a book: the journal of a site is a list of these, and the book is their fold. And what a command
+//! gives back beside them.
+
+use crate::clock::Moment;
+use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::message::{Answer, Envelope};
+use crate::problem::Problem;
+use crate::request::Request;
+use bookahead_plan::{Capacity, Span};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub what: What,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A request was accepted: its room is held.
+    Accepted {
+        /// Its id.
+        id: ReservationId,
+        /// Whose it is.
+        owner: Name,
+        /// What was asked for.
+        request: Request,
+        /// The resource on which it is promised.
+        resource: Name,
+        /// What is promised.
+        span: Span,
+        /// Until when it is held if nobody commits it.
+        deadline: Moment,
+    },
+    /// A request was refused.
+    Refused {
+        /// Its id.
+        id: ReservationId,
+        /// Whose it would have been.
+        owner: Name,
+        /// What was asked for.
+        request: Request,
+        /// Why it cannot be had.
+        problem: Problem,
+    },
+    /// A hold lasts longer.
+    Extended {
+        /// Which.
+        id: ReservationId,
+        /// Until when.
+        deadline: Moment,
+    },
+    /// A hold was committed, in time or late, or jobs were attached to what was committed.
+    Committed {
+        /// Which.
+        id: ReservationId,
+        /// Jobs that were not attached before.
+        jobs: Vec<JobId>,
+        /// Of a late commit: what was still to be had.
+        late: Option<Vec<Span>>,
+    },
+    /// Nobody committed it in time.
+    Expired {
+        /// Which.
+        id: ReservationId,
+    },
+    /// Its owner wants other terms.
+    ChangeRequested {
+        /// Of which.
+        id: ReservationId,
+        /// What is wanted now.
+        request: Request,
+    },
+    /// That was answered.
+    ChangeSettled {
+        /// Of which.
+        id: ReservationId,
+        /// What is promised now; None where it is what it was.
+        spans: Option<Vec<Span>>,
+    },
+    /// Part of it was given back early.
+    Released {
+        /// Of which.
+        id: ReservationId,
+        /// What is left.
+        spans: Vec<Span>,
+    },
+    /// Its start came.
+    Begun {
+        /// Of which.
+        id: ReservationId,
+    },
+    /// Its end came, or its owner gave back the rest.
+    Completed {
+        /// Of which.
+        id: ReservationId,
+    },
+    /// It was given up before its start.
+    Cancelled {
+        /// Which.
+        id: ReservationId,
+        /// Why.
+        because: Because,
+    },
+    /// It was given up while active.
+    Terminated {
+        /// Which.
+        id: ReservationId,
+    },
+    /// An id was cancelled before anything was reserved under it, so nothing ever will be.
+    CancelledBefore {
+        /// Which.
+        id: ReservationId,
+        /// By whom.
+        owner: Name,
+    },
+    /// Capacity failed.
+    Lost {
+        /// Of which resource.
+        resource: Name,
+        /// How much more.
+        capacity: Capacity,
+    },
+    /// Capacity is back.
+    Restored {
+        /// Of which resource.
+        resource: Name,
+        /// How much.
+        capacity: Capacity,
+    },
+    /// So much of a reservation is missing now, since capacity failed.
+    Missing {
+        /// Of which.
+        id: ReservationId,
+        /// How much; zero where it is whole again.
+        capacity: Capacity,
+    },
+    /// A call was answered, and a repeat will get the same answer.
+    Answered {
+        /// The call.
+        envelope: Box<Envelope>,
+        /// The answer.
+        answer: Answer,
+    },
+    /// What was over for long is forgotten.
+    Forgotten {
+        /// Which.
+        id: ReservationId,
+    },
+    /// An answer is no longer remembered.
+    AnswerForgotten {
+        /// The key of its call.
+        key: Key,
+    },
+}
+
+/// Why a reservation was given up before its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Because {
+    /// Its owner said so.
+    Owner,
+    /// It was a hold, and the capacity for it failed.
+    Lost,
+}
+
+/// What whoever keeps a schedule of the resource must do to it: give back what the reservation had from that moment on,
+/// and take what it has instead.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Change {
+    /// On which resource.
+    pub resource: Name,
+    /// For which reservation.
+    pub id: ReservationId,
+    /// All that it had.
+    pub gave_back: Vec<Span>,
+    /// All that it has.
+    pub took: Vec<Span>,
+}
+
+/// What came of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handled {
+    /// For the caller, once the events are in the journal.
+    pub answer: Answer,
+    /// For the journal, in order; they are in the book already.
+    pub events: Vec<Event>,
+    /// For schedules of the resources, in order.
+    pub changes: Vec<Change>,
+}
+
+/// What came of time or of a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ticked {
+    /// For the journal, in order; they are in the book already.
+    pub events: Vec<Event>,
+    /// For schedules of the resources, in order.
+    pub changes: Vec<Change>,
+}
+
+impl What {
+    /// The reservation that it is about, if it is about one.
+    pub fn id(&self) -> Option<ReservationId> {
+        match self {
+            What::Accepted { id, .. }
+            | What::Refused { id, .. }
+            | What::Extended { id, .. }
+            | What::Committed { id, .. }
+            | What::Expired { id }
+            | What::ChangeRequested { id, .. }
+            | What::ChangeSettled { id, .. }
+            | What::Released { id, .. }
+            | What::Begun { id }
+            | What::Completed { id }
+            | What::Cancelled { id, .. }
+            | What::Terminated { id }
+            | What::CancelledBefore { id, .. }
+            | What::Missing { id, .. }
+            | What::Forgotten { id } => Some(*id),
+            What::Lost { .. }
+            | What::Restored { .. }
+            | What::Answered { .. }
+            | What::AnswerForgotten { .. } => None,
+        }
+    }
+
+    /// A word for people and programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            What::Accepted { .. } => "accepted",
+            What::Refused { .. } => "refused",
+            What::Extended { .. } => "extended",
+            What::Committed { .. } => "committed",
+            What::Expired { .. } => "expired",
+            What::ChangeRequested { .. } => "change-requested",
+            What::ChangeSettled { .. } => "change-settled",
+            What::Released { .. } => "released",
+            What::Begun { .. } => "begun",
+            What::Completed { .. } => "completed",
+            What::Cancelled { .. } => "cancelled",
+            What::Terminated { .. } => "terminated",
+            What::CancelledBefore { .. } => "cancelled-before",
+            What::Lost { .. } => "lost",
+            What::Restored { .. } => "restored",
+            What::Missing { .. } => "missing",
+            What::Answered { .. } => "answered",
+            What::Forgotten { .. } => "forgotten",
+            What::AnswerForgotten { .. } => "answer-forgotten",
+        }
+    }
+}

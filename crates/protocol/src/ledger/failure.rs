@@ -1,0 +1,94 @@
+//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first: holds are
+//! cancelled, and of what is committed as much is marked as missing as must be. Whenever room appears, the oldest that
+//! miss something get it first.
+
+use super::event::{Because, Ticked, What};
+use super::{Ledger, spans};
+use crate::clock::Moment;
+use crate::ids::{Name, ReservationId};
+use crate::life_cycle::State;
+use bookahead_plan::{Capacity, Interval, Time};
+
+impl Ledger {
+    /// So much more of a resource has failed, from now on.
+    pub fn lost(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Ticked {
+        let mut course = self.tick(now);
+        let Some(at) = self.at(resource) else { return course };
+        let capacity = capacity.min(self.books[at].standing());
+        if capacity > Capacity::ZERO {
+            self.record(self.latest, What::Lost { resource: resource.clone(), capacity }, &mut course);
+            self.hit(at, &mut course);
+        }
+        course
+    }
+
+    /// So much of what had failed is back.
+    pub fn restored(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Ticked {
+        let mut course = self.tick(now);
+        let Some(at) = self.at(resource) else { return course };
+        let capacity = capacity.min(self.books[at].lost);
+        if capacity > Capacity::ZERO {
+            self.record(self.latest, What::Restored { resource: resource.clone(), capacity }, &mut course);
+            self.mend(self.latest, at, &mut course);
+        }
+        course
+    }
+
+    /// Takes from the newest promises until nothing is overfull.
+    fn hit(&mut self, at: usize, course: &mut Ticked) {
+        let (now, from) = (self.latest, self.latest.second());
+        let mut newest_first: Vec<(u64, ReservationId)> = Vec::new();
+        for (_, id) in &self.books[at].begins {
+            newest_first.extend(self.entries.get(id).map(|entry| (entry.serial, *id)));
+        }
+        newest_first.sort_unstable();
+        while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
+            && let Some((_, id)) = newest_first.pop()
+        {
+            let Some(entry) = self.entries.get(&id) else { continue };
+            let overfull = entry.takes().into_iter().map(|span| {
+                let free = self.books[at].profile.min_free(since(span.interval, from));
+                let too_much = u32::try_from(-free.min(0)).unwrap_or(u32::MAX);
+                // What is missing is missing of the whole promise, also where that is larger.
+                let missing = too_much.min(span.capacity.0).saturating_add(entry.missing.0);
+                if too_much == 0 { 0 } else { missing }
+            });
+            let missing = Capacity(overfull.max().unwrap_or(0));
+            if missing <= entry.missing {
+                continue;
+            }
+            let what = match entry.state {
+                State::Accepted => What::Cancelled { id, because: Because::Lost },
+                _ => What::Missing { id, capacity: missing },
+            };
+            self.record_as_it_is(now, what, course);
+        }
+        // A hold that was cancelled may have given back more than was needed.
+        self.mend(now, at, course);
+    }
+
+    /// Gives room to those that miss something, the oldest first.
+    pub(super) fn mend(&mut self, now: Moment, at: usize, course: &mut Ticked) {
+        let degraded: Vec<ReservationId> = self.books[at].degraded.iter().map(|(_, id)| *id).collect();
+        for id in degraded {
+            let Some(entry) = self.entries.get(&id) else { continue };
+            let rest = spans::since(&entry.spans, now.second());
+            let free = rest.iter().map(|span| self.books[at].profile.min_free(span.interval)).min();
+            let free = u32::try_from(free.unwrap_or(0)).unwrap_or(0);
+            let missing = Capacity(entry.missing.0.saturating_sub(free));
+            if missing < entry.missing {
+                self.record_as_it_is(now, What::Missing { id, capacity: missing }, course);
+            }
+        }
+    }
+
+    fn record_as_it_is(&mut self, at: Moment, what: What, course: &mut Ticked) {
+        let event = super::Event { at, what };
+        course.changes.extend(self.apply(&event));
+        course.events.push(event);
+    }
+}
+
+fn since(interval: Interval, from: Time) -> Interval {
+    Interval::new(interval.begin.max(from), interval.end)
+}

@@ -1,0 +1,226 @@
+//! The fold: how each event changes the book. Used live and on replay, so it decides nothing and trusts nobody: an event
+//! that does not fit, such as a move that the life cycle does not have, changes nothing.
+
+use super::answers::Answered;
+use super::book::Footprint;
+use super::entry::{Denied, Entry, forgotten_at};
+use super::event::{Change, Event, What};
+use super::{Ledger, spans};
+use crate::clock::Moment;
+use crate::flaw::Flaw;
+use crate::ids::{Name, ReservationId};
+use crate::life_cycle::{Move, State};
+use crate::request::Request;
+use bookahead_plan::{Capacity, Span, Time};
+
+impl Ledger {
+    /// Applies an event; answers what it means for the schedule of a resource.
+    pub fn apply(&mut self, event: &Event) -> Option<Change> {
+        let at = event.at;
+        self.latest = self.latest.max(at);
+        match &event.what {
+            What::Accepted { id, owner, request, resource, span, deadline } => {
+                let entry = Entry::accepted(self.accepted, at, owner, request, resource, *span, *deadline);
+                self.accept(*id, entry?)
+            }
+            What::Refused { id, owner, request, problem } => {
+                self.observe_refusal(problem);
+                let refusal = Some((request.clone(), problem.clone()));
+                self.deny(*id, Denied { owner: owner.clone(), at, refusal })
+            }
+            What::CancelledBefore { id, owner } => {
+                self.deny(*id, Denied { owner: owner.clone(), at, refusal: None })
+            }
+            What::Answered { envelope, answer } => {
+                let (envelope, answer) = (envelope.clone(), answer.clone());
+                self.answers.remember(Answered { at, envelope, answer });
+                None
+            }
+            What::AnswerForgotten { key } => {
+                self.answers.forget(*key);
+                None
+            }
+            What::Forgotten { id } => self.forget(*id),
+            What::Lost { resource, capacity } => {
+                self.set_lost(resource, |lost| lost.saturating_add(capacity.0))
+            }
+            What::Restored { resource, capacity } => {
+                self.set_lost(resource, |lost| lost.saturating_sub(capacity.0))
+            }
+            what => self.apply_to_entry(at, what),
+        }
+    }
+
+    /// Events about a reservation that there is.
+    fn apply_to_entry(&mut self, at: Moment, what: &What) -> Option<Change> {
+        let id = what.id()?;
+        let state = self.entries.get(&id)?.state;
+        if !matches!(what, What::Extended { .. } | What::Released { .. } | What::Missing { .. }) {
+            self.observe(id, what);
+        }
+        self.edit(at, id, |entry| match what {
+            What::Extended { deadline, .. } => entry.deadline = *deadline,
+            What::Missing { capacity, .. } => entry.missing = *capacity,
+            What::Released { spans, .. } => entry.take_new(spans),
+            What::ChangeSettled { spans, .. } => {
+                if entry.moves(Move::SettleChange)
+                    && let Some(spans) = spans
+                {
+                    entry.take_new(spans);
+                    entry.missing = Capacity::ZERO;
+                }
+            }
+            What::Committed { jobs, late, .. } => {
+                let moved = entry.moves(Move::Commit);
+                entry.jobs.extend(jobs.iter().filter(|_| moved));
+                if let (true, State::Rejected, Some(spans)) = (moved, state, late) {
+                    entry.take_new(spans);
+                }
+            }
+            What::ChangeRequested { .. } => {
+                entry.moves(Move::RequestChange);
+            }
+            What::Begun { .. } => {
+                entry.moves(Move::Begin);
+            }
+            What::Expired { .. } => entry.ends(Move::Expire, at),
+            What::Cancelled { .. } => entry.ends(Move::Cancel, at),
+            What::Completed { .. } => entry.ends(Move::Complete, at),
+            What::Terminated { .. } => entry.ends(Move::Terminate, at),
+            _ => {}
+        })
+    }
+
+    fn accept(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
+        let resource = self.at(&entry.resource)?;
+        if self.entries.contains_key(&id) || self.denied.contains_key(&id) {
+            return None;
+        }
+        self.accepted = self.accepted.saturating_add(1);
+        self.observe_grant(&entry);
+        let footprint = self.footprint(&entry);
+        let (at, book) = (entry.accepted, &mut self.books[resource]);
+        book.advance(at.second());
+        let (gave_back, took) = book.replace(id, &entry.owner, &Footprint::NONE, &footprint, rest_from(at));
+        self.add_usage(&entry.owner, 1, footprint.area());
+        self.agenda.insert((entry.due(self.rules.retention), id));
+        let resource = entry.resource.clone();
+        self.entries.insert(id, entry);
+        Some(Change { resource, id, gave_back, took })
+    }
+
+    /// Changes an entry, and all that follows from it.
+    fn edit(&mut self, at: Moment, id: ReservationId, change: impl FnOnce(&mut Entry)) -> Option<Change> {
+        let resource = self.at(&self.entries.get(&id)?.resource)?;
+        let entry = self.entries.get(&id)?;
+        let (before, old_due) = (self.footprint(entry), entry.due(self.rules.retention));
+        change(self.entries.get_mut(&id)?);
+        let entry = self.entries.get(&id)?;
+        let (after, due) = (self.footprint(entry), entry.due(self.rules.retention));
+        let owner = entry.owner.clone();
+        if due != old_due {
+            self.agenda.remove(&(old_due, id));
+            self.agenda.insert((due, id));
+        }
+        let count = i32::from(after.is_live()) - i32::from(before.is_live());
+        self.add_usage(&owner, count, after.area() - before.area());
+        self.books[resource].advance(at.second());
+        let (gave_back, took) = self.books[resource].replace(id, &owner, &before, &after, rest_from(at));
+        let nothing = gave_back == took;
+        let resource = self.rules.resources[resource].resource.name.clone();
+        (!nothing).then_some(Change { resource, id, gave_back, took })
+    }
+
+    fn footprint(&self, entry: &Entry) -> Footprint {
+        let footprint = Footprint::of(entry);
+        if self.broken.is(Flaw::HoldsTakeNoRoom) && entry.state == State::Accepted {
+            return footprint.without_room();
+        }
+        footprint
+    }
+
+    fn deny(&mut self, id: ReservationId, denied: Denied) -> Option<Change> {
+        if !self.entries.contains_key(&id) && !self.denied.contains_key(&id) {
+            self.agenda.insert((forgotten_at(denied.at, self.rules.retention), id));
+            self.denied.insert(id, denied);
+        }
+        None
+    }
+
+    fn forget(&mut self, id: ReservationId) -> Option<Change> {
+        if let Some(denied) = self.denied.remove(&id) {
+            self.agenda.remove(&(forgotten_at(denied.at, self.rules.retention), id));
+        } else if let Some(entry) = self.entries.get(&id).filter(|entry| entry.state.is_over()) {
+            self.agenda.remove(&(entry.due(self.rules.retention), id));
+            self.entries.remove(&id);
+        }
+        None
+    }
+
+    fn set_lost(&mut self, resource: &Name, lost: impl FnOnce(u32) -> u32) -> Option<Change> {
+        let at = self.at(resource)?;
+        let book = &mut self.books[at];
+        book.set_lost(Capacity(lost(book.lost.0)));
+        None
+    }
+}
+
+impl Entry {
+    fn accepted(
+        serial: u64,
+        at: Moment,
+        owner: &Name,
+        request: &Request,
+        resource: &Name,
+        span: Span,
+        deadline: Moment,
+    ) -> Option<Entry> {
+        let state = State::Requested.after(Move::Accept).ok()?;
+        (span.area() > 0).then(|| Entry {
+            owner: owner.clone(),
+            request: request.clone(),
+            state,
+            resource: resource.clone(),
+            spans: vec![span],
+            serial,
+            accepted: at,
+            deadline,
+            jobs: Vec::new(),
+            missing: Capacity::ZERO,
+            version: 1,
+            ended: at,
+        })
+    }
+
+    /// Makes a move, if there is such a move from where it is.
+    fn moves(&mut self, attempted: Move) -> bool {
+        let after = self.state.after(attempted);
+        self.state = after.unwrap_or(self.state);
+        after.is_ok()
+    }
+
+    /// Makes a move to its end. What was used stays in it; what never began stays whole, so that it can be seen what was
+    /// given up, and a hold be committed late.
+    fn ends(&mut self, attempted: Move, at: Moment) {
+        if self.moves(attempted) {
+            self.ended = at;
+            if matches!(self.state, State::Completed | State::Terminated) {
+                self.spans = spans::until(&self.spans, rest_from(at));
+            }
+        }
+    }
+
+    fn take_new(&mut self, spans: &[Span]) {
+        if self.is_live() && !spans.is_empty() && self.spans != spans {
+            self.spans = spans.to_vec();
+            let most = spans.iter().map(|span| span.capacity).max().unwrap_or_default();
+            self.missing = self.missing.min(most);
+            self.version = self.version.saturating_add(1);
+        }
+    }
+}
+
+/// The first whole second that is not yet begun at a moment: what can still be given back.
+pub(super) fn rest_from(at: Moment) -> Time {
+    Moment(at.0.saturating_add(999)).second()
+}

@@ -1,0 +1,228 @@
+//! What a site lays down: what it offers, how much it tells, how long it holds, and how much one user may have. Fixed
+//! for the life of a ledger; nothing here decides.
+
+use crate::clock::Millis;
+use crate::deadline::Adaptive;
+use crate::ids::Name;
+use crate::message::Caller;
+use crate::resource::Resource;
+use bookahead_plan::{Capacity, Seconds, placement};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// The rules of a site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Its name.
+    pub site: Name,
+    /// What it offers; where several suit equally, the first is taken.
+    pub resources: Vec<Offered>,
+    /// How much one user may have.
+    pub limits: Limits,
+    /// How much it tells.
+    pub reveal: Reveal,
+    /// How long it holds.
+    pub holds: HoldRules,
+    /// How long it remembers what is over, and the answers that it gave.
+    pub retention: Seconds,
+    /// It remembers at most so many answers; the oldest go first.
+    pub most_answers: usize,
+}
+
+/// A resource, and how requests are placed on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offered {
+    /// What it is.
+    pub resource: Resource,
+    /// How slots are found and rated.
+    pub placement: placement::Rules,
+}
+
+/// How much one user may have: what is said of him by name, else the most generous of what is said of his roles, else
+/// what is said of everybody.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Of everybody else.
+    pub default: UserLimits,
+    /// By role.
+    pub roles: BTreeMap<Name, UserLimits>,
+    /// By user.
+    pub users: BTreeMap<Name, UserLimits>,
+}
+
+/// Limits of one user. None is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct UserLimits {
+    /// So many live reservations, holds included.
+    pub count: Option<u32>,
+    /// So many capacity-seconds in live reservations, holds included.
+    pub area: Option<i64>,
+    /// A reservation must have ended so long after it was asked for.
+    pub horizon: Option<Seconds>,
+    /// A reservation may begin only so long after it was asked for.
+    pub notice: Option<Seconds>,
+    /// So many hundredths of a resource at the same time.
+    pub share: Option<u32>,
+}
+
+/// How much a site tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reveal {
+    /// At most so many slots to a probe, and so many begins that the requester names are looked at.
+    pub slots: usize,
+    /// How well slots suit the site.
+    pub ratings: bool,
+    /// What slots would do to waiting jobs.
+    pub impacts: bool,
+    /// What stands in the way of a request that is refused.
+    pub blockers: bool,
+    /// What is free beside a slot.
+    pub free: bool,
+    /// How much later a slot may begin.
+    pub slack: bool,
+}
+
+/// How long a site holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HoldRules {
+    /// No hold is longer.
+    pub longest: Millis,
+    /// Where set, holds are as short as the share of those that are never committed demands.
+    pub adaptive: Option<Adaptive>,
+    /// Whether a commit that comes too late is accepted where the room is still free.
+    pub late_commits: bool,
+}
+
+/// Rules that make no sense.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
+pub enum RulesError {
+    /// There is nothing to reserve.
+    #[error("the site offers no resource; give at least one")]
+    NoResource,
+    /// Which of them is meant?
+    #[error("two resources are called {0}; give each a name of its own")]
+    SameName(Name),
+    /// There is nothing of it.
+    #[error("resource {0} has no capacity")]
+    NoCapacity(Name),
+    /// Whose is it?
+    #[error("resource {resource} says that it belongs to {says}, not to {site}")]
+    OtherSite {
+        /// The resource.
+        resource: Name,
+        /// What it says.
+        says: Name,
+        /// Whose rules these are.
+        site: Name,
+    },
+    /// A length of time below zero.
+    #[error("{0} is negative")]
+    Negative(&'static str),
+    /// A probe could never be answered.
+    #[error("the site reveals no slot; let it reveal at least one")]
+    NoSlots,
+}
+
+impl Rules {
+    /// Of a site that tells everything, limits nobody, holds for up to five minutes, accepts late commits, and remembers
+    /// for a day.
+    pub fn new(site: impl Into<Name>, resources: Vec<Offered>) -> Rules {
+        Rules {
+            site: site.into(),
+            resources,
+            limits: Limits::default(),
+            reveal: Reveal::default(),
+            holds: HoldRules::default(),
+            retention: Seconds(86_400),
+            most_answers: 1_000_000,
+        }
+    }
+
+    /// Says what is wrong with them.
+    pub fn check(&self) -> Result<(), RulesError> {
+        if self.resources.is_empty() {
+            return Err(RulesError::NoResource);
+        }
+        for (at, Offered { resource, .. }) in self.resources.iter().enumerate() {
+            let name = resource.name.clone();
+            if self.resources[..at].iter().any(|other| other.resource.name == name) {
+                return Err(RulesError::SameName(name));
+            }
+            if resource.capacity == Capacity::ZERO {
+                return Err(RulesError::NoCapacity(name));
+            }
+            if resource.site != self.site {
+                let (says, site) = (resource.site.clone(), self.site.clone());
+                return Err(RulesError::OtherSite { resource: name, says, site });
+            }
+        }
+        if self.reveal.slots == 0 {
+            return Err(RulesError::NoSlots);
+        }
+        self.check_lengths()
+    }
+
+    fn check_lengths(&self) -> Result<(), RulesError> {
+        if self.retention < Seconds::ZERO {
+            return Err(RulesError::Negative("the time for which answers are remembered"));
+        }
+        if self.holds.longest < Millis::ZERO {
+            return Err(RulesError::Negative("the longest hold"));
+        }
+        let limits = [&self.limits.default].into_iter();
+        let mut limits = limits.chain(self.limits.roles.values()).chain(self.limits.users.values());
+        let negative = |limit: &UserLimits| {
+            let lengths = [limit.horizon, limit.notice].into_iter().flatten();
+            lengths.chain(limit.area.map(Seconds)).any(|length| length < Seconds::ZERO)
+        };
+        if limits.any(negative) { Err(RulesError::Negative("a limit of a user")) } else { Ok(()) }
+    }
+}
+
+impl Limits {
+    /// What holds for a caller.
+    pub fn of(&self, caller: &Caller) -> UserLimits {
+        if let Some(own) = self.users.get(&caller.user) {
+            return *own;
+        }
+        let roles = caller.roles.iter().filter_map(|role| self.roles.get(role)).copied();
+        roles.reduce(UserLimits::more_generous).unwrap_or(self.default)
+    }
+
+    /// Whether anybody's share of a resource is limited.
+    pub(super) fn limit_shares(&self) -> bool {
+        let all = [&self.default].into_iter().chain(self.roles.values()).chain(self.users.values());
+        all.into_iter().any(|limits| limits.share.is_some())
+    }
+}
+
+impl UserLimits {
+    /// Of each limit the one that allows more.
+    fn more_generous(self, other: UserLimits) -> UserLimits {
+        UserLimits {
+            count: larger(self.count, other.count),
+            area: larger(self.area, other.area),
+            horizon: larger(self.horizon, other.horizon),
+            notice: self.notice.zip(other.notice).map(|(one, other)| one.min(other)),
+            share: larger(self.share, other.share),
+        }
+    }
+}
+
+fn larger<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    one.zip(other).map(|(one, other)| one.max(other))
+}
+
+impl Default for Reveal {
+    /// Everything, of up to twenty slots.
+    fn default() -> Reveal {
+        Reveal { slots: 20, ratings: true, impacts: true, blockers: true, free: true, slack: true }
+    }
+}
+
+impl Default for HoldRules {
+    /// Five minutes, late commits accepted.
+    fn default() -> HoldRules {
+        HoldRules { longest: Millis::seconds(300), adaptive: None, late_commits: true }
+    }
+}

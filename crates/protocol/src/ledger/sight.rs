@@ -1,0 +1,251 @@
+//! One resource as somebody sees it who wants to reserve: what reservations, running jobs and promised jobs leave, and how
+//! good a begin is there.
+//!
+//! The jobs are put into the profile of the book for the time of the look and taken out again: a profile is a function of
+//! what is in it, so nothing remains. Plans of the queue are made with the reservations before a cut, and again with a
+//! later one as long as a plan reaches beyond it ([`bookahead_plan::placement::Prober::looked_until`]): they cost as much
+//! as there is reserved while the queue lasts, however far ahead the book reaches.
+
+use super::entry::Entry;
+use super::rules::Offered;
+use super::share::{Free, Share};
+use super::spans::less;
+use super::view::View;
+use super::{Ledger, book::Book};
+use crate::ids::{Name, ReservationId};
+use bookahead_plan::placement::{Method, Prober};
+use bookahead_plan::{Capacity, Cluster, Interval, Seconds, Span, Time, Waiting};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who looks, and at what.
+#[derive(Clone, Copy)]
+pub(super) struct Looker<'a> {
+    /// The second in which he looks.
+    pub(super) now: Time,
+    /// Whose share counts.
+    pub(super) user: &'a Name,
+    /// That share, in hundredths, where it is limited.
+    pub(super) share: Option<u32>,
+    /// A reservation whose room counts as free.
+    pub(super) without: Option<ReservationId>,
+}
+
+/// What he sees.
+pub(super) struct Sight<'a> {
+    pub(super) offered: &'a Offered,
+    pub(super) free: Free<'a>,
+    pub(super) view: &'a View,
+    pub(super) now: Time,
+    /// What has not failed.
+    pub(super) capacity: Capacity,
+    /// The waiting jobs that have their place in the room.
+    pub(super) promised: &'a [Span],
+    pub(super) reservations: Reservations<'a>,
+    pub(super) memory: &'a mut Memory,
+}
+
+/// Memory for planning; it has no meaning.
+#[derive(Default)]
+pub(super) struct Memory {
+    prober: Prober,
+    spans: Vec<Span>,
+    pub(super) begins: Vec<Time>,
+}
+
+impl Clone for Memory {
+    fn clone(&self) -> Memory {
+        Memory::default()
+    }
+}
+
+/// The reservations of one resource in order of their begins.
+#[derive(Clone, Copy)]
+pub(super) struct Reservations<'a> {
+    entries: &'a BTreeMap<ReservationId, Entry>,
+    begins: &'a BTreeSet<(Time, ReservationId)>,
+    without: Option<ReservationId>,
+}
+
+impl<'a> Reservations<'a> {
+    /// What those take that begin before an instant, the last first.
+    pub(super) fn before_reversed(self, instant: Time) -> impl Iterator<Item = Interval> + 'a {
+        let ids = self.begins.range(..(instant, ReservationId(0))).rev().map(|(_, id)| *id);
+        let ids = ids.filter(move |id| Some(*id) != self.without);
+        ids.filter_map(move |id| self.entries.get(&id)).map(Entry::interval)
+    }
+
+    /// Lists what those take that begin before `cut`; answers whether that is all there is.
+    fn list(&self, cut: Time, into: &mut Vec<Span>) -> bool {
+        let ids = self.begins.range(..(cut, ReservationId(0))).map(|(_, id)| id);
+        for entry in ids.filter(|id| Some(**id) != self.without).filter_map(|id| self.entries.get(id)) {
+            if entry.missing == Capacity::ZERO {
+                into.extend_from_slice(&entry.spans);
+            } else {
+                into.extend(less(&entry.spans, entry.missing));
+            }
+        }
+        self.begins.last().is_none_or(|(last, _)| *last < cut)
+    }
+}
+
+impl Ledger {
+    /// Looks at a resource.
+    pub(super) fn look<R>(
+        &mut self,
+        at: usize,
+        looker: &Looker<'_>,
+        view: &View,
+        see: impl FnOnce(&mut Sight<'_>) -> R,
+    ) -> R {
+        let Ledger { rules, entries, books, memory, .. } = self;
+        let (offered, book) = (&rules.resources[at], &mut books[at]);
+        let capacity = book.standing();
+        let Book { profile, begins, shares, .. } = book;
+        let mut left = shares.as_mut().and_then(|shares| shares.get_mut(looker.user));
+        let own = looker.without.and_then(|id| entries.get(&id));
+        let (taken, promised) = own.map(|entry| (entry.takes(), entry.promised())).unwrap_or_default();
+        taken.iter().for_each(|&span| profile.remove(span));
+        if let Some(left) = &mut left {
+            promised.iter().for_each(|&span| left.remove(span));
+        }
+        let reservations = Reservations { entries, begins, without: looker.without };
+        let mut added = present(view, looker.now);
+        added.iter().for_each(|&span| profile.add(span));
+        let jobs = added.len();
+        let mut queue = Queue { offered, view, now: looker.now, capacity, reservations };
+        queue.add_promised(profile, memory, &mut added);
+        let share =
+            looker.share.map(|percent| Share { most: hundredths(offered, percent), left: left.as_deref() });
+        let seen = see(&mut Sight {
+            offered,
+            free: Free { room: profile, share },
+            view,
+            now: looker.now,
+            capacity,
+            promised: &added[jobs..],
+            reservations,
+            memory,
+        });
+        added.iter().for_each(|&span| profile.remove(span));
+        taken.iter().for_each(|&span| profile.add(span));
+        if let Some(left) = left {
+            promised.iter().for_each(|&span| left.add(span));
+        }
+        seen
+    }
+}
+
+/// What running jobs and foreign reservations take.
+fn present(view: &View, now: Time) -> Vec<Span> {
+    let running = view.running.iter().map(|job| {
+        let length = (job.expected_end - now).max(Seconds(1));
+        Span::starting(now, length, job.capacity)
+    });
+    running.chain(view.foreign.iter().copied()).collect()
+}
+
+/// So many hundredths of a resource, rounded down.
+fn hundredths(offered: &Offered, percent: u32) -> Capacity {
+    let most = u64::from(offered.resource.capacity.0) * u64::from(percent) / 100;
+    Capacity(u32::try_from(most).unwrap_or(u32::MAX))
+}
+
+/// The jobs that wait.
+#[derive(Clone, Copy)]
+struct Queue<'a> {
+    offered: &'a Offered,
+    view: &'a View,
+    now: Time,
+    capacity: Capacity,
+    reservations: Reservations<'a>,
+}
+
+impl Queue<'_> {
+    /// Puts those jobs into the profile that a reservation may not delay: the first in line, or, where local jobs are
+    /// preferred, all.
+    fn add_promised(
+        &mut self,
+        profile: &mut bookahead_plan::Profile,
+        memory: &mut Memory,
+        added: &mut Vec<Span>,
+    ) {
+        let from = added.len();
+        let placement = &self.offered.placement;
+        if matches!(placement.method, Method::EarliestStart { local_jobs_preferred: true }) {
+            let planned = self.plan(memory, |prober, cluster| {
+                let planned = prober.planned(placement.policy, cluster).to_vec();
+                (planned, prober.looked_until())
+            });
+            added.extend(planned.iter().zip(&self.view.waiting).map(|(&start, job)| place(start, job)));
+        } else if let Some(first) = self.first()
+            && let Some(start) = profile.earliest_fit(self.now, first.need(), None)
+        {
+            added.push(place(start, first));
+        }
+        added[from..].iter().for_each(|&span| profile.add(span));
+    }
+
+    /// The first in line of those that can ever start.
+    fn first(&self) -> Option<&Waiting> {
+        let able = self.view.waiting.iter().filter(|job| job.capacity <= self.capacity);
+        able.min_by_key(|job| (std::cmp::Reverse(job.priority), job.submit))
+    }
+
+    /// Makes plans on as many reservations as they depend on: `make` says until when that is.
+    fn plan<R>(
+        &self,
+        memory: &mut Memory,
+        mut make: impl FnMut(&mut Prober, &Cluster<'_>) -> (R, Time),
+    ) -> R {
+        let mut cut = self.first_cut();
+        loop {
+            memory.spans.clear();
+            let all = self.reservations.list(cut, &mut memory.spans);
+            memory.spans.extend_from_slice(&self.view.foreign);
+            let cluster = Cluster {
+                capacity: self.capacity,
+                now: self.now,
+                running: &self.view.running,
+                waiting: &self.view.waiting,
+                reservations: &memory.spans,
+            };
+            let (made, until) = make(&mut memory.prober, &cluster);
+            if all || until <= cut {
+                return made;
+            }
+            cut = (cut + (cut - self.now)).max(until);
+        }
+    }
+
+    /// When the queue may be worked off, with room to spare.
+    fn first_cut(&self) -> Time {
+        let work = self
+            .view
+            .waiting
+            .iter()
+            .map(|job| i128::from(job.estimate.0.max(1)) * i128::from(job.capacity.0));
+        let work = work.sum::<i128>() * 2 / i128::from(self.capacity.0.max(1));
+        let longest = self.view.waiting.iter().map(|job| job.estimate).max().unwrap_or_default();
+        let busy =
+            self.view.running.iter().map(|job| job.expected_end).max().unwrap_or(self.now).max(self.now);
+        busy + Seconds(i64::try_from(work).unwrap_or(i64::MAX)) + longest + Seconds(1)
+    }
+}
+
+fn place(start: Time, job: &Waiting) -> Span {
+    Span::starting(start, job.estimate.max(Seconds(1)), job.capacity)
+}
+
+impl Sight<'_> {
+    /// Makes plans on as many reservations as they depend on: `make` says until when that is.
+    pub(super) fn plan<R>(&mut self, make: impl FnMut(&mut Prober, &Cluster<'_>) -> (R, Time)) -> R {
+        let queue = Queue {
+            offered: self.offered,
+            view: self.view,
+            now: self.now,
+            capacity: self.capacity,
+            reservations: self.reservations,
+        };
+        queue.plan(self.memory, make)
+    }
+}

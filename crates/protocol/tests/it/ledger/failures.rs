@@ -1,0 +1,94 @@
+//! Capacity that fails and comes back.
+
+use super::*;
+use bookahead_protocol::ledger::{Because, What};
+
+fn lose(site: &mut Site, now: i64, capacity: u32) {
+    let ticked = site.ledger.lost(Moment(now), &"cluster".into(), Capacity(capacity));
+    site.events.extend(ticked.events);
+    site.changes.extend(ticked.changes);
+}
+
+fn restore(site: &mut Site, now: i64, capacity: u32) {
+    let ticked = site.ledger.restored(Moment(now), &"cluster".into(), Capacity(capacity));
+    site.events.extend(ticked.events);
+    site.changes.extend(ticked.changes);
+}
+
+fn missing(site: &mut Site, now: i64, id: u128) -> u32 {
+    reservation(&site.look(now, "ann", id)).missing[0].0
+}
+
+#[test]
+fn the_newest_promises_are_hit_first_and_only_as_much_as_must_be() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 3));
+    site.book(0, "ann", 2, fixed(100, 200, 3));
+    site.hold(0, "ann", 3, fixed(150, 250, 2));
+    site.book(0, "ann", 4, fixed(300, 400, 8));
+    lose(&mut site, 1_000, 1);
+    assert_eq!((missing(&mut site, 1_000, 4), missing(&mut site, 1_000, 2)), (1, 0));
+    assert_eq!(site.look(1_000, "ann", 3).word(), "cancelled");
+    let why = |event: &Event| matches!(event.what, What::Cancelled { because: Because::Lost, .. });
+    assert!(site.events.iter().any(why), "the journal says why");
+    lose(&mut site, 1_000, 3);
+    assert_eq!([1, 2, 4].map(|id| missing(&mut site, 1_000, id)), [0, 2, 4]);
+    assert_eq!(problem(&site.hold(1_000, "bob", 5, fixed(100, 200, 1))).why.code(), "no-room");
+    assert_eq!(problem(&site.hold(1_000, "bob", 6, fixed(500, 600, 5))).why.code(), "too-wide");
+    assert_eq!(site.hold(1_000, "bob", 7, fixed(500, 600, 4)).word(), "accepted");
+    assert_eq!(site.look(100_000, "ann", 2).word(), "active", "it stays, as far as it can");
+}
+
+#[test]
+fn what_is_restored_goes_to_the_oldest_first() {
+    let mut site = Site::new(rules());
+    (1..=4).for_each(|id| drop(site.book(0, "ann", id, fixed(100, 200, 2))));
+    lose(&mut site, 0, 5);
+    assert_eq!([1, 2, 3, 4].map(|id| missing(&mut site, 0, id)), [0, 1, 2, 2]);
+    restore(&mut site, 0, 2);
+    assert_eq!([1, 2, 3, 4].map(|id| missing(&mut site, 0, id)), [0, 0, 1, 2]);
+    assert_eq!(site.changes.last().unwrap().took, [span(100, 200, 1)]);
+    restore(&mut site, 0, 9);
+    assert_eq!([1, 2, 3, 4].map(|id| missing(&mut site, 0, id)), [0; 4]);
+    assert_eq!(site.ledger.lost_capacity(&"cluster".into()), Capacity(0));
+}
+
+#[test]
+fn room_that_appears_goes_to_those_that_miss_something() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 4));
+    site.book(0, "ann", 2, fixed(100, 200, 4));
+    lose(&mut site, 0, 3);
+    assert_eq!(missing(&mut site, 0, 2), 3);
+    site.release(0, "ann", 1, 100, 2);
+    assert_eq!(missing(&mut site, 0, 2), 1, "two that were given back");
+    site.cancel(0, "ann", 1);
+    assert_eq!(missing(&mut site, 0, 2), 0);
+    assert_eq!(problem(&site.hold(0, "bob", 3, fixed(100, 200, 2))).why.code(), "no-room");
+}
+
+#[test]
+fn what_fails_again_and_again_is_never_more_than_there_is() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 4));
+    lose(&mut site, 0, 7);
+    lose(&mut site, 0, 7);
+    assert_eq!(site.ledger.lost_capacity(&"cluster".into()), Capacity(8));
+    assert_eq!(missing(&mut site, 0, 1), 4);
+    assert_eq!(site.words(), ["accepted", "committed", "lost", "missing", "lost", "missing"]);
+    restore(&mut site, 150_000, 8);
+    assert_eq!(missing(&mut site, 150_000, 1), 0);
+    let unheard_of = site.ledger.lost(Moment(0), &"elsewhere".into(), Capacity(1));
+    assert!(unheard_of.events.is_empty());
+}
+
+#[test]
+fn a_change_of_terms_makes_whole_again() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 8));
+    lose(&mut site, 0, 2);
+    assert_eq!(problem(&site.change(0, "ann", 1, None, fixed(100, 200, 7))).why.code(), "too-wide");
+    assert_eq!(missing(&mut site, 0, 1), 2);
+    let changed = site.change(0, "ann", 1, None, fixed(100, 200, 6));
+    assert_eq!(reservation(&changed).missing, [Capacity(0)]);
+}

@@ -1,0 +1,295 @@
+//! Any sequence of commands: the plain book agrees, a replay agrees, nothing is given twice, every call has one effect,
+//! and the totals are what they should be.
+
+use super::plain::{Plain, SECONDS, STEP, Word};
+use super::*;
+use crate::cases;
+use bookahead_protocol::ledger::{HoldRules, Usage};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A command, with few ids and users, so that they meet.
+#[derive(Debug, Clone)]
+struct Step {
+    /// How much later than the one before.
+    later: i64,
+    user: usize,
+    id: u128,
+    what: Do,
+}
+
+#[derive(Debug, Clone)]
+enum Do {
+    Reserve {
+        wanted: placement::Request,
+        hold_for: i64,
+        book: bool,
+    },
+    Extend(i64),
+    Commit,
+    Attach(u128),
+    Cancel,
+    Release {
+        from: i64,
+        keep: u32,
+    },
+    Change(placement::Request),
+    Probe(placement::Request),
+    /// Says again what was said so many commands before.
+    Repeat(usize),
+    Lose(u32),
+    Restore(u32),
+    Tick,
+}
+
+const USERS: [&str; 2] = ["ann", "bob"];
+
+fn requests() -> impl Strategy<Value = placement::Request> {
+    let window = prop_oneof![3 => Just(0i64), 1 => 1..60i64];
+    (0..300i64, window, 1..40i64, 1..=8u32).prop_map(|(earliest, window, duration, capacity)| {
+        wanted(earliest, earliest + window + duration, duration, capacity)
+    })
+}
+
+fn plain_commands() -> impl Strategy<Value = Do> {
+    let hold_for = 0..300i64;
+    prop_oneof![
+        6 => (requests(), hold_for.clone(), prop::bool::weighted(0.3))
+            .prop_map(|(wanted, hold_for, book)| Do::Reserve { wanted, hold_for: hold_for * STEP, book }),
+        1 => hold_for.prop_map(|hold_for| Do::Extend(hold_for * STEP)),
+        4 => Just(Do::Commit),
+        1 => Just(Do::Cancel),
+        1 => (0..300i64, 0..8u32).prop_map(|(from, keep)| Do::Release { from, keep }),
+        1 => requests().prop_map(Do::Change),
+    ]
+}
+
+fn all_commands() -> impl Strategy<Value = Do> {
+    prop_oneof![
+        12 => plain_commands(),
+        1 => (0..5u128).prop_map(Do::Attach),
+        1 => requests().prop_map(Do::Probe),
+        3 => (0..10usize).prop_map(Do::Repeat),
+        1 => (1..5u32).prop_map(Do::Lose),
+        1 => (1..9u32).prop_map(Do::Restore),
+        1 => Just(Do::Tick),
+    ]
+}
+
+fn steps(commands: impl Strategy<Value = Do>, ids: u128) -> impl Strategy<Value = Vec<Step>> {
+    let later = prop_oneof![2 => Just(0i64), 3 => 0..40i64, 1 => 0..200i64];
+    let step = (later, 0..2usize, 0..ids, commands);
+    let step = step.prop_map(|(later, user, id, what)| Step { later: later * STEP, user, id, what });
+    prop::collection::vec(step, 1..50)
+}
+
+impl Do {
+    fn call(&self, id: u128) -> Option<Call> {
+        let id = ReservationId(id);
+        Some(match self {
+            Do::Reserve { wanted, hold_for, book } => {
+                Call::Reserve { id, request: request(*wanted), hold_for: Millis(*hold_for), book: *book }
+            }
+            Do::Extend(hold_for) => Call::ExtendHold { id, hold_for: Millis(*hold_for) },
+            Do::Commit => Call::Commit { id, jobs: vec![] },
+            Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
+            Do::Cancel => Call::Cancel { id },
+            Do::Release { from, keep } => {
+                Call::Release { id, part: 0, from: Time(*from), keep: Capacity(*keep) }
+            }
+            Do::Change(wanted) => Call::Change { id, version: None, request: request(*wanted) },
+            Do::Probe(wanted) => Call::Probe { request: request(*wanted), most: 9, starts: vec![Time(50)] },
+            Do::Repeat(_) | Do::Lose(_) | Do::Restore(_) | Do::Tick => return None,
+        })
+    }
+}
+
+/// What the plain book says.
+fn plainly(plain: &mut Plain, step: &Step) -> Word {
+    let Step { user, id, ref what, .. } = *step;
+    match what {
+        Do::Reserve { wanted, hold_for, book } => plain.reserve(id, user, wanted, *hold_for, *book),
+        Do::Extend(hold_for) => plain.extend(id, user, *hold_for),
+        Do::Commit => plain.commit(id, user),
+        Do::Cancel => plain.cancel(id, user),
+        Do::Release { from, keep } => plain.release(id, user, *from, *keep),
+        Do::Change(wanted) => plain.change(id, user, wanted),
+        _ => unreachable!(),
+    }
+}
+
+/// The same word for what may be refused in several words.
+fn word(answer: &Answer) -> Word {
+    match answer {
+        Answer::Reservation(reservation) => Ok(reservation.state),
+        Answer::Problem(problem) => Err(match &problem.why {
+            Why::NoSlot(_) => "refused",
+            why => why.code(),
+        }),
+        Answer::Offers(_) => unreachable!(),
+    }
+}
+
+/// What all live reservations take at a second.
+fn taken(ledger: &Ledger, resource: &str, second: usize) -> u32 {
+    let resource = Name::from(resource);
+    let here = ledger.entries().filter(|(_, entry)| entry.resource == resource);
+    at_second(here.flat_map(|(_, entry)| entry.takes()), second)
+}
+
+/// What a user is promised at a second.
+fn promised(ledger: &Ledger, resource: &str, user: &str, second: usize) -> u32 {
+    let (resource, user) = (Name::from(resource), Name::from(user));
+    let his = ledger.entries().filter(|(_, entry)| entry.resource == resource && entry.owner == user);
+    at_second(his.flat_map(|(_, entry)| entry.promised().to_vec()), second)
+}
+
+fn at_second(spans: impl Iterator<Item = Span>, second: usize) -> u32 {
+    spans.filter(|span| span.interval.contains(Time(second as i64))).map(|span| span.capacity.0).sum()
+}
+
+fn usage(ledger: &Ledger) -> BTreeMap<Name, Usage> {
+    let mut all: BTreeMap<Name, Usage> = BTreeMap::new();
+    for (_, entry) in ledger.entries().filter(|(_, entry)| entry.state.holds_capacity()) {
+        let usage = all.entry(entry.owner.clone()).or_default();
+        usage.count += 1;
+        usage.area += entry.spans.iter().map(Span::area).sum::<i128>();
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn the_plain_book_says_the_same(steps in steps(plain_commands(), 10), late in any::<bool>()) {
+        let longest = Millis(25_000);
+        let holds = HoldRules { longest, adaptive: None, late_commits: late };
+        let mut site = Site::new(Rules { holds, ..rules() });
+        let mut plain = Plain::new(8, longest.0, late);
+        let mut now = 0;
+        for step in &steps {
+            now += step.later;
+            plain.advance(now);
+            // An id that was cancelled before it was used is for other tests.
+            if matches!(step.what, Do::Cancel) && site.ledger.entry(ReservationId(step.id)).is_none() {
+                continue;
+            }
+            let answer = site.call(now, USERS[step.user], step.what.call(step.id).unwrap());
+            prop_assert_eq!(word(&answer), plainly(&mut plain, step), "{:?} at {}: {:?}", step, now, answer);
+            for second in usize::try_from(now / 1_000).unwrap() + 1..SECONDS {
+                prop_assert_eq!(taken(&site.ledger, "cluster", second), plain.taken(second));
+                prop_assert!(plain.taken(second) <= 8);
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_happens_nothing_is_given_twice_and_every_call_has_one_effect(
+        steps in steps(all_commands(), 12),
+        retention in prop_oneof![Just(5i64), Just(86_400)],
+        views in prop::collection::vec(prop_oneof![Just(View::default()), some_views()], 4),
+        method in prop::sample::select(vec![VACANCIES, LOCAL_JOBS, WHAT_IF, Method::Load]),
+    ) {
+        let resources = vec![offered("cluster", 8, method), offered("other", 4, VACANCIES)];
+        let mut rules = Rules { retention: Seconds(retention), most_answers: 20, ..Rules::new("north", resources) };
+        rules.limits.users.insert("bob".into(), ledger::UserLimits { share: Some(75), ..Default::default() });
+        let mut site = Site::new(rules);
+        let mut sent: Vec<(Envelope, Answer, i64)> = Vec::new();
+        let mut now = 0;
+        for (at, step) in steps.iter().enumerate() {
+            now += step.later;
+            site.tick(now);
+            site.show(views[at % views.len()].clone());
+            let events = site.events.len();
+            match &step.what {
+                Do::Lose(capacity) => fail(&mut site, now, *capacity, Ledger::lost),
+                Do::Restore(capacity) => fail(&mut site, now, *capacity, Ledger::restored),
+                Do::Repeat(back) => {
+                    let Some((envelope, answer, then)) = sent.iter().rev().nth(*back).cloned() else { continue };
+                    let fresh = sent.len() - back <= 20 && retention > 5;
+                    if fresh && !envelope.call.only_asks() && *back < 20 {
+                        prop_assert_eq!(site.send(now, &envelope), answer.again(Millis(now - then)));
+                        prop_assert_eq!(site.events.len(), events);
+                    }
+                }
+                Do::Tick => {}
+                what => {
+                    let id = ReservationId(step.id);
+                    let held = site.ledger.entry(id).filter(|entry| entry.state == State::Accepted);
+                    let mine = held.is_some_and(|entry| entry.owner == USERS[step.user].into());
+                    let key = Key(1_000 + at as u128);
+                    let envelope = Envelope { key, caller: caller(USERS[step.user]), call: what.call(step.id).unwrap() };
+                    let before = site.ledger.clone();
+                    let answer = site.send(now, &envelope);
+                    if matches!(what, Do::Commit) && mine {
+                        prop_assert_eq!(answer.word(), "committed", "it was held");
+                    }
+                    if envelope.call.only_asks() {
+                        prop_assert!(before == site.ledger, "whoever asks changes nothing");
+                    } else {
+                        sent.push((envelope, answer, now));
+                    }
+                }
+            }
+            for (resource, capacity) in [("cluster", 8), ("other", 4)] {
+                let there_is = capacity - site.ledger.lost_capacity(&resource.into()).0;
+                for second in usize::try_from(now / 1_000).unwrap()..SECONDS {
+                    prop_assert!(taken(&site.ledger, resource, second) <= there_is, "at {}", second);
+                    let of_bob = promised(&site.ledger, resource, "bob", second);
+                    prop_assert!(4 * of_bob <= 3 * capacity, "{} at {}", of_bob, second);
+                }
+            }
+            prop_assert_eq!(usage(&site.ledger), site.ledger.usage().map(|(user, usage)| (user.clone(), *usage)).collect());
+            prop_assert!(site.ledger.answers_remembered() <= 20);
+        }
+        prop_assert_eq!(&site.replayed(), &site.ledger);
+    }
+
+    #[test]
+    fn when_somebody_ticks_makes_no_difference(steps in steps(all_commands(), 12), ticks in any::<u64>()) {
+        let [mut often, mut seldom] = [(); 2].map(|()| Site::new(Rules { retention: Seconds(20), ..rules() }));
+        let mut now = 0;
+        for (at, step) in steps.iter().enumerate() {
+            for tick in 0..4 {
+                if ticks >> ((4 * at + tick) % 64) & 1 == 1 {
+                    often.tick(now + step.later * i64::try_from(tick).unwrap() / 4);
+                }
+            }
+            now += step.later;
+            let Some(call) = step.what.call(step.id) else { continue };
+            let answers = [&mut often, &mut seldom].map(|site| site.call(now, USERS[step.user], call.clone()));
+            prop_assert_eq!(&answers[0], &answers[1]);
+        }
+        often.tick(now);
+        seldom.tick(now);
+        prop_assert_eq!(&often.events, &seldom.events);
+        prop_assert_eq!(&often.changes, &seldom.changes);
+    }
+}
+
+fn fail(
+    site: &mut Site,
+    now: i64,
+    capacity: u32,
+    how: fn(&mut Ledger, Moment, &Name, Capacity) -> ledger::Ticked,
+) {
+    let ticked = how(&mut site.ledger, Moment(now), &"cluster".into(), Capacity(capacity));
+    site.events.extend(ticked.events);
+}
+
+fn some_views() -> impl Strategy<Value = View> {
+    let waiting = prop::collection::vec((-50..0i64, 1..60i64, 1..=8u32), 0..4);
+    (prop::option::of((1..300i64, 1..6u32)), waiting, prop::option::of((0..300i64, 1..50i64, 1..4u32)))
+        .prop_map(|(running, waiting, foreign)| View {
+            running: running.into_iter().map(|(until, wide)| super::running(until, wide)).collect(),
+            waiting: waiting
+                .into_iter()
+                .map(|(submit, length, wide)| super::waiting(submit, length, wide))
+                .collect(),
+            foreign: foreign
+                .into_iter()
+                .map(|(begin, length, wide)| span(begin, begin + length, wide))
+                .collect(),
+        })
+}

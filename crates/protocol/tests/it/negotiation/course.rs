@@ -1,0 +1,337 @@
+//! The course of a booking: what is asked of whom, and what comes of it.
+
+use super::town::{Town, name, part, reservation, together, why};
+use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_protocol::{
+    Answer, Call, Constraint, JobId, Millis, Moment, Objective, Request, ReservationId, Resource, State, Why,
+};
+
+fn two_clusters() -> Town {
+    let mut town = Town::new();
+    town.cluster("north", 8);
+    town.cluster("south", 8);
+    town.broker("broker", &["north", "south"]);
+    town
+}
+
+fn pair() -> Request {
+    together(vec![part("processors", 6, 100, 1_000, 100), part("processors", 6, 100, 1_000, 100)])
+}
+
+#[test]
+fn two_parts_are_probed_held_and_committed_together() {
+    let mut town = two_clusters();
+    let held = reservation(town.reserve("broker", 1, pair(), false));
+    assert_eq!(held.state, State::Accepted);
+    assert!(held.held_for.is_some_and(|left| left > Millis::ZERO && left <= Millis::seconds(30)), "{held:?}");
+    let [one, other] = held.slots.as_slice() else { panic!("{held:?}") };
+    assert_eq!((one.interval, one.interval.begin), (other.interval, Time(100)));
+    assert_ne!(one.site, other.site);
+    assert_eq!((town.states("north"), town.states("south")), (vec![State::Accepted], vec![State::Accepted]));
+
+    let committed = reservation(town.commit("broker", 1));
+    assert_eq!(committed.state, State::Committed);
+    assert_eq!(
+        (town.states("north"), town.states("south")),
+        (vec![State::Committed], vec![State::Committed])
+    );
+    assert!(town.head("broker").is_settled());
+    for site in ["north", "south"] {
+        let calls = ["probe", "reserve", "commit", "cancel"].map(|word| town.heard(site, word));
+        assert_eq!(calls, [2, 1, 1, 0], "{site}: one probe for each part");
+    }
+}
+
+#[test]
+fn booking_at_once_needs_no_second_call() {
+    let mut town = two_clusters();
+    assert_eq!(reservation(town.reserve("broker", 1, pair(), true)).state, State::Committed);
+    assert_eq!(town.states("north"), [State::Committed]);
+}
+
+#[test]
+fn a_probe_tells_candidates_and_books_nothing() {
+    let mut town = two_clusters();
+    let probe = Call::Probe { request: pair(), most: 3, starts: vec![] };
+    let Some(Answer::Offers(offers)) = town.call("broker", probe) else { panic!("no offers") };
+    assert_eq!(offers.len(), 2, "either way round");
+    assert_eq!(offers[0].slots[0].resource, name("north/cluster"));
+    assert!(town.states("north").is_empty() && town.head("broker").bookings().next().is_none());
+}
+
+#[test]
+fn one_refusal_gives_the_others_back_and_the_next_candidate_is_tried() {
+    let mut town = two_clusters();
+    town.cluster("east", 8);
+    town.cluster("west", 8);
+    town.broker("broker", &["east", "north", "south", "west"]);
+    // West does not answer, so the survey takes its time; meanwhile somebody else books north.
+    town.away.insert(name("west"));
+    let hold_for = Millis::seconds(30);
+    let wanted = together(vec![part("processors", 6, 100, 200, 100), part("processors", 6, 100, 200, 100)]);
+    let reserve =
+        town.envelope(Call::Reserve { id: ReservationId(1), request: wanted, hold_for, book: false });
+    assert_eq!(town.send("broker", &reserve), None);
+    reservation(town.reserve("north", 2, Request::single(part("processors", 8, 100, 200, 100)), true));
+    town.wait(6_000);
+    let held = reservation(town.send("broker", &reserve));
+    let sites: Vec<&str> = held.slots.iter().map(|slot| slot.site.as_str()).collect();
+    assert_eq!(sites, ["east", "south"]);
+    assert_eq!((town.heard("east", "reserve"), town.heard("east", "cancel")), (2, 1));
+    assert_eq!(town.states("east"), [State::Cancelled, State::Accepted]);
+    assert_eq!(town.states("north"), [State::Committed]);
+    assert!(town.head("broker").is_settled());
+}
+
+#[test]
+fn who_does_not_answer_a_survey_is_left_out() {
+    let mut town = two_clusters();
+    let wanted = Request::single(part("processors", 8, 100, 300, 100));
+    let hold_for = Millis::seconds(30);
+    let book = town.envelope(Call::Reserve { id: ReservationId(1), request: wanted, hold_for, book: true });
+    town.away.insert(name("north"));
+    assert_eq!(town.send("broker", &book), None);
+    town.wait(6_000);
+    assert_eq!(reservation(town.send("broker", &book)).slots[0].site, name("south"));
+    town.away.insert(name("south"));
+    let nobody = town.reserve("broker", 2, pair(), false);
+    assert_eq!(nobody, None);
+    town.wait(6_000);
+    let again = Call::Reserve { id: ReservationId(2), request: pair(), hold_for, book: false };
+    assert_eq!(why(town.call("broker", again)), Why::Silence);
+}
+
+#[test]
+fn who_does_not_answer_a_hold_is_left_out() {
+    let mut town = two_clusters();
+    town.cluster("east", 8);
+    town.cluster("west", 8);
+    town.broker("broker", &["east", "north", "south", "west"]);
+    town.away.insert(name("west"));
+    let hold_for = Millis::seconds(30);
+    let book = town.envelope(Call::Reserve { id: ReservationId(1), request: pair(), hold_for, book: true });
+    assert_eq!(town.send("broker", &book), None);
+    // North answered the survey and falls silent.
+    town.away.insert(name("north"));
+    town.wait(16_000);
+    let booked = reservation(town.send("broker", &book));
+    let sites: Vec<&str> = booked.slots.iter().map(|slot| slot.site.as_str()).collect();
+    assert_eq!((booked.state, sites), (State::Committed, vec!["east", "south"]));
+    assert!(!town.head("broker").is_settled(), "north may hold it and is asked to give it back");
+    town.away.clear();
+    town.wait(60_000);
+    assert!(town.head("broker").is_settled());
+}
+
+#[test]
+fn what_nobody_has_is_refused_with_the_reason() {
+    let mut town = two_clusters();
+    let qpu = Request::single(part("qpu", 1, 100, 300, 100));
+    assert_eq!(
+        why(town.reserve("broker", 1, qpu, false)),
+        Why::NoSuchResource { part: 0, kind: name("qpu") }
+    );
+    let wide = Request::single(part("processors", 9, 100, 300, 100));
+    assert_eq!(why(town.reserve("broker", 2, wide, false)).code(), "no-such-resource");
+    reservation(town.reserve("north", 3, Request::single(part("processors", 8, 0, 500, 500)), true));
+    reservation(town.reserve("south", 4, Request::single(part("processors", 8, 0, 500, 500)), true));
+    let full = Request::single(part("processors", 8, 100, 300, 100));
+    let Some(Answer::Problem(problem)) = town.reserve("broker", 5, full, false) else { panic!("granted") };
+    assert_eq!(problem.why.code(), "no-room");
+    assert!(!problem.relaxations.is_empty(), "a site's counter-offers are passed on");
+    assert_eq!(why(town.reserve("broker", 6, pair_with(0), false)).code(), "malformed");
+}
+
+fn pair_with(capacity: u32) -> Request {
+    together(vec![part("processors", capacity, 100, 1_000, 100), part("processors", 6, 100, 1_000, 100)])
+}
+
+#[test]
+fn a_hold_that_is_not_committed_in_time_is_given_back() {
+    let mut town = two_clusters();
+    reservation(town.reserve("broker", 1, pair(), false));
+    town.wait(31_000);
+    assert_eq!(why(town.commit("broker", 1)), Why::Expired);
+    assert_eq!(
+        (town.states("north"), town.states("south")),
+        (vec![State::Cancelled], vec![State::Cancelled])
+    );
+    assert!(town.head("broker").is_settled());
+}
+
+#[test]
+fn a_hold_can_be_extended() {
+    let mut town = two_clusters();
+    let before = reservation(town.reserve("broker", 1, pair(), false));
+    town.wait(20_000);
+    let longer = Call::ExtendHold { id: ReservationId(1), hold_for: Millis::seconds(60) };
+    let after = reservation(town.call("broker", longer));
+    assert!(after.held_for > before.held_for, "{after:?}");
+    town.wait(30_000);
+    assert_eq!(reservation(town.commit("broker", 1)).state, State::Committed);
+}
+
+#[test]
+fn cancelling_gives_all_parts_back_whatever_the_state() {
+    for committed in [false, true] {
+        let mut town = two_clusters();
+        reservation(town.reserve("broker", 1, pair(), committed));
+        let cancelled = reservation(town.call("broker", Call::Cancel { id: ReservationId(1) }));
+        assert_eq!(cancelled.state, State::Cancelled);
+        assert_eq!(
+            (town.states("north"), town.states("south")),
+            (vec![State::Cancelled], vec![State::Cancelled])
+        );
+        assert_eq!(why(town.commit("broker", 1)).code(), "illegal");
+        assert!(town.head("broker").is_settled());
+    }
+}
+
+#[test]
+fn what_was_cancelled_before_it_arrived_is_never_booked() {
+    let mut town = two_clusters();
+    assert_eq!(
+        why(town.call("broker", Call::Cancel { id: ReservationId(1) })),
+        Why::CancelledBefore(ReservationId(1))
+    );
+    assert_eq!(why(town.reserve("broker", 1, pair(), true)), Why::CancelledBefore(ReservationId(1)));
+    assert!(town.states("north").is_empty());
+}
+
+#[test]
+fn a_repeated_call_has_one_effect_and_the_same_answer() {
+    let mut town = two_clusters();
+    let request = pair();
+    let reserve = town.envelope(Call::Reserve {
+        id: ReservationId(1),
+        request,
+        hold_for: Millis::seconds(30),
+        book: false,
+    });
+    let first = reservation(town.send("broker", &reserve));
+    let commit = town.envelope(Call::Commit { id: ReservationId(1), jobs: vec![] });
+    let committed = town.send("broker", &commit);
+    town.wait(1_000);
+    let again = reservation(town.send("broker", &reserve));
+    assert_eq!((again.state, &again.slots), (State::Accepted, &first.slots), "the answer of the first time");
+    let left = |held: &bookahead_protocol::Reservation| held.held_for.map_or(0, |left| left.0);
+    assert_eq!(left(&again), left(&first) - 1_000, "its countdown has gone on");
+    assert_eq!(town.send("broker", &commit), committed);
+    assert_eq!(town.states("north").len(), 1);
+
+    let mut other = commit.clone();
+    other.call = Call::Cancel { id: ReservationId(1) };
+    assert_eq!(why(town.send("broker", &other)).code(), "key-taken");
+    assert_eq!(why(town.reserve("broker", 1, pair_with(1), false)), Why::IdTaken(ReservationId(1)));
+}
+
+#[test]
+fn only_the_owner_may_touch_it() {
+    let mut town = two_clusters();
+    reservation(town.reserve("broker", 1, pair(), false));
+    let mut envelope = town.envelope(Call::Cancel { id: ReservationId(1) });
+    envelope.caller.user = name("bob");
+    assert_eq!(why(town.send("broker", &envelope)), Why::NotOwner(ReservationId(1)));
+    envelope.caller.roles = vec![name("operator")];
+    assert_eq!(reservation(town.send("broker", &envelope)).state, State::Cancelled);
+}
+
+#[test]
+fn jobs_and_early_release_reach_the_part_they_are_meant_for() {
+    let mut town = two_clusters();
+    reservation(town.reserve("broker", 1, pair(), true));
+    let attach = Call::Attach { id: ReservationId(1), part: 1, job: JobId(7) };
+    assert_eq!(reservation(town.call("broker", attach)).jobs, [(1, JobId(7))]);
+    let south = town.sites[&name("south")].entries().next().map(|(_, entry)| entry.jobs.clone());
+    let north = town.sites[&name("north")].entries().next().map(|(_, entry)| entry.jobs.clone());
+    assert_eq!((north, south), (Some(vec![]), Some(vec![JobId(7)])));
+
+    let id = ReservationId(1);
+    let release = Call::Release { id, part: 0, from: Time(150), keep: Capacity(0) };
+    let released = reservation(town.call("broker", release));
+    assert_eq!(released.slots[0].interval.end, Time(150));
+    assert_eq!(released.slots[1].interval.end, Time(200));
+    let missing = Call::Release { id, part: 5, from: Time(150), keep: Capacity(0) };
+    assert_eq!(why(town.call("broker", missing)), Why::NoSuchPart(5));
+}
+
+#[test]
+fn other_terms_are_passed_on_for_one_part_and_refused_for_several() {
+    let mut town = two_clusters();
+    let single = Request::single(part("processors", 4, 100, 1_000, 100));
+    reservation(town.reserve("broker", 1, single, true));
+    let request = Request::single(part("processors", 4, 300, 400, 100));
+    let change = Call::Change { id: ReservationId(1), version: Some(0), request: request.clone() };
+    let changed = reservation(town.call("broker", change));
+    assert_eq!((changed.slots[0].interval.begin, changed.version), (Time(300), 1));
+    let stale = Call::Change { id: ReservationId(1), version: Some(0), request: request.clone() };
+    assert_eq!(why(town.call("broker", stale)), Why::Changed { seen: 0, now: 1 });
+    reservation(town.reserve("broker", 2, pair_with(2), true));
+    let both = Call::Change { id: ReservationId(2), version: None, request };
+    assert_eq!(why(town.call("broker", both)).code(), "unsupported");
+}
+
+#[test]
+fn a_link_is_booked_between_the_sites_that_were_chosen() {
+    let mut town = Town::new();
+    town.cluster("north", 8);
+    town.site("south", vec![Resource::new("south", "wall", "seats", 4)]);
+    let mut wrong = Resource::new("net", "east", "bandwidth", 10);
+    wrong.joins = Some([name("north"), name("east")]);
+    let mut right = Resource::new("net", "south", "bandwidth", 10);
+    right.joins = Some([name("south"), name("north")]);
+    town.site("net", vec![wrong, right]);
+    town.broker("broker", &["north", "south", "net"]);
+    let parts = vec![
+        part("processors", 8, 100, 1_000, 100),
+        part("seats", 2, 100, 1_000, 100),
+        part("bandwidth", 5, 100, 1_000, 100),
+    ];
+    let mut constraints = vec![Constraint::Joins { link: 2, ends: [0, 1] }];
+    constraints.extend([1, 2].map(|second| Constraint::Offset { first: 0, second, by: Seconds(0) }));
+    let request = Request { parts, constraints, objective: Objective::EarliestEnd };
+    let booked = reservation(town.reserve("broker", 1, request, true));
+    assert_eq!(booked.slots[2].resource, name("net/south"));
+}
+
+#[test]
+fn brokers_stack_three_levels_deep_and_are_asked_like_sites() {
+    let mut town = two_clusters();
+    town.cluster("west", 2);
+    town.broker("middle", &["broker", "west"]);
+    town.broker("top", &["middle"]);
+    let held = reservation(town.reserve("top", 1, pair(), false));
+    assert_eq!(held.slots[0].resource, name("middle/broker/north/cluster"));
+    assert_eq!((town.states("north"), town.states("south")), (vec![State::Accepted], vec![State::Accepted]));
+    for broker in ["broker", "middle"] {
+        let levels: Vec<&str> =
+            town.heard.iter().filter(|(_, to, _)| *to == name(broker)).map(|(_, _, word)| *word).collect();
+        assert!(!levels.contains(&"commit") && !levels.contains(&"book"), "a hold sends no more than holds");
+    }
+    assert_eq!(reservation(town.commit("top", 1)).state, State::Committed);
+    assert_eq!(
+        (town.states("north"), town.states("south")),
+        (vec![State::Committed], vec![State::Committed])
+    );
+    let cancelled = reservation(town.call("top", Call::Cancel { id: ReservationId(1) }));
+    assert_eq!(cancelled.state, State::Cancelled);
+    assert_eq!(
+        (town.states("north"), town.states("south")),
+        (vec![State::Cancelled], vec![State::Cancelled])
+    );
+    assert!(["broker", "middle", "top"].iter().all(|broker| town.head(broker).is_settled()));
+}
+
+#[test]
+fn bookings_begin_end_and_are_forgotten() {
+    let mut town = two_clusters();
+    reservation(town.reserve("broker", 1, pair(), true));
+    let show = |town: &mut Town| town.call("broker", Call::Show { id: ReservationId(1) });
+    town.wait(150_000);
+    assert_eq!(reservation(show(&mut town)).state, State::Active);
+    town.wait(60_000);
+    assert_eq!(reservation(show(&mut town)).state, State::Completed);
+    town.wait(Moment::of(Time(86_400)).0);
+    assert_eq!(why(show(&mut town)), Why::Unknown(ReservationId(1)));
+    assert!(town.head("broker").next_timer().is_none(), "nothing is left");
+}

@@ -1,0 +1,253 @@
+//! A small town: a client, brokers and sites that hear each other at once. Calls to a party that is away are kept back.
+
+use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
+use bookahead_plan::{Capacity, Policy, Seconds, Time};
+use bookahead_protocol::broker::{Broker, Effects, Event, Rules};
+use bookahead_protocol::ledger::{Ledger, Offered, Rules as SiteRules, Views};
+use bookahead_protocol::{
+    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Objective, Part, Request,
+    Reservation, ReservationId, Resource, State, Why,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub(crate) struct Town {
+    pub(crate) now: Moment,
+    pub(crate) sites: BTreeMap<Name, Ledger>,
+    pub(crate) brokers: BTreeMap<Name, (Broker, Vec<Event>)>,
+    /// Who does not hear.
+    pub(crate) away: BTreeSet<Name>,
+    /// Every call that was heard: from, to, word.
+    pub(crate) heard: Vec<(Name, Name, &'static str)>,
+    answers: BTreeMap<Key, Answer>,
+    keys: u128,
+}
+
+enum Mail {
+    Call { from: Name, to: Name, envelope: Envelope },
+    Answer { from: Name, to: Name, key: Key, answer: Answer },
+}
+
+pub(crate) fn name(text: &str) -> Name {
+    text.into()
+}
+
+/// A resource on which whatever fits is as good as anything.
+pub(crate) fn offered(resource: Resource) -> Offered {
+    let method = Method::EarliestStart { local_jobs_preferred: true };
+    let slots = SlotRules::default();
+    Offered {
+        resource,
+        placement: Placement { policy: Policy::EASY, method, slots, admission: Admission::default() },
+    }
+}
+
+pub(crate) fn part(kind: &str, capacity: u32, earliest: i64, latest: i64, duration: i64) -> Part {
+    let wanted = Wanted {
+        earliest_start: Time(earliest),
+        latest_end: Time(latest),
+        duration: Seconds(duration),
+        capacity: Capacity(capacity),
+    };
+    Part { wanted, kind: kind.into(), requirements: Vec::new(), resource: None }
+}
+
+/// All parts begin together, at different sites.
+pub(crate) fn together(parts: Vec<Part>) -> Request {
+    let pairs = (1..parts.len()).map(|second| (second - 1, second));
+    let constraints = pairs
+        .flat_map(|(first, second)| {
+            [Constraint::Offset { first, second, by: Seconds(0) }, Constraint::DifferentSites(first, second)]
+        })
+        .collect();
+    Request { parts, constraints, objective: Objective::EarliestEnd }
+}
+
+impl Town {
+    pub(crate) fn new() -> Town {
+        Town {
+            now: Moment(0),
+            sites: BTreeMap::new(),
+            brokers: BTreeMap::new(),
+            away: BTreeSet::new(),
+            heard: Vec::new(),
+            answers: BTreeMap::new(),
+            keys: 0,
+        }
+    }
+
+    pub(crate) fn site(&mut self, site: &str, resources: Vec<Resource>) {
+        let mut rules = SiteRules::new(site, resources.into_iter().map(offered).collect());
+        rules.holds.late_commits = false;
+        rules.holds.longest = Millis::seconds(120);
+        self.sites.insert(site.into(), Ledger::new(rules).unwrap());
+    }
+
+    /// A cluster of so many processors.
+    pub(crate) fn cluster(&mut self, site: &str, processors: u32) {
+        self.site(site, vec![Resource::new(site, "cluster", "processors", processors)]);
+    }
+
+    pub(crate) fn offers(&self, peer: &str) -> Vec<Resource> {
+        match self.brokers.get(&name(peer)) {
+            Some((broker, _)) => broker.resources(),
+            None => {
+                self.sites[&name(peer)].rules().resources.iter().map(|one| one.resource.clone()).collect()
+            }
+        }
+    }
+
+    pub(crate) fn broker(&mut self, broker: &str, peers: &[&str]) {
+        let maker = 100 + self.brokers.len() as u64;
+        let mut head = Broker::new(Rules { maker, ..Rules::default() });
+        for peer in peers {
+            head.register(name(peer), self.offers(peer));
+        }
+        let effects = head.resume(self.now);
+        self.brokers.insert(name(broker), (head, effects.events));
+    }
+
+    /// The broker dies and is started again from its journal.
+    pub(crate) fn restart(&mut self, broker: &str, peers: &[&str], maker: u64) {
+        let events = self.brokers[&name(broker)].1.clone();
+        let mut head = Broker::new(Rules { maker, ..Rules::default() });
+        for peer in peers {
+            head.register(name(peer), self.offers(peer));
+        }
+        events.iter().for_each(|event| head.apply(event));
+        let effects = head.resume(self.now);
+        self.brokers.insert(name(broker), (head, events));
+        self.deliver(&name(broker), effects);
+    }
+
+    pub(crate) fn envelope(&mut self, call: Call) -> Envelope {
+        self.keys += 1;
+        Envelope { key: Key(self.keys), caller: Caller { user: name("ada"), roles: vec![] }, call }
+    }
+
+    /// Calls, and gives the answer if there is one at once.
+    pub(crate) fn call(&mut self, to: &str, call: Call) -> Option<Answer> {
+        let envelope = self.envelope(call);
+        self.send(to, &envelope)
+    }
+
+    pub(crate) fn send(&mut self, to: &str, envelope: &Envelope) -> Option<Answer> {
+        self.answers.remove(&envelope.key);
+        let mail = Mail::Call { from: name("ada"), to: name(to), envelope: envelope.clone() };
+        self.carry(VecDeque::from([mail]));
+        self.answers.get(&envelope.key).cloned()
+    }
+
+    pub(crate) fn reserve(&mut self, to: &str, id: u128, request: Request, book: bool) -> Option<Answer> {
+        let hold_for = Millis::seconds(30);
+        self.call(to, Call::Reserve { id: ReservationId(id), request, hold_for, book })
+    }
+
+    pub(crate) fn commit(&mut self, to: &str, id: u128) -> Option<Answer> {
+        self.call(to, Call::Commit { id: ReservationId(id), jobs: vec![] })
+    }
+
+    fn deliver(&mut self, from: &Name, effects: Effects) {
+        let mail = self.mail(from, effects);
+        self.carry(mail);
+    }
+
+    fn mail(&mut self, from: &Name, effects: Effects) -> VecDeque<Mail> {
+        if let Some((_, journal)) = self.brokers.get_mut(from) {
+            journal.extend(effects.events);
+        }
+        let calls = effects.send.into_iter().map(|call| Mail::Call {
+            from: from.clone(),
+            to: call.to,
+            envelope: call.envelope,
+        });
+        let replies = effects.replies.into_iter().map(|reply| Mail::Answer {
+            from: from.clone(),
+            to: reply.to,
+            key: reply.key,
+            answer: reply.answer,
+        });
+        calls.chain(replies).collect()
+    }
+
+    fn carry(&mut self, mut mail: VecDeque<Mail>) {
+        while let Some(letter) = mail.pop_front() {
+            match letter {
+                Mail::Call { to, .. } if self.away.contains(&to) => {}
+                Mail::Call { from, to, envelope } => {
+                    self.heard.push((from.clone(), to.clone(), envelope.call.word()));
+                    if let Some(ledger) = self.sites.get_mut(&to) {
+                        let handled = ledger.handle(self.now, &envelope, &Views::default());
+                        let answer = handled.answer;
+                        mail.push_back(Mail::Answer { from: to, to: from, key: envelope.key, answer });
+                    } else if let Some((broker, _)) = self.brokers.get_mut(&to) {
+                        let effects = broker.handle(self.now, &from, &envelope);
+                        mail.extend(self.mail(&to, effects));
+                    }
+                }
+                Mail::Answer { to, .. } if self.away.contains(&to) => {}
+                Mail::Answer { from, to, key, answer } => {
+                    if let Some((broker, _)) = self.brokers.get_mut(&to) {
+                        let effects = broker.on_answer(self.now, &from, key, &answer);
+                        mail.extend(self.mail(&to, effects));
+                    } else {
+                        self.answers.insert(key, answer);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets time pass, everybody's timers firing on the way.
+    pub(crate) fn wait(&mut self, millis: i64) {
+        let until = self.now + Millis(millis);
+        loop {
+            let timers = self.brokers.values().filter_map(|(broker, _)| broker.next_timer());
+            let Some(next) = timers.min().filter(|next| *next <= until) else { break };
+            self.now = self.now.max(next);
+            let names: Vec<Name> = self.brokers.keys().cloned().collect();
+            for broker in names {
+                let now = self.now;
+                let Some((head, _)) = self.brokers.get_mut(&broker) else { continue };
+                let effects = head.tick(now);
+                self.deliver(&broker, effects);
+            }
+        }
+        self.now = until;
+        let now = self.now;
+        self.sites.values_mut().for_each(|ledger| {
+            ledger.tick(now);
+        });
+    }
+
+    /// The states of all reservations at a site.
+    pub(crate) fn states(&self, site: &str) -> Vec<State> {
+        self.sites[&name(site)].entries().map(|(_, entry)| entry.state).collect()
+    }
+
+    /// How many calls of a kind a party heard.
+    pub(crate) fn heard(&self, by: &str, word: &str) -> usize {
+        self.heard.iter().filter(|(_, to, said)| *to == name(by) && *said == word).count()
+    }
+
+    pub(crate) fn head(&self, broker: &str) -> &Broker {
+        &self.brokers[&name(broker)].0
+    }
+}
+
+/// The reservation in an answer.
+#[track_caller]
+pub(crate) fn reservation(answer: Option<Answer>) -> Reservation {
+    match answer {
+        Some(Answer::Reservation(reservation)) => reservation,
+        other => panic!("no reservation but {other:?}"),
+    }
+}
+
+/// The problem in an answer.
+#[track_caller]
+pub(crate) fn why(answer: Option<Answer>) -> Why {
+    match answer {
+        Some(Answer::Problem(problem)) => problem.why,
+        other => panic!("no problem but {other:?}"),
+    }
+}

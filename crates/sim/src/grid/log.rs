@@ -1,0 +1,105 @@
+//! What happened in a simulated grid, row by row, for those who want to see it.
+
+use super::party::CrashPoint;
+use bookahead_protocol::{Moment, ReservationId};
+
+/// Something that happened. Parties are told by their places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Row {
+    /// A message arrived.
+    Message {
+        /// Whose.
+        from: usize,
+        /// With whom.
+        to: usize,
+        /// When it was sent.
+        sent: Moment,
+        /// When it arrived.
+        at: Moment,
+        /// What it says.
+        word: &'static str,
+    },
+    /// A message arrived at somebody who was down.
+    Unheard {
+        /// Whose.
+        from: usize,
+        /// At whom.
+        to: usize,
+        /// When it was sent.
+        sent: Moment,
+        /// When it arrived.
+        at: Moment,
+        /// What it says.
+        word: &'static str,
+    },
+    /// A message was lost or kept back.
+    Lost {
+        /// Whose.
+        from: usize,
+        /// For whom.
+        to: usize,
+        /// When it was sent.
+        at: Moment,
+        /// What it says.
+        word: &'static str,
+    },
+    /// Something was written down.
+    Written {
+        /// By whom.
+        party: usize,
+        /// When.
+        at: Moment,
+        /// What.
+        word: &'static str,
+        /// About which reservation.
+        id: Option<ReservationId>,
+    },
+    /// Somebody crashed.
+    Crash {
+        /// Who.
+        party: usize,
+        /// When.
+        at: Moment,
+        /// Where in the middle of an input.
+        point: CrashPoint,
+    },
+    /// Somebody started again.
+    Restart {
+        /// Who.
+        party: usize,
+        /// When.
+        at: Moment,
+    },
+    /// Some were cut off from the others.
+    CutOff {
+        /// Who.
+        parties: Vec<usize>,
+        /// When.
+        at: Moment,
+    },
+    /// Everybody hears everybody again.
+    Reunited {
+        /// When.
+        at: Moment,
+    },
+}
+
+/// The rows, if they are kept.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// What happened, in order; None where nobody wants to know.
+    pub rows: Option<Vec<Row>>,
+}
+
+impl Log {
+    /// Keeps everything from now on.
+    pub fn keep(&mut self) {
+        self.rows.get_or_insert_default();
+    }
+
+    pub(super) fn row(&mut self, row: impl FnOnce() -> Row) {
+        if let Some(rows) = &mut self.rows {
+            rows.push(row());
+        }
+    }
+}
