@@ -3,14 +3,18 @@
 //!
 //! - [`what_if`]: what-if against load
 //! - [`claim`]: what a paper says, what we found, and whether they agree
+//! - [`co_reservation`]: reserving several machines at once, with and without probing, and the time-out of holds
 //! - [`cosy`]: the shortest notice for reservations, after COSY
 //! - [`gridsim`]: waiting, offsets, utilisation and rejections with advance reservations, after GridSim
+//! - [`migol`]: estimates of the earliest start, and the job broker, after Migol
 //! - [`report`]: tables, figures and claims as one self-contained HTML file
 //! - [`statistics`]: means with confidence intervals
 
 pub mod claim;
+pub mod co_reservation;
 pub mod cosy;
 pub mod gridsim;
+pub mod migol;
 pub mod report;
 pub mod statistics;
 pub mod what_if;

@@ -1,0 +1,283 @@
+//! A broker at work: its calls are carried to the machines and their answers back, all in the same instant. Messages are
+//! counted. A broker without probing is the same broker; its probes are answered from its own notes, which are ledgers
+//! that contain only what was booked through itself, and no message is sent for them. It never decides anything: that is
+//! left to [`Broker`] and [`Ledger`].
+
+use super::setup::{Choices, MACHINES};
+use super::workload::KIND;
+use bookahead_plan::placement::{Admission, Method, Rules as Placement, SlotRules};
+use bookahead_plan::{Policy, Seconds};
+use bookahead_protocol::broker::{Broker, Effects, Event, Outgoing, Rules};
+use bookahead_protocol::ledger::{HoldRules, Ledger, Offered, Reveal, Rules as SiteRules, Views};
+use bookahead_protocol::{
+    Answer, Call, Caller, Envelope, Key, Millis, Moment, Name, Request, Reservation, ReservationId, Resource,
+    State, Why,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Longer than any hold that a site grants, so that the sites decide.
+const ASKED_HOLD: Millis = Millis::seconds(1_000_000);
+/// What is over is of no use here.
+const RETENTION: Seconds = Seconds(1);
+/// Answers are never asked for again.
+const MOST_ANSWERS: usize = 1_000;
+
+/// The machines, by name.
+pub(super) type Sites = BTreeMap<Name, Ledger>;
+
+/// What a broker goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Knowledge {
+    /// It asks the machines.
+    Probes,
+    /// It knows what was booked through itself, and nothing else.
+    OwnBookings,
+}
+
+/// A broker, and what it knows.
+pub(super) struct Desk {
+    name: Name,
+    broker: Broker,
+    /// Its own bookings, where it does not probe.
+    notes: Option<Sites>,
+    asked: u128,
+}
+
+/// What a request came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Negotiation {
+    /// What is held or booked; None where there is nothing.
+    pub(super) booked: Option<Reservation>,
+    /// Candidates that were tried to be held.
+    pub(super) attempts: u64,
+    /// Probes that were sent.
+    pub(super) probes: u64,
+    /// Calls and answers of every kind.
+    pub(super) messages: u64,
+    /// Whether it was given up before all candidates had been looked at.
+    pub(super) stopped: bool,
+}
+
+/// The eight machines: planning-based, without local jobs.
+pub(super) fn sites(tell_free: bool, holds: HoldRules) -> Sites {
+    let site = |(number, processors): (usize, &u32)| {
+        let name = format!("machine {}", number + 1);
+        let resource = Resource::new(&name, "processors", KIND, *processors);
+        let method = Method::EarliestStart { local_jobs_preferred: true };
+        let (slots, admission) = (SlotRules::default(), Admission::default());
+        let placement = Placement { policy: Policy::EASY, method, slots, admission };
+        let rules = SiteRules {
+            reveal: Reveal { free: tell_free, ..Reveal::default() },
+            holds,
+            retention: RETENTION,
+            most_answers: MOST_ANSWERS,
+            ..SiteRules::new(name.as_str(), vec![Offered { resource, placement }])
+        };
+        // Rules from the constants above are never refused.
+        Some((Name::from(name), Ledger::new(rules).ok()?))
+    };
+    MACHINES.iter().enumerate().filter_map(site).collect()
+}
+
+impl Desk {
+    /// A broker that knows the machines and has booked nothing. No two have the same number.
+    pub(super) fn new(number: u64, choices: &Choices, knowledge: Knowledge, sites: &Sites) -> Desk {
+        let mut broker = Broker::new(Rules {
+            maker: number,
+            after_refusal: choices.left_out,
+            longest_hold: ASKED_HOLD,
+            retention: RETENTION,
+            ..Rules::default()
+        });
+        for (name, ledger) in sites {
+            let offered = ledger.rules().resources.iter();
+            broker.register(name.clone(), offered.map(|offered| offered.resource.clone()).collect());
+        }
+        broker.resume(Moment(0));
+        // Of its own bookings it knows everything.
+        let notes = || self::sites(true, holds_of(sites));
+        Desk {
+            name: format!("broker {number}").into(),
+            broker,
+            notes: (knowledge == Knowledge::OwnBookings).then(notes),
+            asked: 0,
+        }
+    }
+
+    /// Asks for a reservation: booked for good, or only held.
+    pub(super) fn reserve(
+        &mut self,
+        now: Moment,
+        request: &Request,
+        book: bool,
+        sites: &mut Sites,
+    ) -> Negotiation {
+        self.pass_time(now, sites);
+        self.asked += 1;
+        let id = ReservationId(self.asked);
+        let call = Call::Reserve { id, request: request.clone(), hold_for: ASKED_HOLD, book };
+        let caller = Caller { user: self.name.clone(), roles: Vec::new() };
+        let envelope = Envelope { key: Key(self.asked), caller, call };
+        let effects = self.broker.handle(now, &"client".into(), &envelope);
+        self.carry(now, effects, sites)
+    }
+
+    /// Does what is due until a moment: mostly holds that are over.
+    pub(super) fn pass_time(&mut self, until: Moment, sites: &mut Sites) {
+        while let Some(at) = self.broker.next_timer().filter(|at| *at <= until) {
+            let effects = self.broker.tick(at);
+            self.carry(at, effects, sites);
+        }
+    }
+
+    /// Carries calls to the machines and answers back, until nothing is left to say.
+    fn carry(&mut self, now: Moment, effects: Effects, sites: &mut Sites) -> Negotiation {
+        let mut negotiation = Negotiation::default();
+        let mut mail = VecDeque::from([effects]);
+        while let Some(effects) = mail.pop_front() {
+            negotiation.note(&effects);
+            for out in effects.send {
+                let Some(answer) = self.deliver(now, &out, sites, &mut negotiation) else { continue };
+                mail.push_back(self.broker.on_answer(now, &out.to, out.envelope.key, &answer));
+            }
+        }
+        negotiation
+    }
+
+    fn deliver(
+        &mut self,
+        now: Moment,
+        out: &Outgoing,
+        sites: &mut Sites,
+        negotiation: &mut Negotiation,
+    ) -> Option<Answer> {
+        let is_probe = matches!(out.envelope.call, Call::Probe { .. });
+        let answer = |ledger: &mut Ledger| ledger.handle(now, &out.envelope, &Views::default()).answer;
+        let note = self.notes.as_mut().and_then(|notes| notes.get_mut(&out.to));
+        if is_probe && let Some(note) = note {
+            return Some(answer(note));
+        }
+        negotiation.messages += 2;
+        negotiation.probes += u64::from(is_probe);
+        let said = answer(sites.get_mut(&out.to)?);
+        if let Some(note) = self.notes.as_mut().and_then(|notes| notes.get_mut(&out.to)) {
+            let known = out.envelope.call.id().is_some_and(|id| note.entry(id).is_some());
+            if known || matches!(said, Answer::Reservation(Reservation { state: State::Accepted, .. })) {
+                answer(note);
+            }
+        }
+        Some(said)
+    }
+}
+
+impl Negotiation {
+    fn note(&mut self, effects: &Effects) {
+        let tried = effects.events.iter().filter(|event| matches!(event, Event::Trying { .. })).count();
+        self.attempts += tried as u64;
+        for reply in &effects.replies {
+            match &reply.answer {
+                Answer::Reservation(reservation) => self.booked = Some(reservation.clone()),
+                Answer::Problem(problem) => {
+                    self.stopped |= matches!(problem.why, Why::NoCandidate { all: false, .. });
+                }
+                Answer::Offers(_) => {}
+            }
+        }
+    }
+}
+
+/// How long the machines hold.
+fn holds_of(sites: &Sites) -> HoldRules {
+    sites.values().next().map(|ledger| ledger.rules().holds).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::CHOICES;
+    use super::super::workload::{Asked, draw};
+    use super::*;
+    use bookahead_plan::{Span, Time};
+
+    fn few(inter_arrival: f64) -> Vec<Asked> {
+        draw(&CHOICES, "test", 300, inter_arrival, 1)
+    }
+
+    /// What is booked on every machine, in order.
+    fn booked(sites: &Sites) -> Vec<Vec<Span>> {
+        let spans = |ledger: &Ledger| {
+            let mut spans: Vec<Span> = ledger.reserved(&"processors".into()).map(|(_, span)| span).collect();
+            spans.sort_by_key(|span| (span.interval.begin, span.interval.end, span.capacity));
+            spans
+        };
+        sites.values().map(spans).collect()
+    }
+
+    #[test]
+    fn where_all_goes_through_a_broker_its_notes_are_what_the_machines_have() {
+        let mut sites = sites(false, HoldRules::default());
+        let mut desk = Desk::new(1, &CHOICES, Knowledge::OwnBookings, &sites);
+        for asked in few(5.0) {
+            let negotiation = desk.reserve(Moment::of(asked.submit), &asked.request, true, &mut sites);
+            assert_eq!(
+                negotiation.attempts,
+                u64::from(negotiation.booked.is_some()),
+                "no attempt is in vain"
+            );
+            assert_eq!(negotiation.probes, 0);
+            let end = Moment::of(asked.submit);
+            let notes = desk.notes.as_mut().unwrap();
+            notes.values_mut().chain(sites.values_mut()).for_each(|ledger| drop(ledger.tick(end)));
+            assert_eq!(booked(&sites), booked(notes));
+        }
+    }
+
+    #[test]
+    fn what_others_book_is_not_in_the_notes_but_in_the_way() {
+        let mut sites = sites(true, HoldRules::default());
+        let mut ours = Desk::new(1, &CHOICES, Knowledge::OwnBookings, &sites);
+        let mut others = Desk::new(2, &CHOICES, Knowledge::Probes, &sites);
+        let mut in_vain = 0;
+        for (number, asked) in few(2.0).iter().enumerate() {
+            let desk = if number % 2 == 0 { &mut ours } else { &mut others };
+            let negotiation = desk.reserve(Moment::of(asked.submit), &asked.request, true, &mut sites);
+            let wasted = negotiation.attempts - u64::from(negotiation.booked.is_some());
+            assert!(number % 2 == 0 || wasted == 0, "who is told everything tries nothing in vain");
+            in_vain += wasted;
+        }
+        assert!(in_vain > 0);
+    }
+
+    #[test]
+    fn every_machine_is_probed_once_for_every_sub_job_and_every_message_is_counted() {
+        let mut sites = sites(false, HoldRules::default());
+        let mut desk = Desk::new(1, &CHOICES, Knowledge::Probes, &sites);
+        let asked = &few(20.0)[0];
+        let parts = asked.request.parts.len() as u64;
+        let negotiation = desk.reserve(Moment::of(asked.submit), &asked.request, true, &mut sites);
+        assert_eq!((negotiation.attempts, negotiation.probes), (1, 8 * parts));
+        assert_eq!(
+            negotiation.messages,
+            2 * (8 + 1 + 1) * parts,
+            "probe, reserve, commit, and their answers"
+        );
+    }
+
+    #[test]
+    fn a_hold_that_nobody_commits_evaporates_at_its_time_out() {
+        let holds = HoldRules { longest: Millis::seconds(300), ..HoldRules::default() };
+        let mut sites = sites(false, holds);
+        let mut desk = Desk::new(1, &CHOICES, Knowledge::Probes, &sites);
+        let mut asked = few(20.0).swap_remove(0);
+        for part in &mut asked.request.parts {
+            part.wanted.earliest_start = Time(10_000);
+            part.wanted.latest_end = Time(20_000);
+        }
+        let held = desk.reserve(Moment::of(Time(50)), &asked.request, false, &mut sites).booked.unwrap();
+        assert_eq!((held.state, held.held_for), (State::Accepted, Some(Millis::seconds(300))));
+        for (now, empty) in [(349, false), (350, true)] {
+            desk.pass_time(Moment::of(Time(now)), &mut sites);
+            sites.values_mut().for_each(|ledger| drop(ledger.tick(Moment::of(Time(now)))));
+            assert_eq!(booked(&sites).iter().all(Vec::is_empty), empty, "{now}");
+        }
+    }
+}

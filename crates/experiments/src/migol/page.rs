@@ -1,0 +1,344 @@
+//! The experiment as a page: what was chosen, what came out, what the paper says. It writes down what the other modules
+//! have found.
+
+use super::claims::{self, PAPER};
+use super::results::{AS_IN_PAPER, Chooser, Decision, Results};
+use super::samples::{At, Estimator};
+use super::scaling::Point;
+use super::setup::{CLUSTERS, JOBS, LOAD, PAIRS, TEST_JOBS, WALL_TIMES, WORKLOADS};
+use super::submission::{Costs, Way};
+use crate::{Estimate, Page, Section, Table};
+use bookahead_figure::{LinePoint, LineSeries, Lines};
+
+/// The page.
+pub(super) fn page(quick: bool, results: &Results, points: &[Point], costs: Option<&Costs>) -> Page {
+    let mut sections = set_up(quick, results);
+    sections.push(heading("What the paper says beside ours"));
+    sections.push(Section::Claims(claims::claims(results, points, costs)));
+    sections.push(heading("Figure 7: accuracy of the estimated start"));
+    sections.extend((0..TEST_JOBS.len()).map(|job| accuracy_figure(results, job)));
+    sections.push(Section::Table(accuracy_table(results)));
+    sections.push(Section::Table(waits_table(results)));
+    sections.push(heading("Ranking two clusters"));
+    sections.push(Section::Text(RANKING.into()));
+    sections.push(ranking_figure(results));
+    sections.push(Section::Table(ranking_table(results)));
+    sections.push(Section::Table(equals_table(results)));
+    sections.push(heading("Figure 6: response time against active reservations"));
+    sections.push(Section::Text(SCALING.into()));
+    sections.push(scaling_figure(points));
+    sections.push(Section::Table(scaling_table(points)));
+    sections.push(heading("Figure 5: the cost of a submission"));
+    sections.push(Section::Text(SUBMISSION.into()));
+    sections.extend(costs.map(|costs| Section::Table(costs_table(costs))));
+    Page { id: "migol", title: "Migol: earliest start times and the job broker".into(), sections }
+}
+
+const QUESTION: &str = "Migol's reservation service estimates when a cluster could start a job: from running jobs and their \
+    remaining wall times, queued jobs at their first fit in the order of the queue, and reservations, with no queued job \
+    postponed. Its job broker ranks clusters by such estimates, asks the best three for reservations and keeps the one \
+    that is done first. How good are the estimates where wall times are too long, and what does all that cost?";
+
+const CHOICES: &str = "Chosen, where the paper is silent: it names its workloads W1, W2 and W3 and its small and large test \
+    jobs without describing them. Ours were fixed before the first run. Jobs arrive at random at a constant rate; run times \
+    and sizes are uniform in their ranges. The clusters backfill (EASY). The estimate is made at the moment of submission, \
+    when the test job is the last in the queue; its real start is what the simulated cluster does with it as a job, with all \
+    that is submitted later. Accuracy is formula (8) on the time from submission to start; a job that is estimated to start \
+    at once, and does, says nothing and is left out, since the formula divides by the wait. One that starts at once against \
+    a later estimate counts as zero.";
+
+const RANKING: &str = "The test job is submitted to Siemens with the first workload of a pair and to Highland with the second; the \
+    estimate is right where it prefers the cluster that really starts the job first. Where both start it at the same time, \
+    no choice is wrong, and the case is left out. The paper's first cluster is called Einstein, which it does not describe, so \
+    the last table, added after the first run, shows the same decisions between two clusters of one size, and what always \
+    taking the second would give.";
+
+const SCALING: &str = "A calendar of 20 cores, 70% full with reservations of 10 to 60 minutes on 1 to 4 cores, and a request for 8 \
+    cores for an hour from a random moment on. Three things are measured: the estimate from lists, built anew for each \
+    request as the paper does it; a hold with its commit in a ledger that keeps its calendar from request to request; and \
+    the best of three at three such sites. Times are computing times without any network, measured on this machine: the \
+    middle of many requests; they are the only figures on this page that differ from run to run. In the paper the times \
+    are dominated by web service calls.";
+
+const SUBMISSION: &str = "The paper measures seconds of a whole stack; here calls and round trips are counted and the computing \
+    time of our own code is measured, of broker and sites together. The cost over HTTP, with authentication and a real batch \
+    system behind it, is not in these figures: it can be measured once the services run. A hold and its commit are two \
+    calls; in the best of three the three holds go out together, then the commit and the two cancels. A flooded job is \
+    counted from its submission to three sites until it has run at one and no copy is left.";
+
+fn heading(text: &str) -> Section {
+    Section::Heading(text.to_owned())
+}
+
+fn set_up(quick: bool, results: &Results) -> Vec<Section> {
+    let (left_out, all) = results.left_out(PAPER);
+    let runs = format!(
+        "Runs: {} drawings of every workload of {JOBS} jobs for each cluster{}. Margins are 95% confidence intervals over the \
+         drawings. Of {all} test jobs, {left_out} started at once as estimated.",
+        results.drawings(),
+        if quick { ", a few to see that it works: too few to judge the claims by" } else { "" },
+    );
+    let mut sections: Vec<Section> =
+        [QUESTION, CHOICES, &runs].map(|text| Section::Text(text.to_owned())).into();
+    sections.push(Section::Table(set_up_table()));
+    sections
+}
+
+fn set_up_table() -> Table {
+    let clusters = CLUSTERS.map(|cluster| {
+        vec![cluster.name.to_owned(), format!("10 nodes, {} cores in all", cluster.capacity())]
+    });
+    let workloads = WORKLOADS
+        .map(|workload| vec![workload.name.to_owned(), format!("{}; offered load {LOAD}", workload.about)]);
+    let jobs = TEST_JOBS.map(|job| {
+        vec![
+            format!("{} test job", job.name),
+            format!("cores: {}, minutes: {}", job.cores, job.wall_time.0 / 60),
+        ]
+    });
+    Table {
+        file: "migol-setup.csv".into(),
+        caption: "Clusters as in the paper; workloads and test jobs are ours".into(),
+        head: vec!["what".into(), "as".into()],
+        rows: clusters.into_iter().chain(workloads).chain(jobs).collect(),
+    }
+}
+
+fn point(x: f64, estimate: Estimate) -> LinePoint {
+    LinePoint { x, y: estimate.mean, margin: estimate.margin }
+}
+
+fn accuracy_figure(results: &Results, job: usize) -> Section {
+    let series = |load: usize| {
+        let at = |wall: usize| {
+            let found =
+                results.accuracy(PAPER, |at| (at.test_job, at.workload, at.wall_time) == (job, load, wall));
+            point(WALL_TIMES[wall] as f64, found)
+        };
+        LineSeries::new(WORKLOADS[load].name, (0..WALL_TIMES.len()).map(at).collect())
+    };
+    let title = format!("Accuracy for the {} test job", TEST_JOBS[job].name);
+    let lines = Lines::new(title, WALL_LABEL, "accuracy in %", (0..WORKLOADS.len()).map(series).collect());
+    let lines = Lines { y_maximum: Some(100.0), ..lines };
+    Section::Figure {
+        file: format!("migol-fig7-{}.svg", TEST_JOBS[job].name),
+        caption: format!(
+            "Mean accuracy of the estimated start of the {} test job, both clusters",
+            TEST_JOBS[job].name
+        ),
+        svg: lines.to_svg(),
+    }
+}
+
+const WALL_LABEL: &str = "wall time in % of the run time";
+
+fn wall_head(first: &[&str]) -> Vec<String> {
+    first.iter().map(|&name| name.to_owned()).chain(WALL_TIMES.map(|wall| format!("{wall}%"))).collect()
+}
+
+fn accuracy_table(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for (estimator, by) in Estimator::ALL.iter().enumerate() {
+        for (job, test) in TEST_JOBS.iter().enumerate() {
+            for (load, workload) in WORKLOADS.iter().enumerate() {
+                let cells = (0..WALL_TIMES.len()).map(|wall| {
+                    let wanted = |at: &At| (at.test_job, at.workload, at.wall_time) == (job, load, wall);
+                    results.accuracy(estimator, wanted).show(1)
+                });
+                let names = [by.name(), test.name, workload.name].map(str::to_owned);
+                rows.push(names.into_iter().chain(cells).collect());
+            }
+        }
+    }
+    Table {
+        file: "migol-accuracy.csv".into(),
+        caption: "Mean accuracy in %, by the vacancy list as in the paper, and with the queue planned as the cluster's own \
+                  scheduler does it"
+            .into(),
+        head: wall_head(&["estimate", "test job", "workload"]),
+        rows,
+    }
+}
+
+fn waits_table(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for (job, test) in TEST_JOBS.iter().enumerate() {
+        for (load, workload) in WORKLOADS.iter().enumerate() {
+            let cells = (0..WALL_TIMES.len()).map(|wall| {
+                let wanted = |at: &At| (at.test_job, at.workload, at.wall_time) == (job, load, wall);
+                let (estimated, real) = (results.wait(Some(PAPER), wanted), results.wait(None, wanted));
+                format!("{:.0} / {:.0}", estimated.mean, real.mean)
+            });
+            rows.push([test.name, workload.name].map(str::to_owned).into_iter().chain(cells).collect());
+        }
+    }
+    Table {
+        file: "migol-waits.csv".into(),
+        caption: "Mean minutes from submission to start: estimated by the vacancy list / as it came".into(),
+        head: wall_head(&["test job", "workload"]),
+        rows,
+    }
+}
+
+fn pair_name(pair: usize) -> String {
+    let (first, second) = PAIRS[pair];
+    format!("{}/{}", WORKLOADS[first].name, WORKLOADS[second].name)
+}
+
+fn ranking_figure(results: &Results) -> Section {
+    let series = |pair: usize| {
+        let at = |wall: usize| {
+            let wanted = |it: &Decision| (it.pair, it.wall_time()) == (pair, wall);
+            let right = results.ranked_right(Chooser::Estimate(PAPER), AS_IN_PAPER, wanted);
+            point(WALL_TIMES[wall] as f64, right)
+        };
+        LineSeries::new(pair_name(pair), (0..WALL_TIMES.len()).map(at).collect())
+    };
+    let lines = Lines::new(
+        "Right decisions between two clusters",
+        WALL_LABEL,
+        "% of decisions",
+        (0..PAIRS.len()).map(series).collect(),
+    );
+    Section::Figure {
+        file: "migol-ranking.svg".into(),
+        caption: "How often the cluster that is estimated to start first does so; by chance it is 50%".into(),
+        svg: Lines { y_maximum: Some(100.0), ..lines }.to_svg(),
+    }
+}
+
+fn ranking_table(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for (estimator, by) in Estimator::ALL.iter().enumerate() {
+        for (job, test) in TEST_JOBS.iter().enumerate() {
+            for pair in 0..PAIRS.len() {
+                let cells = (0..WALL_TIMES.len()).map(|wall| {
+                    let wanted =
+                        |it: &Decision| (it.test_job(), it.pair, it.wall_time()) == (job, pair, wall);
+                    results.ranked_right(Chooser::Estimate(estimator), AS_IN_PAPER, wanted).show(1)
+                });
+                let names = [by.name().to_owned(), test.name.to_owned(), pair_name(pair)];
+                rows.push(names.into_iter().chain(cells).collect());
+            }
+        }
+    }
+    Table {
+        file: "migol-ranking.csv".into(),
+        caption: "Right decisions in %".into(),
+        head: wall_head(&["estimate", "test job", "workloads"]),
+        rows,
+    }
+}
+
+fn equals_table(results: &Results) -> Table {
+    let choosers = Estimator::ALL.iter().enumerate().map(|(at, by)| (by.name(), Chooser::Estimate(at)));
+    let choosers: Vec<(&str, Chooser)> =
+        choosers.chain([("always the second", Chooser::AlwaysSecond)]).collect();
+    let pairs = [AS_IN_PAPER, (0, 0), (1, 1)];
+    let row = |clusters: (usize, usize)| {
+        let cells =
+            choosers.iter().map(|(_, chooser)| results.ranked_right(*chooser, clusters, |_| true).show(1));
+        let name = format!("{} and {}", CLUSTERS[clusters.0].name, CLUSTERS[clusters.1].name);
+        std::iter::once(name).chain(cells).collect()
+    };
+    let names = choosers.iter().map(|(name, _)| (*name).to_owned());
+    Table {
+        file: "migol-ranking-equals.csv".into(),
+        caption: "Right decisions in %, over all workloads, test jobs and wall times".into(),
+        head: std::iter::once("clusters like".to_owned()).chain(names).collect(),
+        rows: pairs.map(row).into(),
+    }
+}
+
+fn scaling_figure(points: &[Point]) -> Section {
+    let line = |name: &str, of: fn(&Point) -> f64| {
+        let at = |it: &Point| LinePoint { x: it.reservations as f64, y: of(it) / 1_000.0, margin: None };
+        LineSeries::new(name, points.iter().map(at).collect())
+    };
+    let series = vec![
+        line("estimate from lists", |point| point.estimate),
+        line("hold and commit", |point| point.reserve),
+        line("best of three", |point| point.best_of_three),
+    ];
+    let lines = Lines::new("Computing time", "active reservations at each site", "ms", series);
+    Section::Figure {
+        file: "migol-fig6.svg".into(),
+        caption: "Computing time against the number of active reservations, measured on this machine".into(),
+        svg: Lines { x_log: true, ..lines }.to_svg(),
+    }
+}
+
+fn scaling_table(points: &[Point]) -> Table {
+    let first = points.first().map_or(0.0, |point| point.best_of_three);
+    let row = |point: &Point| {
+        let times = if first > 0.0 { point.best_of_three / first } else { 0.0 };
+        vec![
+            point.reservations.to_string(),
+            point.breakpoints.to_string(),
+            format!("{:.0}", point.estimate),
+            format!("{:.0}", point.reserve),
+            format!("{:.0}", point.best_of_three),
+            format!("{times:.2}"),
+        ]
+    };
+    let head = [
+        "reservations",
+        "changes of the free capacity",
+        "estimate from lists, µs",
+        "hold and commit, µs",
+        "best of three, µs",
+        "best of three, times that of the first",
+    ];
+    Table {
+        file: "migol-fig6-scaling.csv".into(),
+        caption: "Computing times, measured on this machine; the paper: four times the reservations, twice the time".into(),
+        head: head.map(str::to_owned).into(),
+        rows: points.iter().map(row).collect(),
+    }
+}
+
+fn costs_table(costs: &Costs) -> Table {
+    let paper = |name: &str, seconds: &str| {
+        vec![name.to_owned(), seconds.to_owned(), String::new(), String::new(), String::new()]
+    };
+    let ours = |name: &str, seconds: &str, way: &Way| {
+        let computing = format!("{:.0}", way.computing);
+        vec![
+            name.to_owned(),
+            seconds.to_owned(),
+            way.cost.calls.to_string(),
+            way.cost.rounds.to_string(),
+            computing,
+        ]
+    };
+    let flooding = vec![
+        "best effort at three sites".to_owned(),
+        String::new(),
+        format!("{} messages", costs.flooding),
+        String::new(),
+        String::new(),
+    ];
+    Table {
+        file: "migol-fig5-submission.csv".into(),
+        caption:
+            "What a submission costs: the paper's seconds of a whole stack, our calls and computing time"
+                .into(),
+        head: [
+            "way",
+            "paper, s",
+            "calls, each with an answer",
+            "round trips one after another",
+            "computing, µs",
+        ]
+        .map(str::to_owned)
+        .into(),
+        rows: vec![
+            paper("GSISSH", "1"),
+            paper("GRAM4", "7.5"),
+            ours("reservation (ARS)", "13.7", &costs.reservation),
+            ours("best of three (JBS)", "more", &costs.best_of_three),
+            ours("best of three, of a hundred sites", "", &costs.of_a_hundred),
+            flooding,
+        ],
+    }
+}

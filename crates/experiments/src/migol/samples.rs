@@ -1,0 +1,193 @@
+//! One test job at one moment: when the estimate says that it starts, and when it does. The estimate knows what a site
+//! knows at the moment; the start is what the simulated cluster does, with all that comes later.
+
+use super::setup::{CLUSTERS, SMALL, Size, TEST_JOBS, TestJob, WALL_TIMES, WORKLOADS};
+use super::workload::Drawn;
+use bookahead_plan::metrics::prediction_accuracy;
+use bookahead_plan::placement::Prober;
+use bookahead_plan::{Need, Policy, Seconds, Time, Waiting};
+use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, freeze, simulate};
+
+/// How a start is estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Estimator {
+    /// As the paper: every queued job at its first fit, in the order of the queue, then the test job.
+    VacancyList,
+    /// The same with the queue planned as the cluster's own scheduler does it.
+    OwnPolicy,
+}
+
+impl Estimator {
+    /// Both.
+    pub(super) const ALL: [Estimator; 2] = [Estimator::VacancyList, Estimator::OwnPolicy];
+
+    /// For people.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Estimator::VacancyList => "vacancy list",
+            Estimator::OwnPolicy => "the scheduler's own plan",
+        }
+    }
+
+    fn policy(self) -> Policy {
+        match self {
+            Estimator::VacancyList => Policy::CONSERVATIVE,
+            Estimator::OwnPolicy => LOCAL,
+        }
+    }
+}
+
+/// How the clusters schedule.
+const LOCAL: Policy = Policy::EASY;
+
+/// What came of one test job, as waits from the moment of its submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Sample {
+    /// By [`Estimator::ALL`].
+    pub(super) estimated: [Seconds; Estimator::ALL.len()],
+    /// As it came.
+    pub(super) real: Seconds,
+}
+
+impl Sample {
+    /// Formula (8); None where the job is estimated to start at once and does, since the formula divides by the wait.
+    pub(super) fn accuracy(&self, estimator: usize) -> Option<f64> {
+        let nothing_to_predict = self.real == Seconds::ZERO && self.estimated[estimator] == Seconds::ZERO;
+        (!nothing_to_predict).then(|| prediction_accuracy(self.estimated[estimator], self.real))
+    }
+}
+
+/// All samples of one drawing: by test job, wall time, cluster, workload and moment.
+pub(super) struct Samples {
+    all: Vec<Sample>,
+    moments: usize,
+}
+
+/// Which samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) test_job: usize,
+    pub(super) wall_time: usize,
+    pub(super) cluster: usize,
+    pub(super) workload: usize,
+}
+
+impl Samples {
+    /// Draws all workloads for all clusters, and submits the test jobs.
+    pub(super) fn draw(seed: u64, drawing: usize, size: Size) -> Samples {
+        let moments = size.moments;
+        let blank = vec![Sample::default(); At::COUNT * moments];
+        let mut samples = Samples { all: blank, moments };
+        for (cluster, machine) in CLUSTERS.iter().enumerate() {
+            for (workload, load) in WORKLOADS.iter().enumerate() {
+                let drawn = Drawn::new(load, machine, seed, drawing, moments);
+                for wall_time in 0..WALL_TIMES.len() {
+                    samples.submit(&drawn, cluster, workload, wall_time);
+                }
+            }
+        }
+        samples
+    }
+
+    fn submit(&mut self, drawn: &Drawn, cluster: usize, workload: usize, wall_time: usize) {
+        let site = Site { policy: LOCAL, capacity: CLUSTERS[cluster].capacity(), overrun: Overrun::Kill };
+        let jobs = drawn.jobs(WALL_TIMES[wall_time]);
+        let mut prober = Prober::default();
+        for (moment, &now) in drawn.moments.iter().enumerate() {
+            let frozen = freeze(site, &jobs, now);
+            let rooms =
+                Estimator::ALL.map(|estimator| prober.room(estimator.policy(), &frozen.cluster(), true));
+            for (test_job, test) in TEST_JOBS.iter().enumerate() {
+                let need = Need { capacity: test.cores, length: test.wall_time };
+                let estimated =
+                    |at: usize| rooms[at].earliest_fit(now, need, None).unwrap_or(Time::MAX) - now;
+                let at = At { test_job, wall_time, cluster, workload };
+                self.all[at.index() * self.moments + moment] = Sample {
+                    estimated: [estimated(0), estimated(1)],
+                    real: real_wait(site, &jobs, test, now),
+                };
+            }
+        }
+    }
+
+    /// The samples at all moments.
+    pub(super) fn at(&self, at: At) -> &[Sample] {
+        let first = at.index() * self.moments;
+        &self.all[first..first + self.moments]
+    }
+}
+
+impl At {
+    const COUNT: usize = TEST_JOBS.len() * WALL_TIMES.len() * CLUSTERS.len() * WORKLOADS.len();
+
+    /// All of them.
+    pub(super) fn all() -> impl Iterator<Item = At> {
+        let by_job = (0..TEST_JOBS.len()).flat_map(|job| (0..WALL_TIMES.len()).map(move |wall| (job, wall)));
+        let by_place = || (0..CLUSTERS.len()).flat_map(|at| (0..WORKLOADS.len()).map(move |load| (at, load)));
+        by_job.flat_map(move |(test_job, wall_time)| {
+            by_place().map(move |(cluster, workload)| At { test_job, wall_time, cluster, workload })
+        })
+    }
+
+    fn index(self) -> usize {
+        let by_job = self.test_job * WALL_TIMES.len() + self.wall_time;
+        (by_job * CLUSTERS.len() + self.cluster) * WORKLOADS.len() + self.workload
+    }
+
+    /// Whether it is about the small test job.
+    pub(super) fn is_small(&self) -> bool {
+        self.test_job == SMALL
+    }
+}
+
+/// How long the test job waits if it is submitted as a job, after all others of the same second.
+fn real_wait(site: Site, jobs: &[Job], test: &TestJob, now: Time) -> Seconds {
+    let at = jobs.partition_point(|job| job.asked.submit <= now);
+    let asked = Waiting { submit: now, estimate: test.wall_time, capacity: test.cores, priority: 0 };
+    let mut with_test = Vec::with_capacity(jobs.len() + 1);
+    with_test.extend_from_slice(&jobs[..at]);
+    with_test.push(Job { asked, run: test.wall_time });
+    with_test.extend_from_slice(&jobs[at..]);
+    let outcome = simulate(site, &with_test, &[], &mut EarliestFit, |_| {});
+    match outcome.jobs[at] {
+        Fate::Ran(ran) => ran.start - now,
+        Fate::TooWide => Time::MAX - now,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sample_has_a_place_of_its_own() {
+        let mut places: Vec<usize> = At::all().map(At::index).collect();
+        places.sort_unstable();
+        assert_eq!(places, (0..At::COUNT).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_start_at_once_that_was_foreseen_is_no_prediction() {
+        let sample = |estimated, real| Sample { estimated: [Seconds(estimated); 2], real: Seconds(real) };
+        assert_eq!(sample(0, 0).accuracy(0), None);
+        assert_eq!(sample(10, 0).accuracy(0), Some(0.0), "foreseen later than it came");
+        assert_eq!(sample(150, 100).accuracy(1), Some(0.5));
+    }
+
+    #[test]
+    fn behind_one_job_with_an_exact_wall_time_the_estimate_is_exact() {
+        let site = Site { policy: LOCAL, capacity: bookahead_plan::Capacity(10), overrun: Overrun::Kill };
+        let asked = Waiting {
+            submit: Time(0),
+            estimate: Seconds(500),
+            capacity: bookahead_plan::Capacity(10),
+            priority: 0,
+        };
+        let jobs = [Job { asked, run: Seconds(500) }];
+        let frozen = freeze(site, &jobs, Time(100));
+        let room = Prober::default().room(Policy::CONSERVATIVE, &frozen.cluster(), true);
+        let need = Need { capacity: TEST_JOBS[0].cores, length: TEST_JOBS[0].wall_time };
+        assert_eq!(room.earliest_fit(Time(100), need, None), Some(Time(500)));
+        assert_eq!(real_wait(site, &jobs, &TEST_JOBS[0], Time(100)), Seconds(400));
+    }
+}

@@ -1,0 +1,52 @@
+//! The Migol experiment: complete, the same on any number of threads but for measured times, and in the directions that
+//! the paper claims.
+
+use bookahead_experiments::{Page, Scale, Section, migol};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// With a clock that ticks whenever it is looked at.
+fn quick(threads: usize) -> Page {
+    let ticks = Cell::new(0);
+    let clock = || {
+        ticks.set(ticks.get() + 1);
+        Duration::from_micros(ticks.get())
+    };
+    migol::run_with_clock(&Scale { quick: true, seeds: 1, threads }, &|_, _| {}, &clock)
+}
+
+#[test]
+fn the_page_is_complete_and_the_same_on_any_number_of_threads() {
+    let page = quick(1);
+    assert_eq!(page, quick(2));
+    assert_eq!(page.id, "migol");
+    assert_eq!(page.claims().count(), 7);
+    for claim in page.claims() {
+        assert!(claim.id.starts_with("migol/") && !claim.statement.is_empty() && !claim.rule.is_empty());
+        assert_eq!(claim.reproduced, claim.why.is_empty(), "{}", claim.id);
+    }
+    let figures = page.sections.iter().filter(|section| matches!(section, Section::Figure { .. })).count();
+    assert_eq!(figures, 4);
+    for section in &page.sections {
+        if let Section::Table(table) = section {
+            assert!(!table.rows.is_empty(), "{}", table.file);
+            assert!(table.rows.iter().all(|row| row.len() == table.head.len()), "{}", table.file);
+        }
+    }
+}
+
+#[test]
+fn estimates_get_worse_with_the_wall_times_and_still_rank_clusters_better_than_chance() {
+    let page = quick(2);
+    let claim = |id: &str| page.claims().find(|claim| claim.id == id).unwrap();
+    let mean = |id: &str, name: &str| {
+        let found = claim(id).measured.iter().find(|(what, _)| what == name);
+        found.unwrap().1.mean
+    };
+    assert!(mean("migol/ranking-total", "all") > 50.0);
+    assert!(
+        mean("migol/accuracy-falls", "large job, W2, 150%")
+            < mean("migol/accuracy-falls", "large job, W2, 110%")
+    );
+    assert!(claim("migol/bound-to-three").reproduced && claim("migol/broker-costs-more").reproduced);
+}
