@@ -65,7 +65,7 @@ pub struct IllegalMove {
 }
 
 /// Every legal move: from, by, to.
-pub const MOVES: [(State, Move, State); 14] = [
+pub const MOVES: [(State, Move, State); 15] = [
     (State::Requested, Move::Accept, State::Accepted),
     (State::Requested, Move::Reject, State::Rejected),
     (State::Accepted, Move::Expire, State::Rejected),
@@ -73,6 +73,8 @@ pub const MOVES: [(State, Move, State); 14] = [
     (State::Accepted, Move::Cancel, State::Cancelled),
     // Late, where the room is still free and the site's policy says so.
     (State::Rejected, Move::Commit, State::Committed),
+    // For good: a commit that was on its way meanwhile comes too late for that.
+    (State::Rejected, Move::Cancel, State::Cancelled),
     (State::Committed, Move::RequestChange, State::ChangeRequested),
     (State::Committed, Move::Begin, State::Active),
     (State::Committed, Move::Cancel, State::Cancelled),
@@ -109,7 +111,7 @@ impl State {
         matches!(self, State::Accepted | State::Committed | State::ChangeRequested | State::Active)
     }
 
-    /// Whether it is over, for good or ill. A rejected one may still be committed late.
+    /// Whether it is over. A hold that expired may still be committed late, until it is cancelled.
     pub fn is_over(self) -> bool {
         matches!(self, State::Rejected | State::Completed | State::Cancelled | State::Terminated)
     }
@@ -185,7 +187,7 @@ mod tests {
         for (at, (from, by, _)) in MOVES.iter().enumerate() {
             assert!(!MOVES[..at].iter().any(|(other, step, _)| other == from && step == by));
         }
-        let back = MOVES.iter().filter(|(from, _, _)| from.is_over());
+        let back = MOVES.iter().filter(|(from, _, to)| from.is_over() && !to.is_over());
         assert_eq!(back.collect::<Vec<_>>(), [&(State::Rejected, Move::Commit, State::Committed)]);
     }
 

@@ -1,5 +1,5 @@
-//! The answers that were given, by the keys of their calls, so that a repeated call gets the same answer and has no
-//! effect. Their number and their age are bounded by whoever keeps the book.
+//! The answers that were given, by the keys of their calls, so that a repeated call gets the same answer and
+//! has no effect. Their number and their age are bounded by whoever keeps the book.
 
 use crate::clock::Moment;
 use crate::ids::Key;

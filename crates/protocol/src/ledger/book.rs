@@ -1,5 +1,6 @@
-//! The room on one resource: what live reservations and failed capacity leave, and which reservations there are in order
-//! of time. All of it follows from the entries of the ledger; it is kept so that nothing has to be looked for.
+//! The room on one resource: what live reservations and failed capacity leave, and which reservations there
+//! are in order of time. All of it follows from the entries of the ledger; it is kept so that nothing has to
+//! be looked for.
 
 use super::entry::Entry;
 use super::spans::{area, since};
@@ -97,8 +98,8 @@ impl Book {
         self.profile.add(always(self.lost));
     }
 
-    /// Puts in an entry as it is now in the place of what it was, which, if it was live, is past up to `instant`: what is
-    /// past of it stays taken. Answers what it had from then on and what it has.
+    /// Puts in an entry as it is now in the place of what it was, which, if it was live, is past up to
+    /// `instant`: what is past of it stays taken. Answers what it had from then on and what it has.
     pub(super) fn replace(
         &mut self,
         id: ReservationId,

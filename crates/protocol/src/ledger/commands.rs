@@ -1,5 +1,5 @@
-//! Every call that a site answers. Each decides from the book as it is at the moment and changes nothing; what is to
-//! happen is a list of events.
+//! Every call that a site answers. Each decides from the book as it is at the moment and changes nothing;
+//! what is to happen is a list of events.
 
 use super::Ledger;
 use super::decision::Decision;
@@ -12,7 +12,7 @@ use super::slots::Search;
 use super::spans::lowered;
 use super::view::Views;
 use crate::clock::{Millis, Moment};
-use crate::ids::{JobId, ReservationId};
+use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Reservation};
 use crate::problem::{Problem, Why};
@@ -57,7 +57,8 @@ impl Ledger {
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(reveal.slots);
         let impacts = reveal.impacts || request.objective == Objective::LeastImpact;
         let starts = &starts[..starts.len().min(reveal.slots)];
-        let found = self.place(&wish, views, &Search { most, starts, runs: reveal.slack, impacts })?;
+        let search = Search { most: most.max(1), starts, runs: reveal.slack, impacts };
+        let found = self.place(&wish, views, &search)?;
         let chosen = choose(found, request.objective, most);
         let offers = chosen.iter().map(|candidate| self.offer(candidate, &wish.part.wanted)).collect();
         Ok(Decision::say(Answer::Offers(offers)))
@@ -252,8 +253,9 @@ impl Ledger {
         let entry = self.owned(id, caller)?;
         match entry.state {
             State::Active => Ok(Decision::show_after(id, vec![What::Terminated { id }])),
-            // It is over, which is what the caller wanted.
-            State::Cancelled | State::Rejected | State::Terminated => Ok(Decision::show(id)),
+            // It is over, which is what the caller wanted. A hold that expired is not: it might be committed
+            // late.
+            State::Cancelled | State::Terminated => Ok(Decision::show(id)),
             state => {
                 state.after(Move::Cancel).map_err(Problem::new)?;
                 Ok(Decision::show_after(id, vec![What::Cancelled { id, because: Because::Owner }]))
@@ -276,7 +278,7 @@ impl Ledger {
     }
 }
 
-fn may_act(caller: &Caller, owner: &crate::ids::Name) -> bool {
+fn may_act(caller: &Caller, owner: &Name) -> bool {
     caller.user == *owner || caller.roles.iter().any(|role| role.as_str() == OPERATOR)
 }
 
@@ -299,7 +301,7 @@ fn new_jobs(entry: &Entry, jobs: &[JobId]) -> Result<Vec<JobId>, Problem> {
 }
 
 /// How a request that was refused looks as a reservation.
-fn rejected(id: ReservationId, owner: crate::ids::Name) -> Reservation {
+fn rejected(id: ReservationId, owner: Name) -> Reservation {
     Reservation {
         id,
         owner,

@@ -1,5 +1,5 @@
-//! What was decided, and how it is carried out: its events are applied one by one, and the answer is taken from the book
-//! as it is then.
+//! What was decided, and how it is carried out: its events are applied one by one, and the answer is taken
+//! from the book as it is then.
 
 use super::Ledger;
 use super::event::{Ticked, What};

@@ -1,4 +1,5 @@
-//! One reservation in the book. It relies on the life cycle for its moves and knows when it must be looked at next.
+//! One reservation in the book. It relies on the life cycle for its moves and knows when it must be looked at
+//! next.
 
 use super::spans;
 use crate::clock::{Millis, Moment};
@@ -85,7 +86,8 @@ impl Entry {
         later.or(self.spans.last()).map_or(Capacity::ZERO, |span| span.capacity)
     }
 
-    /// When time makes its next move: the end of a hold, its start, its end; and, once it is over, when it is forgotten.
+    /// When time makes its next move: the end of a hold, its start, its end; and, once it is over, when it is
+    /// forgotten.
     pub(super) fn due(&self, retention: Seconds) -> Moment {
         match self.state {
             State::Accepted => self.deadline,

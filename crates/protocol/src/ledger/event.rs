@@ -1,5 +1,5 @@
-//! What happens to a book: the journal of a site is a list of these, and the book is their fold. And what a command
-//! gives back beside them.
+//! What happens to a book: the journal of a site is a list of these, and the book is their fold. And what a
+//! command gives back beside them.
 
 use crate::clock::Moment;
 use crate::ids::{JobId, Key, Name, ReservationId};
@@ -166,8 +166,8 @@ pub enum Because {
     Lost,
 }
 
-/// What whoever keeps a schedule of the resource must do to it: give back what the reservation had from that moment on,
-/// and take what it has instead.
+/// What whoever keeps a schedule of the resource must do to it: give back what the reservation had from that
+/// moment on, and take what it has instead.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Change {
     /// On which resource.

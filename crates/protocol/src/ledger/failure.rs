@@ -1,6 +1,6 @@
-//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first: holds are
-//! cancelled, and of what is committed as much is marked as missing as must be. Whenever room appears, the oldest that
-//! miss something get it first.
+//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first:
+//! holds are cancelled, and of what is committed as much is marked as missing as must be. Whenever room
+//! appears, the oldest that miss something get it first.
 
 use super::event::{Because, Ticked, What};
 use super::{Ledger, spans};

@@ -1,5 +1,5 @@
-//! The fold: how each event changes the book. Used live and on replay, so it decides nothing and trusts nobody: an event
-//! that does not fit, such as a move that the life cycle does not have, changes nothing.
+//! The fold: how each event changes the book. Used live and on replay, so it decides nothing and trusts
+//! nobody: an event that does not fit, such as a move that the life cycle does not have, changes nothing.
 
 use super::answers::Answered;
 use super::book::Footprint;
@@ -199,8 +199,8 @@ impl Entry {
         after.is_ok()
     }
 
-    /// Makes a move to its end. What was used stays in it; what never began stays whole, so that it can be seen what was
-    /// given up, and a hold be committed late.
+    /// Makes a move to its end. What was used stays in it; what never began stays whole, so that it can be
+    /// seen what was given up, and a hold be committed late.
     fn ends(&mut self, attempted: Move, at: Moment) {
         if self.moves(attempted) {
             self.ended = at;

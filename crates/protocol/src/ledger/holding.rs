@@ -28,8 +28,8 @@ impl Granted {
 }
 
 impl Ledger {
-    /// Until when a hold lasts that begins now: what was asked for, as far as the site grants it, and never beyond the
-    /// begin of the slot.
+    /// Until when a hold lasts that begins now: what was asked for, as far as the site grants it, and never
+    /// beyond the begin of the slot.
     pub(super) fn deadline(&self, now: Moment, asked: Millis, begin: Time) -> Moment {
         let rules = &self.rules.holds;
         let adaptive = rules.adaptive.map(|adaptive| adaptive.hold(&self.observed, self.holds.mean()));

@@ -1,4 +1,5 @@
-//! Who has how much, and whether he may have more. Totals are kept with every event, so that asking costs nothing.
+//! Who has how much, and whether he may have more. Totals are kept with every event, so that asking costs
+//! nothing.
 
 use super::Ledger;
 use super::rules::UserLimits;

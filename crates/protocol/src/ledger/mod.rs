@@ -1,16 +1,19 @@
-//! The book of a site: a plain value. Commands and the time go in; an answer, events for the journal, and changes for the
-//! schedules of the resources come out. The state is the fold of the events ([`Ledger::apply`]), live and after a
-//! restart. It relies on its surroundings for jobs and foreign reservations ([`Views`]), and for keeping the events
-//! before they let the answer out. It never looks at a clock.
+//! The book of a site: a plain value. Commands and the time go in; an answer, events for the journal, and
+//! changes for the schedules of the resources come out. The state is the fold of the events
+//! ([`Ledger::apply`]), live and after a restart. It relies on its surroundings for jobs and foreign
+//! reservations ([`Views`]), and for keeping the events before they let the answer out. It never looks at a
+//! clock.
 //!
-//! - *Time* moves by commands and by [`Ledger::tick`]. Every command first does what a tick at its moment would do, so it
-//!   makes no difference when, or whether, anybody ticked. Time never goes back.
-//! - *Holding is pessimistic*: a hold takes its capacity at once, so a commit in time never fails for lack of room. A
-//!   hold lasts until its deadline or the begin of its slot, whichever is first; at exactly that moment it is too late.
-//! - *Once*: a repeated call has no effect and gets the answer of the first time, with as much less of a hold as time has
-//!   passed. Beside that, the id of a reservation stands for one request for as long as it is remembered.
-//! - *Seconds*: rooms are planned in whole seconds. Whoever gives something back in the middle of a second keeps the rest
-//!   of it.
+//! - *Time* moves by commands and by [`Ledger::tick`]. Every command first does what a tick at its moment
+//!   would do, so it makes no difference when, or whether, anybody ticked. Time never goes back.
+//! - *Holding is pessimistic*: a hold takes its capacity at once, so a commit in time never fails for lack of
+//!   room. A hold lasts until its deadline or the begin of its slot, whichever is first; at exactly that
+//!   moment it is too late.
+//! - *Once*: a repeated call has no effect and gets the answer of the first time, with as much less of a hold
+//!   as time has passed. Beside that, the id of a reservation stands for one request for as long as it is
+//!   remembered.
+//! - *Seconds*: rooms are planned in whole seconds. Whoever gives something back in the middle of a second
+//!   keeps the rest of it.
 
 mod answers;
 mod book;
@@ -54,7 +57,8 @@ use sight::Memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The book of a site. Two are equal if they would answer every sequence of commands alike, as long as time goes on.
+/// The book of a site. Two are equal if they would answer every sequence of commands alike, as long as time
+/// goes on.
 #[derive(Clone)]
 pub struct Ledger {
     rules: Arc<Rules>,
@@ -106,7 +110,8 @@ impl Ledger {
         self.broken = Broken::by(flaw);
     }
 
-    /// Takes a command. What it decides it decides without changing anything; what it changes it changes by events.
+    /// Takes a command. What it decides it decides without changing anything; what it changes it changes by
+    /// events.
     pub fn handle(&mut self, now: Moment, envelope: &Envelope, views: &Views) -> Handled {
         let mut course = self.tick(now);
         let answer = self.answer(envelope, views, &mut course);
@@ -143,8 +148,8 @@ impl Ledger {
         }
     }
 
-    /// Lets time pass: holds expire, reservations begin and complete, what is long over is forgotten. Each event is of
-    /// the moment at which it was due.
+    /// Lets time pass: holds expire, reservations begin and complete, what is long over is forgotten. Each
+    /// event is of the moment at which it was due.
     pub fn tick(&mut self, now: Moment) -> Ticked {
         let mut course = Ticked::default();
         let now = now.max(self.latest);
@@ -178,8 +183,8 @@ impl Ledger {
         }
     }
 
-    /// Applies an event, and notes it with what it means for schedules. Where room appeared, reservations of which
-    /// something is missing get it before anybody else.
+    /// Applies an event, and notes it with what it means for schedules. Where room appeared, reservations of
+    /// which something is missing get it before anybody else.
     fn record(&mut self, at: Moment, what: What, course: &mut Ticked) {
         let event = Event { at, what };
         let change = self.apply(&event);
@@ -246,7 +251,8 @@ impl Ledger {
         self.at(resource).map_or(Capacity::ZERO, |at| self.books[at].lost)
     }
 
-    /// What live reservations take of a resource, in order of their begins: what its scheduler must keep free.
+    /// What live reservations take of a resource, in order of their begins: what its scheduler must keep
+    /// free.
     pub fn reserved<'a>(&'a self, resource: &Name) -> impl Iterator<Item = (ReservationId, Span)> + 'a {
         let book = self.at(resource).map(|at| &self.books[at]);
         let ids = book.into_iter().flat_map(|book| &book.begins).map(|(_, id)| *id);

@@ -4,12 +4,13 @@ use super::Ledger;
 use super::entry::Entry;
 use super::slots::Found;
 use super::{Offered, Reveal};
-use crate::clock::Moment;
+use crate::clock::{Millis, Moment};
 use crate::ids::ReservationId;
+use crate::life_cycle::State;
 use crate::message::{Offer, Reservation, Slot};
 use crate::request::Objective;
 use bookahead_plan::placement::Request;
-use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use bookahead_plan::{Capacity, Seconds, Span, Time};
 use std::cmp::Reverse;
 
 /// A slot on one of the resources.
@@ -38,8 +39,8 @@ impl Candidate {
     }
 }
 
-/// The best of them by an objective, at most so many. Those whose begins are of special interest are told first; of the
-/// others the best rated, or, where all are rated alike, some that are spread over the window.
+/// The best of them by an objective, at most so many. Those whose begins are of special interest are told
+/// first; of the others the best rated, or, where all are rated alike, some that are spread over the window.
 pub(super) fn choose(mut all: Vec<Candidate>, objective: Objective, most: usize) -> Vec<Candidate> {
     if all.len() > most {
         all.sort_by_key(|candidate| {
@@ -86,16 +87,16 @@ impl Ledger {
     pub(super) fn view(&self, now: Moment, id: ReservationId, entry: &Entry) -> Reservation {
         let Entry { owner, state, jobs, missing, version, .. } = entry.clone();
         let capacity = entry.capacity_at(now.second());
-        let span = Span { interval: Interval::new(entry.begin(), entry.end()), capacity };
+        let span = Span { interval: entry.interval(), capacity };
         let offered = self.rules.resources.iter().find(|offered| offered.resource.name == entry.resource);
         let slots = offered.map(|offered| Slot { cost: cost(offered, &entry.spans), ..slot(offered, span) });
-        let held = state == crate::life_cycle::State::Accepted;
+        let held = state == State::Accepted;
         Reservation {
             id,
             owner,
             state,
             slots: slots.into_iter().collect(),
-            held_for: held.then(|| (entry.deadline - now).max(crate::clock::Millis::ZERO)),
+            held_for: held.then(|| (entry.deadline - now).max(Millis::ZERO)),
             jobs: jobs.into_iter().map(|job| (0, job)).collect(),
             missing: vec![missing],
             version,

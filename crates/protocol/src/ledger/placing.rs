@@ -1,4 +1,5 @@
-//! Where a part could go: every suitable resource is looked at, within the limits of the caller. Nothing is booked here.
+//! Where a part could go: every suitable resource is looked at, within the limits of the caller. Nothing is
+//! booked here.
 
 use super::event::What;
 use super::limits::Usage;
@@ -15,8 +16,9 @@ use crate::life_cycle::Move;
 use crate::message::Caller;
 use crate::problem::{Limit, Problem, Why};
 use crate::request::{Objective, Part, Request};
-use bookahead_plan::placement;
+use bookahead_plan::placement::{self, Reason};
 use bookahead_plan::{Need, Seconds, Span, Time};
+use std::sync::Arc;
 
 /// A part that somebody wants at a moment.
 pub(super) struct Wish<'a> {
@@ -54,8 +56,8 @@ impl Wish<'_> {
 }
 
 impl Ledger {
-    /// The one part of a request that a site takes, with the limits of the caller. What is held must begin after now, so
-    /// that there is time to commit it.
+    /// The one part of a request that a site takes, with the limits of the caller. What is held must begin
+    /// after now, so that there is time to commit it.
     pub(super) fn wish<'a>(
         &self,
         now: Moment,
@@ -82,7 +84,8 @@ impl Ledger {
     pub(super) fn best(&mut self, wish: &Wish<'_>, views: &Views) -> Result<Candidate, Problem> {
         let found = self.place(wish, views, &self.search_for_one(wish))?;
         let best = found.into_iter().min_by_key(|candidate| candidate.order(wish.objective));
-        best.ok_or_else(|| Problem::new(Why::Busy))
+        // There is one, or `place` would have said why not.
+        best.ok_or_else(|| Problem::new(Why::NoSlot(Reason::NoRoom)))
     }
 
     /// The first one does where all that fit are equally good; the least impact must be looked for.
@@ -118,7 +121,8 @@ impl Ledger {
         Err(refusal::refuse(self, wish, views, &suitable))
     }
 
-    /// The resources that could serve it, if they had the time. What was promised on one resource stays there.
+    /// The resources that could serve it, if they had the time. What was promised on one resource stays
+    /// there.
     fn suitable(&self, wish: &Wish<'_>) -> Vec<usize> {
         let bound_to = wish.replaces.and_then(|id| self.entries.get(&id)).map(|entry| &entry.resource);
         let offered = self.rules.resources.iter().enumerate();
@@ -138,10 +142,10 @@ impl Ledger {
         limit_share: bool,
     ) -> Vec<Candidate> {
         let mut all = Vec::new();
+        let (rules, free) = (Arc::clone(&self.rules), self.rules.reveal.free);
         for &at in suitable {
-            let resource = self.rules.resources[at].resource.clone();
+            let resource = &rules.resources[at].resource;
             let cost = resource.cost(wish.part);
-            let free = self.rules.reveal.free;
             all.extend(self.look(at, &wish.looker(limit_share), views.on(&resource.name), |sight| {
                 let found = sight.slots(allowed, search).into_iter();
                 let candidate = |slot| {
@@ -156,7 +160,8 @@ impl Ledger {
 
     /// How much of the resource the user would have, had he the slot that others could have.
     fn beyond_share(&mut self, wish: &Wish<'_>, views: &Views, slot: &Candidate) -> Why {
-        let resource = self.rules.resources[slot.resource].resource.clone();
+        let rules = Arc::clone(&self.rules);
+        let resource = &rules.resources[slot.resource].resource;
         let wanted = wish.part.wanted;
         let span = Span::starting(slot.slot.start, wanted.duration, wanted.capacity);
         let has = self.look(slot.resource, &wish.looker(true), views.on(&resource.name), |sight| {

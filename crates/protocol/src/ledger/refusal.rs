@@ -1,6 +1,6 @@
-//! Refusals that help: why, what stands in the way, and the smallest changes to the request with which it would be
-//! granted. Each is searched for in the profile and tried on the whole book, with the limits of the caller, before it is
-//! told; what is told is true at that moment.
+//! Refusals that help: why, what stands in the way, and the smallest changes to the request with which it
+//! would be granted. Each is searched for in the profile and tried on the whole book, with the limits of the
+//! caller, before it is told; what is told is true at that moment.
 
 use super::Ledger;
 use super::placing::Wish;
@@ -140,8 +140,8 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
         })
     }
 
-    /// Where there is room only later, the first room; where there is room that is not admitted, the first slot found
-    /// in windows that are widened again and again.
+    /// Where there is room only later, the first room; where there is room that is not admitted, the first
+    /// slot found in windows that are widened again and again.
     fn later(&mut self) -> Option<Relaxation> {
         let room = self.sight.free.earliest_fit(self.from, self.wanted.need(), None)?;
         let mut latest_end = (room + self.wanted.duration).max(self.wanted.latest_end);

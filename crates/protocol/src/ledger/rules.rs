@@ -1,5 +1,5 @@
-//! What a site lays down: what it offers, how much it tells, how long it holds, and how much one user may have. Fixed
-//! for the life of a ledger; nothing here decides.
+//! What a site lays down: what it offers, how much it tells, how long it holds, and how much one user may
+//! have. Fixed for the life of a ledger; nothing here decides.
 
 use crate::clock::Millis;
 use crate::deadline::Adaptive;
@@ -38,8 +38,8 @@ pub struct Offered {
     pub placement: placement::Rules,
 }
 
-/// How much one user may have: what is said of him by name, else the most generous of what is said of his roles, else
-/// what is said of everybody.
+/// How much one user may have: what is said of him by name, else the most generous of what is said of his
+/// roles, else what is said of everybody.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Of everybody else.
@@ -124,8 +124,8 @@ pub enum RulesError {
 }
 
 impl Rules {
-    /// Of a site that tells everything, limits nobody, holds for up to five minutes, accepts late commits, and remembers
-    /// for a day.
+    /// Of a site that tells everything, limits nobody, holds for up to five minutes, accepts late commits,
+    /// and remembers for a day.
     pub fn new(site: impl Into<Name>, resources: Vec<Offered>) -> Rules {
         Rules {
             site: site.into(),

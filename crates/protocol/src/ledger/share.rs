@@ -1,5 +1,5 @@
-//! Free for one user: what is free at all, and, where his share of the resource is limited, what is left of his share. A
-//! need fits where it fits both; searches go from one to the other until they agree.
+//! Free for one user: what is free at all, and, where his share of the resource is limited, what is left of
+//! his share. A need fits where it fits both; searches go from one to the other until they agree.
 
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Starts, Time};
 
@@ -93,7 +93,8 @@ impl Free<'_> {
         runs
     }
 
-    /// Runs of starts that cover a window: all of them where they are few, else the next one in each of `most` parts.
+    /// Runs of starts that cover a window: all of them where they are few, else the next one in each of
+    /// `most` parts.
     pub(super) fn cover(&self, window: Interval, need: Need, most: usize) -> Vec<Starts> {
         let mut runs = self.runs(window, need, most.saturating_add(1));
         if runs.len() <= most {

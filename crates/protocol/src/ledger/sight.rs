@@ -1,10 +1,11 @@
-//! One resource as somebody sees it who wants to reserve: what reservations, running jobs and promised jobs leave, and how
-//! good a begin is there.
+//! One resource as somebody sees it who wants to reserve: what reservations, running jobs and promised jobs
+//! leave, and how good a begin is there.
 //!
-//! The jobs are put into the profile of the book for the time of the look and taken out again: a profile is a function of
-//! what is in it, so nothing remains. Plans of the queue are made with the reservations before a cut, and again with a
-//! later one as long as a plan reaches beyond it ([`bookahead_plan::placement::Prober::looked_until`]): they cost as much
-//! as there is reserved while the queue lasts, however far ahead the book reaches.
+//! The jobs are put into the profile of the book for the time of the look and taken out again: a profile is a
+//! function of what is in it, so nothing remains. Plans of the queue are made with the reservations before a
+//! cut, and again with a later one as long as a plan reaches beyond it
+//! ([`bookahead_plan::placement::Prober::looked_until`]): they cost as much as there is reserved while the
+//! queue lasts, however far ahead the book reaches.
 
 use super::entry::Entry;
 use super::rules::Offered;
@@ -14,7 +15,7 @@ use super::view::View;
 use super::{Ledger, book::Book};
 use crate::ids::{Name, ReservationId};
 use bookahead_plan::placement::{Method, Prober};
-use bookahead_plan::{Capacity, Cluster, Interval, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Cluster, Interval, Profile, Seconds, Span, Time, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who looks, and at what.
@@ -112,7 +113,7 @@ impl Ledger {
         let mut added = present(view, looker.now);
         added.iter().for_each(|&span| profile.add(span));
         let jobs = added.len();
-        let mut queue = Queue { offered, view, now: looker.now, capacity, reservations };
+        let queue = Queue { offered, view, now: looker.now, capacity, reservations };
         queue.add_promised(profile, memory, &mut added);
         let share =
             looker.share.map(|percent| Share { most: hundredths(offered, percent), left: left.as_deref() });
@@ -161,14 +162,9 @@ struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// Puts those jobs into the profile that a reservation may not delay: the first in line, or, where local jobs are
-    /// preferred, all.
-    fn add_promised(
-        &mut self,
-        profile: &mut bookahead_plan::Profile,
-        memory: &mut Memory,
-        added: &mut Vec<Span>,
-    ) {
+    /// Puts those jobs into the profile that a reservation may not delay: the first in line, or, where local
+    /// jobs are preferred, all.
+    fn add_promised(&self, profile: &mut Profile, memory: &mut Memory, added: &mut Vec<Span>) {
         let from = added.len();
         let placement = &self.offered.placement;
         if matches!(placement.method, Method::EarliestStart { local_jobs_preferred: true }) {

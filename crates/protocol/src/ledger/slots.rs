@@ -1,5 +1,6 @@
-//! The slots of a request on one resource. Where a begin is as good as any other that fits, they are runs of begins, found
-//! by searches in the profile; where begins are rated one by one, they are begins spread over the window.
+//! The slots of a request on one resource. Where a begin is as good as any other that fits, they are runs of
+//! begins, found by searches in the profile; where begins are rated one by one, they are begins spread over
+//! the window.
 
 use super::sight::Sight;
 use crate::message::{Impact, Rating};

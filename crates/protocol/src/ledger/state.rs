@@ -1,4 +1,5 @@
-//! When two books are the same: what follows from the rest, and what is only memory for planning, does not count.
+//! When two books are the same: what follows from the rest, and what is only memory for planning, does not
+//! count.
 
 use super::Ledger;
 use crate::ids::Name;

@@ -1,5 +1,5 @@
-//! What the surroundings of a ledger know at the moment of a call and the ledger does not: the jobs of each resource,
-//! and what is reserved there by others.
+//! What the surroundings of a ledger know at the moment of a call and the ledger does not: the jobs of each
+//! resource, and what is reserved there by others.
 
 use crate::ids::Name;
 use bookahead_plan::{Running, Span, Waiting};

@@ -2,7 +2,7 @@
 //! that the site's ledger makes. It knows nothing of Bookahead and survives its crashes, as a batch system does.
 
 use crate::site::{Job, Ran};
-use bookahead_plan::{Capacity, Interval, JobKey, Policy, Running, Scheduler, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Interval, JobKey, Policy, Running, Scheduler, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ReservationId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -129,6 +129,11 @@ impl Cluster {
         &self.reserved
     }
 
+    /// What neither jobs nor reservations nor failures take now.
+    pub fn free_now(&self) -> i64 {
+        self.scheduler.profile().free_now()
+    }
+
     /// Jobs that run.
     pub fn running(&self) -> Vec<Running> {
         self.running.values().copied().collect()
@@ -152,5 +157,10 @@ impl Cluster {
     /// When its jobs ran, with what they took.
     pub fn ran(&self) -> impl Iterator<Item = (Ran, Capacity)> {
         self.ran.iter().map(|(key, ran)| (*ran, self.jobs[key.0 as usize].asked.capacity))
+    }
+
+    /// How long each job that has started had waited.
+    pub fn waits(&self) -> impl Iterator<Item = Seconds> {
+        self.ran.iter().map(|(key, ran)| ran.start - self.jobs[key.0 as usize].asked.submit)
     }
 }

@@ -183,6 +183,13 @@ impl Grid {
         true
     }
 
+    /// Everybody who is up looks at the time: what local jobs have done since the last message is seen.
+    pub fn look_around(&mut self) {
+        for at in (0..self.parties.len()).filter(|&at| self.parties[at].up).collect::<Vec<_>>() {
+            self.give(at, &Input::Time);
+        }
+    }
+
     /// Whether nothing is on its way, all are up and nobody has anything under way.
     pub fn is_settled(&self) -> bool {
         self.travelling == 0

@@ -9,8 +9,8 @@
 
 use super::message::Message;
 use super::party::{Party, Role, Written};
-use super::{Grid, site::Site};
-use bookahead_plan::{Capacity, Interval, Profile, Seconds, Span, Time};
+use super::{Cluster, Grid, Site};
+use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
 use bookahead_protocol::broker::{Booking, Event, Outcome, Pick};
 use bookahead_protocol::{Answer, Call, Key, Moment, Name, Reservation, ReservationId, State, Why};
 use std::collections::{BTreeMap, BTreeSet};
@@ -270,14 +270,14 @@ fn overbooked(
     for (_, entry) in site.ledger().entries().filter(|(_, entry)| entry.resource == *resource) {
         entry.takes().into_iter().for_each(|span| room.add(span));
     }
-    if let Some(cluster) = site.clusters().get(resource) {
-        for job in cluster.running() {
-            // After a failure, a job is stopped when what is left is needed for a reservation, and not before.
-            let until = if failed { now + Seconds(1) } else { job.expected_end };
-            room.add(Span { interval: Interval::new(now, until), capacity: job.capacity });
-        }
+    let cluster = site.clusters().get(resource);
+    // After a failure, a job is stopped when what is left is needed for a reservation, and not before.
+    for job in cluster.filter(|_| !failed).map(Cluster::running).unwrap_or_default() {
+        room.add(Span { interval: Interval::new(now, job.expected_end), capacity: job.capacity });
     }
-    room.first_below(now, 0).map(|(when, free)| (when, -free))
+    let with_jobs = cluster.filter(|cluster| !cluster.running().is_empty());
+    let in_cluster = with_jobs.map(Cluster::free_now).filter(|free| *free < 0).map(|free| (now, -free));
+    room.first_below(now, 0).map(|(when, free)| (when, -free)).or(in_cluster)
 }
 
 fn site_keeps(

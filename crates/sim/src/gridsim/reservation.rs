@@ -108,10 +108,11 @@ impl Reservation {
         self.state
     }
 
-    /// The only way to change the state. GridSim confirms, and attaches jobs, only before expiry and start: of the moves
-    /// in the table it knows neither the late commit of an expired reservation nor one of an active reservation.
+    /// The only way to change the state. GridSim confirms, attaches jobs and cancels only before expiry and start: of the
+    /// moves in the table it knows none from an expired reservation, and no commit of an active one.
     pub(super) fn apply(&mut self, step: Move) -> Result<(), IllegalMove> {
-        if step == Move::Commit && !matches!(self.state, State::Accepted | State::Committed) {
+        let early = matches!(self.state, State::Accepted | State::Committed);
+        if matches!(step, Move::Commit | Move::Cancel) && !early {
             return Err(IllegalMove { from: self.state, attempted: step });
         }
         self.state = self.state.after(step)?;

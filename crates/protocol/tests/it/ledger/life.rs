@@ -73,7 +73,8 @@ fn cancelling_gives_the_room_back_from_the_next_whole_second() {
 fn what_is_over_is_cancelled_without_effect_and_what_is_completed_cannot_be() {
     let mut site = Site::new(rules());
     site.hold(0, "ann", 1, fixed(100, 200, 8));
-    assert_eq!(site.cancel(60_000, "ann", 1).word(), "rejected", "it had expired");
+    assert_eq!(site.cancel(60_000, "ann", 1).word(), "cancelled", "it had expired");
+    assert_eq!(problem(&site.commit(60_000, "ann", 1)).why.code(), "illegal", "no late commit after that");
     site.book(0, "ann", 2, fixed(100, 200, 8));
     site.hold(0, "ann", 3, fixed(100, 200, 8));
     assert_eq!(site.cancel(0, "ann", 3).word(), "rejected", "it had been refused");

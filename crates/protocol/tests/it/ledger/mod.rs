@@ -1,5 +1,5 @@
-//! The ledger of a site, from outside: each path of a reservation's life, each refusal, and what must hold after any
-//! sequence of commands.
+//! The ledger of a site, from outside: each path of a reservation's life, each refusal, and what must hold
+//! after any sequence of commands.
 
 mod failures;
 mod holds;

@@ -1,5 +1,5 @@
-//! The plainest book: every second of every reservation in an array, time in steps of a tenth of a second. One resource,
-//! no jobs, no limits, no failures.
+//! The plainest book: every second of every reservation in an array, time in steps of a tenth of a second.
+//! One resource, no jobs, no limits, no failures.
 
 use bookahead_plan::placement;
 use bookahead_protocol::State;
@@ -185,6 +185,8 @@ impl Plain {
         let item = self.owned(id, owner)?;
         match item.state {
             State::Accepted | State::Committed => item.ends(State::Cancelled, now),
+            // Nothing can be committed late then.
+            State::Rejected if item.real => item.state = State::Cancelled,
             State::Active => item.ends(State::Terminated, now),
             State::Completed => return Err("illegal"),
             _ => {}

@@ -1,5 +1,5 @@
-//! Any sequence of commands: the plain book agrees, a replay agrees, nothing is given twice, every call has one effect,
-//! and the totals are what they should be.
+//! Any sequence of commands: the plain book agrees, a replay agrees, nothing is given twice, every call has
+//! one effect, and the totals are what they should be.
 
 use super::plain::{Plain, SECONDS, STEP, Word};
 use super::*;
@@ -192,7 +192,8 @@ proptest! {
         method in prop::sample::select(vec![VACANCIES, LOCAL_JOBS, WHAT_IF, Method::Load]),
     ) {
         let resources = vec![offered("cluster", 8, method), offered("other", 4, VACANCIES)];
-        let mut rules = Rules { retention: Seconds(retention), most_answers: 20, ..Rules::new("north", resources) };
+        let retained = Seconds(retention);
+        let mut rules = Rules { retention: retained, most_answers: 20, ..Rules::new("north", resources) };
         rules.limits.users.insert("bob".into(), ledger::UserLimits { share: Some(75), ..Default::default() });
         let mut site = Site::new(rules);
         let mut sent: Vec<(Envelope, Answer, i64)> = Vec::new();
@@ -206,7 +207,8 @@ proptest! {
                 Do::Lose(capacity) => fail(&mut site, now, *capacity, Ledger::lost),
                 Do::Restore(capacity) => fail(&mut site, now, *capacity, Ledger::restored),
                 Do::Repeat(back) => {
-                    let Some((envelope, answer, then)) = sent.iter().rev().nth(*back).cloned() else { continue };
+                    let before = sent.iter().rev().nth(*back).cloned();
+                    let Some((envelope, answer, then)) = before else { continue };
                     let fresh = sent.len() - back <= 20 && retention > 5;
                     if fresh && !envelope.call.only_asks() && *back < 20 {
                         prop_assert_eq!(site.send(now, &envelope), answer.again(Millis(now - then)));
@@ -219,7 +221,8 @@ proptest! {
                     let held = site.ledger.entry(id).filter(|entry| entry.state == State::Accepted);
                     let mine = held.is_some_and(|entry| entry.owner == USERS[step.user].into());
                     let key = Key(1_000 + at as u128);
-                    let envelope = Envelope { key, caller: caller(USERS[step.user]), call: what.call(step.id).unwrap() };
+                    let call = what.call(step.id).unwrap();
+                    let envelope = Envelope { key, caller: caller(USERS[step.user]), call };
                     let before = site.ledger.clone();
                     let answer = site.send(now, &envelope);
                     if matches!(what, Do::Commit) && mine {
@@ -240,7 +243,8 @@ proptest! {
                     prop_assert!(4 * of_bob <= 3 * capacity, "{} at {}", of_bob, second);
                 }
             }
-            prop_assert_eq!(usage(&site.ledger), site.ledger.usage().map(|(user, usage)| (user.clone(), *usage)).collect());
+            let kept = site.ledger.usage().map(|(user, usage)| (user.clone(), *usage)).collect();
+            prop_assert_eq!(usage(&site.ledger), kept);
             prop_assert!(site.ledger.answers_remembered() <= 20);
         }
         prop_assert_eq!(&site.replayed(), &site.ledger);

@@ -118,7 +118,8 @@ proptest! {
             problem.relaxations.iter().map(|&relaxation| relaxed(&case.wanted, relaxation)).collect();
         tries.extend(problem.busy_for.map(|step| {
             let earliest_start = case.wanted.earliest_start.max(Time(1)) + step;
-            placement::Request { earliest_start, latest_end: earliest_start + case.wanted.duration, ..case.wanted }
+            let latest_end = earliest_start + case.wanted.duration;
+            placement::Request { earliest_start, latest_end, ..case.wanted }
         }));
         for (id, wanted) in (2..).zip(tries) {
             let answer = site.hold(0, "bob", id, request(wanted));

@@ -1,0 +1,149 @@
+//! A whole negotiation: a request of four parts that start together at different sites is probed at every site, searched,
+//! held and committed, with messages that take no time. How long do the heads take: the broker's, and all ledgers'
+//! together? Beside it, a broker that asks only as many sites as there are parts.
+
+use bookahead_benches::{Chance, people};
+use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
+use bookahead_plan::{Capacity, Policy, Seconds, Time};
+use bookahead_protocol::broker::{Broker, Effects, Rules};
+use bookahead_protocol::ledger::{Ledger, Offered, Rules as SiteRules, Views};
+use bookahead_protocol::{
+    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Objective, Part, Request,
+    ReservationId, Resource, State,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+const PARTS: usize = 4;
+const ROUNDS: u128 = 30;
+const DAY: i64 = 86_400;
+/// What is booked at each site beforehand.
+const BOOKED: u128 = 300;
+
+fn main() {
+    println!("four parts at four sites, {BOOKED} reservations at each site, messages take no time");
+    println!(
+        "{:>8} {:>12} {:>12} {:>12} {:>10} {:>10}",
+        "sites", "broker", "ledgers", "in all", "messages", "committed"
+    );
+    let mut few = Duration::ZERO;
+    for sites in [PARTS, 10, 100, 1_000] {
+        let mut town = Town::new(sites);
+        let rounds: Vec<Took> = (0..ROUNDS).map(|round| town.negotiate(round)).collect();
+        let mean = |of: fn(&Took) -> Duration| rounds.iter().map(of).sum::<Duration>() / rounds.len() as u32;
+        let (broker, ledgers) = (mean(|took| took.broker), mean(|took| took.ledgers));
+        let messages: usize = rounds.iter().map(|took| took.messages).sum();
+        few = if sites == PARTS { broker + ledgers } else { few };
+        let show = |duration: Duration| people(duration.as_nanos() as f64);
+        let committed = rounds.iter().filter(|took| took.committed).count();
+        println!(
+            "{sites:>8} {:>12} {:>12} {:>12} {:>10} {:>10}   {:.1} times {PARTS} sites",
+            show(broker),
+            show(ledgers),
+            show(broker + ledgers),
+            messages / rounds.len(),
+            format!("{committed}/{ROUNDS}"),
+            (broker + ledgers).as_secs_f64() / few.as_secs_f64(),
+        );
+    }
+}
+
+#[derive(Default)]
+struct Took {
+    broker: Duration,
+    ledgers: Duration,
+    messages: usize,
+    committed: bool,
+}
+
+struct Town {
+    ledgers: BTreeMap<Name, Ledger>,
+    broker: Broker,
+}
+
+fn caller() -> Caller {
+    Caller { user: "ada".into(), roles: Vec::new() }
+}
+
+fn part(capacity: u32, earliest: i64, window: i64, duration: i64) -> Part {
+    let wanted = Wanted {
+        earliest_start: Time(earliest),
+        latest_end: Time(earliest + duration + window),
+        duration: Seconds(duration),
+        capacity: Capacity(capacity),
+    };
+    Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None }
+}
+
+impl Town {
+    fn new(sites: usize) -> Town {
+        let mut chance = Chance::new(sites as u64);
+        let mut broker = Broker::new(Rules { maker: 1, probes_at_once: 10_000, ..Rules::default() });
+        let mut ledgers = BTreeMap::new();
+        for site in 0..sites {
+            let name = format!("site{site:04}");
+            let resource = Resource::new(&name, "cluster", "processors", 64);
+            broker.register(name.as_str().into(), vec![resource.clone()]);
+            let method = Method::EarliestStart { local_jobs_preferred: true };
+            let slots = SlotRules::default();
+            let placement =
+                Placement { policy: Policy::EASY, method, slots, admission: Admission::default() };
+            let rules = SiteRules::new(name.as_str(), vec![Offered { resource, placement }]);
+            let Ok(mut ledger) = Ledger::new(rules) else { continue };
+            for booked in 0..BOOKED {
+                let wanted = part(chance.between(1, 48) as u32, chance.between(0, 30 * DAY), DAY, 7_200);
+                let call = Call::Reserve {
+                    id: ReservationId((1 << 100) | booked),
+                    request: Request::single(wanted),
+                    hold_for: Millis::seconds(60),
+                    book: true,
+                };
+                let envelope = Envelope { key: Key((1 << 100) | booked), caller: caller(), call };
+                ledger.handle(Moment(0), &envelope, &Views::default());
+            }
+            ledgers.insert(Name::from(name), ledger);
+        }
+        broker.resume(Moment(0));
+        Town { ledgers, broker }
+    }
+
+    /// Books a request of its own for every round, and measures who thinks how long.
+    fn negotiate(&mut self, round: u128) -> Took {
+        let now = Moment(round as i64 * 1_000);
+        let parts = vec![part(8, DAY + round as i64 * 3_600, 6 * 3_600, 3_600); PARTS];
+        let pairs = (0..PARTS).flat_map(|second| (0..second).map(move |first| (first, second)));
+        let constraints = pairs
+            .flat_map(|(first, second)| {
+                let together = Constraint::Offset { first, second, by: Seconds(0) };
+                [together, Constraint::DifferentSites(first, second)]
+            })
+            .collect();
+        let request = Request { parts, constraints, objective: Objective::EarliestEnd };
+        let id = ReservationId(round);
+        let call = Call::Reserve { id, request, hold_for: Millis::seconds(60), book: true };
+        let envelope = Envelope { key: Key(round), caller: caller(), call };
+        let mut took = Took::default();
+        let begin = Instant::now();
+        let mut effects = self.broker.handle(now, &"ada".into(), &envelope);
+        took.broker += begin.elapsed();
+        let mut calls: VecDeque<_> = std::mem::take(&mut effects.send).into();
+        while let Some(call) = calls.pop_front() {
+            took.messages += 2;
+            let Some(ledger) = self.ledgers.get_mut(&call.to) else { continue };
+            let begin = Instant::now();
+            let handled = ledger.handle(now, &call.envelope, &Views::default());
+            took.ledgers += begin.elapsed();
+            let begin = Instant::now();
+            effects = self.broker.on_answer(now, &call.to, call.envelope.key, &handled.answer);
+            took.broker += begin.elapsed();
+            calls.extend(std::mem::take(&mut effects.send));
+        }
+        took.committed = is_committed(&effects);
+        took
+    }
+}
+
+fn is_committed(effects: &Effects) -> bool {
+    matches!(effects.replies.first().map(|reply| &reply.answer),
+        Some(Answer::Reservation(reservation)) if reservation.state == State::Committed)
+}
