@@ -64,10 +64,10 @@ impl Prober {
         slots
     }
 
-    /// As [`Prober::probe`], for whoever keeps a profile of the resource: it rates `begins`, in order, and the one that
-    /// the method itself finds. `room` is what running jobs, all reservations and the first waiting job leave, and,
-    /// where the method prefers local jobs, all planned jobs. `cluster` must have the reservations that begin before
-    /// [`Prober::looked_until`]; that it has no others makes no difference.
+    /// As [`Prober::probe`], for whoever keeps a profile of the resource: it rates `begins`, in order, and the one
+    /// that the method itself finds. `room` is what running jobs, all reservations and the first waiting job leave,
+    /// and, where the method prefers local jobs, all planned jobs. `cluster` must have the reservations that begin
+    /// before [`Prober::looked_until`]; that it has no others makes no difference.
     pub fn probe_in(
         &mut self,
         room: &Profile,
@@ -82,9 +82,10 @@ impl Prober {
         self.rate(rules, cluster, request, room)
     }
 
-    /// The last instant that the plans made by the last call depend on: reservations that begin later would not have
-    /// changed them. A plan is made from the front: each job gets the first start that fits its whole estimate. What
-    /// begins after the end of all planned jobs is in the way of none of those starts, and can make no earlier one fit.
+    /// The last instant that the plans made by the last call depend on: reservations that begin later would not
+    /// have changed them. A plan is made from the front: each job gets the first start that fits its whole
+    /// estimate. What begins after the end of all planned jobs is in the way of none of those starts, and can make
+    /// no earlier one fit.
     pub fn looked_until(&self) -> Time {
         self.looked_until
     }

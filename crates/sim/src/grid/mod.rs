@@ -19,6 +19,7 @@ pub mod message;
 pub mod network;
 pub mod party;
 pub mod site;
+mod verdict;
 pub mod witness;
 
 pub use broker::Broker;
@@ -248,7 +249,7 @@ impl Grid {
         for (to, message) in send {
             self.witness.said(self.now, at, &message);
             if let Some(to) = self.place(&to) {
-                self.send(at, to, message);
+                self.send(at, to, &message);
             }
         }
         if let Some(point) = crashed {
@@ -258,7 +259,7 @@ impl Grid {
         self.arrange_waking(at);
     }
 
-    fn send(&mut self, from: usize, to: usize, message: Message) {
+    fn send(&mut self, from: usize, to: usize, message: &Message) {
         match self.network.carry(self.now, from, to) {
             Fate::Arrives(arrivals) => {
                 for at in arrivals {

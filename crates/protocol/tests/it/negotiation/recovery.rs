@@ -89,7 +89,10 @@ fn what_was_decided_and_cannot_be_finished_is_undone_and_reported() {
     town.away.clear();
     town.wait(60_000);
     assert_eq!(why(town.send("broker", &commit)), Why::PartLost);
-    assert_eq!((town.states("north"), town.states("south")), (vec![State::Cancelled], vec![State::Rejected]));
+    assert_eq!(
+        (town.states("north"), town.states("south")),
+        (vec![State::Cancelled], vec![State::Cancelled])
+    );
     assert!(town.head("broker").is_settled());
 }
 
