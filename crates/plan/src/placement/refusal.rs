@@ -2,17 +2,11 @@
 //! each of them tried before it is told.
 
 use super::prober::{Prober, Rules};
+use super::relax::{Relaxation, Trial, busy_for, relaxations};
 use super::{Method, Request};
 use crate::planner::Cluster;
 use crate::profile::{Need, Profile};
 use crate::units::{Capacity, Interval, Seconds, Time};
-
-/// The steps in which a busy resource says how much later to ask for, in seconds.
-pub const BUSY_STEPS: [Seconds; 5] =
-    [Seconds(300), Seconds(600), Seconds(900), Seconds(1_800), Seconds(2_700)];
-
-/// A request is not put off further than this beyond the first room.
-const FURTHEST: Seconds = Seconds(30 * 86_400);
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,19 +44,6 @@ pub enum Blocker {
     Waiting(usize),
 }
 
-/// A change with which the request would be granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Relaxation {
-    /// If it might end later by so much.
-    Later(Seconds),
-    /// If it took so much less time.
-    Shorter(Seconds),
-    /// If it took so much less capacity.
-    Fewer(Capacity),
-    /// If its window were earlier: it could begin then.
-    Earlier(Time),
-}
-
 /// Why not, and what instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -86,8 +67,8 @@ impl Refusal {
         Refusal {
             reason: search.reason(possible),
             blockers: if possible { search.blockers() } else { Vec::new() },
-            busy_for: search.busy_for(),
-            relaxations: search.relaxations(),
+            busy_for: busy_for(&mut search, request),
+            relaxations: relaxations(&mut search, request),
         }
     }
 }
@@ -145,81 +126,28 @@ impl Search<'_, '_> {
             .map(|(at, _)| Blocker::Waiting(at));
         running.chain(reserved).chain(waiting).collect()
     }
+}
 
-    fn busy_for(&mut self) -> Option<Seconds> {
-        BUSY_STEPS.into_iter().find(|&step| {
-            let moved = Request {
-                earliest_start: self.from + step,
-                latest_end: self.from + step + self.request.duration,
-                ..*self.request
-            };
-            self.would_do(&moved)
-        })
+impl Trial for Search<'_, '_> {
+    fn first_begin(&self) -> Time {
+        self.cluster.now
     }
 
-    fn relaxations(&mut self) -> Vec<Relaxation> {
-        let found = [self.later(), self.shorter(), self.fewer(), self.earlier()];
-        found.into_iter().flatten().collect()
+    fn gap(&self) -> Seconds {
+        self.rules.slots.gap
     }
 
-    /// Whether a probe of `changed` finds a slot.
-    fn would_do(&mut self, changed: &Request) -> bool {
+    fn earliest_fit(&self, from: Time, need: Need, deadline: Option<Time>) -> Option<Time> {
+        self.room.earliest_fit(from, need, deadline)
+    }
+
+    fn longest_vacancy(&self, window: Interval, capacity: Capacity) -> Option<Seconds> {
+        let second = Need { capacity, length: Seconds(1) };
+        self.room.all_fits(window, second).map(|run| (run.last - run.first) + Seconds(1)).max()
+    }
+
+    fn would_do(&mut self, changed: &Request) -> Option<Time> {
         let slots = self.prober.probe(self.rules, self.cluster, changed);
-        slots.iter().any(|slot| slot.availability > 0.0)
-    }
-
-    /// Where there is room only later, the first room; where there is room that is not admitted, the first slot found
-    /// in windows that are widened again and again.
-    fn later(&mut self) -> Option<Relaxation> {
-        let room = self.room.earliest_fit(self.from, self.request.need(), None)?;
-        let mut latest_end = (room + self.request.duration).max(self.request.latest_end);
-        let furthest = latest_end + FURTHEST;
-        let mut step = self.rules.slots.gap.max(Seconds(1));
-        while latest_end <= furthest {
-            let wider = Request { latest_end, ..*self.request };
-            let slots = self.prober.probe(self.rules, self.cluster, &wider);
-            if let Some(slot) = slots.iter().find(|slot| slot.availability > 0.0) {
-                let by = slot.start + self.request.duration - self.request.latest_end;
-                let changed = Request { latest_end: self.request.latest_end + by, ..*self.request };
-                return (by > Seconds::ZERO && self.would_do(&changed)).then_some(Relaxation::Later(by));
-            }
-            latest_end = latest_end + step;
-            step = step + step;
-        }
-        None
-    }
-
-    fn shorter(&mut self) -> Option<Relaxation> {
-        let second = Need { capacity: self.request.capacity, length: Seconds(1) };
-        let window = Interval::new(self.from, self.request.latest_end);
-        let longest =
-            self.room.all_fits(window, second).map(|run| (run.last - run.first) + Seconds(1)).max()?;
-        let duration = longest.min(Seconds(self.request.duration.0 - 1));
-        let changed = Request { duration, ..*self.request };
-        let by = Seconds(self.request.duration.0 - duration.0);
-        (duration > Seconds::ZERO && self.would_do(&changed)).then_some(Relaxation::Shorter(by))
-    }
-
-    fn fewer(&mut self) -> Option<Relaxation> {
-        let fits = |capacity: u32| {
-            let need = Need { capacity: Capacity(capacity), length: self.request.duration };
-            self.room.earliest_fit(self.from, need, Some(self.request.latest_end)).is_some()
-        };
-        let (mut fitting, mut too_much) = (0, self.request.capacity.0);
-        while too_much - fitting > 1 {
-            let middle = fitting + (too_much - fitting) / 2;
-            if fits(middle) { fitting = middle } else { too_much = middle }
-        }
-        let changed = Request { capacity: Capacity(fitting), ..*self.request };
-        let by = Capacity(self.request.capacity.0 - fitting);
-        (fitting > 0 && self.would_do(&changed)).then_some(Relaxation::Fewer(by))
-    }
-
-    fn earlier(&mut self) -> Option<Relaxation> {
-        let deadline = self.from + self.request.duration - Seconds(1);
-        let start = self.room.earliest_fit(self.cluster.now, self.request.need(), Some(deadline))?;
-        let changed =
-            Request { earliest_start: start, latest_end: start + self.request.duration, ..*self.request };
-        self.would_do(&changed).then_some(Relaxation::Earlier(start))
+        slots.iter().find(|slot| slot.availability > 0.0).map(|slot| slot.start)
     }
 }

@@ -8,11 +8,10 @@ use super::sight::Sight;
 use super::slots::Search;
 use super::view::Views;
 use crate::problem::{Blocker, BlockerKind, Problem, Why};
-use bookahead_plan::placement::{BUSY_STEPS, Reason, Relaxation, Request};
+use bookahead_plan::placement::relax::{Trial, busy_for, relaxations};
+use bookahead_plan::placement::{Reason, Relaxation, Request};
 use bookahead_plan::{Capacity, Interval, Need, Seconds, Time};
 
-/// A request is not put off further than this beyond the first room.
-const FURTHEST: Seconds = Seconds(30 * 86_400);
 /// Of the reservations that begin before the end of the slot so many are looked at, the last first,
 const LOOKED_AT: usize = 1_000;
 /// and of everything in the way no more is told.
@@ -106,12 +105,12 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
     fn refusal(&mut self, tell_blockers: bool) -> Refusal {
         let reason = self.reason();
         let possible = matches!(reason, Reason::NoRoom | Reason::NotAdmitted);
-        let found = [self.later(), self.shorter(), self.fewer(), self.earlier()];
+        let wanted = self.wanted;
         Refusal {
             reason,
             blockers: if possible && tell_blockers { self.blockers() } else { Vec::new() },
-            busy_for: self.busy_for(),
-            relaxations: found.into_iter().flatten().collect(),
+            busy_for: busy_for(self, &wanted),
+            relaxations: relaxations(self, &wanted),
         }
     }
 
@@ -124,77 +123,6 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
         }
         let fit = self.sight.free.earliest_fit(self.from, self.wanted.need(), Some(self.wanted.latest_end));
         if fit.is_none() { Reason::NoRoom } else { Reason::NotAdmitted }
-    }
-
-    /// The first begin with which a changed request would be granted.
-    fn would_do(&mut self, changed: &Request) -> Option<Time> {
-        let allowed = self.wish.allowed(changed).ok()?;
-        self.sight.slots(&allowed, &Search::FIRST).first().map(|slot| slot.start)
-    }
-
-    fn busy_for(&mut self) -> Option<Seconds> {
-        BUSY_STEPS.into_iter().find(|&step| {
-            let earliest_start = self.from + step;
-            let latest_end = earliest_start + self.wanted.duration;
-            self.would_do(&Request { earliest_start, latest_end, ..self.wanted }).is_some()
-        })
-    }
-
-    /// Where there is room only later, the first room; where there is room that is not admitted, the first
-    /// slot found in windows that are widened again and again.
-    fn later(&mut self) -> Option<Relaxation> {
-        let room = self.sight.free.earliest_fit(self.from, self.wanted.need(), None)?;
-        let mut latest_end = (room + self.wanted.duration).max(self.wanted.latest_end);
-        let furthest = latest_end + FURTHEST;
-        let mut step = self.sight.offered.placement.slots.gap.max(Seconds(1));
-        while latest_end <= furthest {
-            if let Some(start) = self.would_do(&Request { latest_end, ..self.wanted }) {
-                let by = start + self.wanted.duration - self.wanted.latest_end;
-                let changed = Request { latest_end: self.wanted.latest_end + by, ..self.wanted };
-                let does = by > Seconds::ZERO && self.would_do(&changed).is_some();
-                return does.then_some(Relaxation::Later(by));
-            }
-            latest_end = latest_end + step;
-            step = step + step;
-        }
-        None
-    }
-
-    fn shorter(&mut self) -> Option<Relaxation> {
-        let second = Need { capacity: self.wanted.capacity, length: Seconds(1) };
-        let window = Interval::new(self.from, self.wanted.latest_end);
-        let runs = self.sight.free.runs(window, second, VACANCIES);
-        let longest = runs.iter().map(|run| (run.last - run.first) + Seconds(1)).max()?;
-        let duration = longest.min(Seconds(self.wanted.duration.0 - 1));
-        let by = Seconds(self.wanted.duration.0 - duration.0);
-        let changed = Request { duration, ..self.wanted };
-        let does = duration > Seconds::ZERO && self.would_do(&changed).is_some();
-        does.then_some(Relaxation::Shorter(by))
-    }
-
-    fn fewer(&mut self) -> Option<Relaxation> {
-        let fits = |capacity: u32| {
-            let need = Need { capacity: Capacity(capacity), length: self.wanted.duration };
-            self.sight.free.earliest_fit(self.from, need, Some(self.wanted.latest_end)).is_some()
-        };
-        let (mut fitting, mut too_much) = (0, self.wanted.capacity.0);
-        while too_much - fitting > 1 {
-            let middle = fitting + (too_much - fitting) / 2;
-            if fits(middle) { fitting = middle } else { too_much = middle }
-        }
-        let by = Capacity(self.wanted.capacity.0 - fitting);
-        let changed = Request { capacity: Capacity(fitting), ..self.wanted };
-        let does = fitting > 0 && self.would_do(&changed).is_some();
-        does.then_some(Relaxation::Fewer(by))
-    }
-
-    fn earlier(&mut self) -> Option<Relaxation> {
-        let deadline = self.from + self.wanted.duration - Seconds(1);
-        let need = self.wanted.need();
-        let start = self.sight.free.earliest_fit(self.wish.first_begin, need, Some(deadline))?;
-        let latest_end = start + self.wanted.duration;
-        let changed = Request { earliest_start: start, latest_end, ..self.wanted };
-        self.would_do(&changed).map(|_| Relaxation::Earlier(start))
     }
 
     /// Whoever holds something while a slot at the beginning of the window would last.
@@ -214,5 +142,29 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
             interval.begin < slot.end && slot.begin < interval.end && !interval.is_empty()
         });
         in_the_way.take(MOST_BLOCKERS).collect()
+    }
+}
+
+impl Trial for Way<'_, '_, '_> {
+    fn first_begin(&self) -> Time {
+        self.wish.first_begin
+    }
+
+    fn gap(&self) -> Seconds {
+        self.sight.offered.placement.slots.gap
+    }
+
+    fn earliest_fit(&self, from: Time, need: Need, deadline: Option<Time>) -> Option<Time> {
+        self.sight.free.earliest_fit(from, need, deadline)
+    }
+
+    fn longest_vacancy(&self, window: Interval, capacity: Capacity) -> Option<Seconds> {
+        let runs = self.sight.free.runs(window, Need { capacity, length: Seconds(1) }, VACANCIES);
+        runs.iter().map(|run| (run.last - run.first) + Seconds(1)).max()
+    }
+
+    fn would_do(&mut self, changed: &Request) -> Option<Time> {
+        let allowed = self.wish.allowed(changed).ok()?;
+        self.sight.slots(&allowed, &Search::FIRST).first().map(|slot| slot.start)
     }
 }
