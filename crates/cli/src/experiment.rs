@@ -8,7 +8,7 @@ use crate::talk::say;
 use crate::threads::threads;
 use anyhow::{Context, Result};
 use bookahead_experiments::report::report_html;
-use bookahead_experiments::{Page, Scale, Section, cosy, gridsim, what_if};
+use bookahead_experiments::{Page, Scale, Section, co_reservation, cosy, gridsim, migol, what_if};
 use clap::{Args, ValueEnum};
 use std::fs;
 use std::io::{Write, stdout};
@@ -54,6 +54,10 @@ enum Name {
     Cosy,
     /// Reservations on five resources of a grid (GridSim, Sulistio and Buyya 2004)
     Gridsim,
+    /// Reserving several machines at once, with and without probing (Schneider, Gehr, Linnert and Röblitz)
+    CoReservation,
+    /// Estimates of the earliest start, and the job broker (Migol)
+    Migol,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -70,6 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         Name::Cosy => cosy::run(&scale, &progress),
         Name::Gridsim => gridsim::run(&scale, &progress),
+        Name::CoReservation => co_reservation::run(&scale, &progress),
+        Name::Migol => migol::run(&scale, &progress),
     };
     drop(bar);
     let report = write(&arguments.out, &page)?;
@@ -120,7 +126,7 @@ fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
     save(&own.join("part.html"), &page.to_html())?;
     save(&own.join("title.txt"), &page.title)?;
     let mut parts = Vec::new();
-    for name in ["what-if", "cosy", "gridsim"] {
+    for name in ["what-if", "cosy", "gridsim", "co-reservation", "migol"] {
         let part = |file: &str| fs::read_to_string(folder.join(name).join(file)).ok();
         if let (Some(title), Some(html)) = (part("title.txt"), part("part.html")) {
             parts.push((name.to_owned(), title, html));

@@ -2,7 +2,9 @@
 //! is 0 for success, 1 for failure and 2 for wrong usage.
 
 mod experiment;
+mod faults;
 mod files;
+mod grid;
 mod json;
 mod numbers;
 mod placement;
@@ -37,6 +39,10 @@ enum Command {
     Simulate(Box<simulate::Arguments>),
     /// Ask what a reservation would do to the jobs of a trace at a moment, before anything is booked
     Whatif(Box<whatif::Arguments>),
+    /// Run a described grid of sites, brokers and clients on a faulty network, and show what became of it
+    SimulateGrid(Box<grid::Arguments>),
+    /// Run random grids in which random things go wrong, and check what must always be true
+    Faults(Box<faults::Arguments>),
     /// Run an experiment of the source papers and show the paper's figures beside ours
     Experiment(Box<experiment::Arguments>),
     /// Look at, make, convert workload traces, and turn jobs into reservation requests
@@ -49,6 +55,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Whatif(arguments) => whatif::run(&arguments),
+        Command::SimulateGrid(arguments) => grid::run(&arguments),
+        Command::Faults(arguments) => faults::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::Workload(command) => workload::run(&command),
     };

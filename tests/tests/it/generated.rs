@@ -6,7 +6,7 @@ use crate::repository::root;
 use std::fs;
 
 /// Commands, what they write, and where it is kept.
-const GENERATED: [(&[&str], &str, &str); 4] = [
+const GENERATED: [(&[&str], &str, &str); 5] = [
     (
         &[
             "bookahead workload generate --jobs 800 --processors 128 --load 0.85 --seed 7 --requests popular -o week.swf",
@@ -33,6 +33,13 @@ const GENERATED: [(&[&str], &str, &str); 4] = [
         ],
         "plan.after.svg",
         "docs/images/whatif.svg",
+    ),
+    (
+        &[
+            "bookahead simulate-grid examples/grid/broker-of-brokers.toml --trace-svg crash.svg --from 10100ms --until 16s",
+        ],
+        "crash.svg",
+        "docs/images/crash.svg",
     ),
 ];
 

@@ -5,10 +5,12 @@ use crate::folder::binary;
 use std::path::Path;
 
 /// All commands, in the order of the page.
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 11] = [
     "",
     "simulate",
     "whatif",
+    "simulate-grid",
+    "faults",
     "experiment",
     "workload",
     "workload info",
@@ -42,9 +44,9 @@ fn no_command_is_missing_from_the_reference() {
             .filter(|name| name != "help")
             .collect()
     };
-    assert_eq!(listed(""), ["simulate", "whatif", "experiment", "workload"]);
+    assert_eq!(listed(""), ["simulate", "whatif", "simulate-grid", "faults", "experiment", "workload"]);
     let all: Vec<String> = listed("workload").iter().map(|name| format!("workload {name}")).collect();
-    assert_eq!(all, &COMMANDS[5..]);
+    assert_eq!(all, &COMMANDS[7..]);
 }
 
 fn page() -> String {

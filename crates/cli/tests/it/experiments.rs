@@ -14,6 +14,13 @@ fn every_experiment_adds_its_page_to_one_report() {
             "gridsim/gridsim-fig7-waiting.csv",
             "gridsim/gridsim-fig7-waiting.svg",
         ),
+        (
+            "co-reservation",
+            "co-reservation/probing-fewer-attempts",
+            "co-reservation/co-reservation-fig6.csv",
+            "co-reservation/co-reservation-fig6.svg",
+        ),
+        ("migol", "migol/accuracy-falls", "migol/migol-accuracy.csv", "migol/migol-fig7-small.svg"),
     ] {
         let ran = folder.succeed(&format!("experiment {name} --quick --traces none"));
         assert!(ran.out.contains(id), "{}", ran.out);
@@ -24,7 +31,7 @@ fn every_experiment_adds_its_page_to_one_report() {
         assert!(!report.contains("src=\"http") && !report.contains("<script"), "the report stands alone");
     }
     let report = folder.text("report/index.html");
-    assert_eq!(report.matches("<section id=").count(), 3);
+    assert_eq!(report.matches("<section id=").count(), 5);
     assert!(report.contains("drawn from the Lublin-Feitelson model"), "it says that the log was not at hand");
 }
 
@@ -45,17 +52,26 @@ fn json_has_every_claim_with_the_paper_s_value_and_ours() {
 #[test]
 fn threads_do_not_change_a_result() {
     let folder = Folder::new();
-    let run = |threads: u32| {
-        folder.succeed(&format!("experiment gridsim --quick --threads {threads} --out out{threads}")).out
-    };
-    assert_eq!(run(1), run(2));
-    assert_eq!(folder.bytes("out1/index.html"), folder.bytes("out2/index.html"));
+    for name in ["gridsim", "co-reservation"] {
+        let run = |threads: u32| {
+            folder
+                .succeed(&format!("experiment {name} --quick --threads {threads} --out {name}{threads}"))
+                .out
+        };
+        assert_eq!(run(1), run(2));
+        assert_eq!(
+            folder.bytes(&format!("{name}1/index.html")),
+            folder.bytes(&format!("{name}2/index.html"))
+        );
+    }
 }
 
 #[test]
 fn wrong_usage_is_refused() {
     let folder = Folder::new();
-    folder.run("experiment cosi").assert_refused(2, &["what-if", "cosy", "gridsim"]);
+    folder
+        .run("experiment cosi")
+        .assert_refused(2, &["what-if", "cosy", "gridsim", "co-reservation", "migol"]);
     folder.run("experiment cosy --seeds 0").assert_refused(2, &["--seeds"]);
     folder.write("file", "");
     folder.fail("experiment gridsim --quick --out file", &["cannot be made"]);

@@ -63,7 +63,8 @@ pub(super) fn sites(tell_free: bool, holds: HoldRules) -> Sites {
     let site = |(number, processors): (usize, &u32)| {
         let name = format!("machine {}", number + 1);
         let resource = Resource::new(&name, "processors", KIND, *processors);
-        let method = Method::EarliestStart { local_jobs_preferred: true };
+        // There are no local jobs; where they are not preferred, nobody plans an empty queue.
+        let method = Method::EarliestStart { local_jobs_preferred: false };
         let (slots, admission) = (SlotRules::default(), Admission::default());
         let placement = Placement { policy: Policy::EASY, method, slots, admission };
         let rules = SiteRules {

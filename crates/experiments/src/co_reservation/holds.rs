@@ -1,15 +1,12 @@
 //! One run for Figure 9: accepters, who commit at once, and rejecters, who never answer, so that what is held for them
 //! evaporates. All come through one broker that probes. Measured is how many of the accepters are served.
 
-use super::desk::{Desk, Knowledge, sites};
+use super::desk::{Desk, Knowledge, Sites, sites};
 use super::setup::{Choices, LONGEST};
-use super::workload::{Asked, draw};
+use super::workload::{Asked, draw, measured_from};
 use bookahead_protocol::deadline::Adaptive;
-use bookahead_protocol::ledger::HoldRules;
+use bookahead_protocol::ledger::{HoldRules, Ledger};
 use bookahead_protocol::{Millis, Moment};
-
-/// One accepter in so many, the first, is not measured: the machines are empty at first.
-const WARM_UP: usize = 10;
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,8 +54,6 @@ pub(super) struct Seen {
     pub(super) evaporated: u64,
     /// Given back.
     pub(super) cancelled: u64,
-    /// How long the committed ones are in the calendar, in slots in all.
-    pub(super) lifetime: u64,
 }
 
 impl Timeout {
@@ -79,48 +74,48 @@ impl Timeout {
 pub(super) fn run(case: &Case, choices: &Choices, accepters: usize, seed: u64) -> Held {
     let mut sites = sites(choices.tell_free, case.timeout.rules());
     let mut broker = Desk::new(1, choices, Knowledge::Probes, &sites);
-    let (mut served, mut asked_for, mut held, mut holds) = (0_u64, 0_u64, 0.0, 0_u64);
-    for (asked, number) in both(case, choices, accepters, seed) {
-        let booked =
-            broker.reserve(Moment::of(asked.submit), &asked.request, number.is_some(), &mut sites).booked;
-        match number {
-            Some(number) if number >= accepters / WARM_UP => {
-                asked_for += 1;
-                served += u64::from(booked.is_some());
-            }
-            Some(_) => {}
-            None => {
-                let hold = booked.and_then(|reservation| reservation.held_for);
-                held += hold.map_or(0.0, |hold| hold.0 as f64 / 1e3);
-                holds += u64::from(hold.is_some());
-            }
+    let accepters = draw(choices, "accepters", accepters, f64::from(case.inter_arrival), seed);
+    let measured_from = measured_from(choices, &accepters);
+    let (mut served, mut wanted, mut held, mut holds) = (0_u64, 0_u64, 0.0, 0_u64);
+    for (asked, accepts) in with_rejecters(case, choices, accepters, seed) {
+        let now = Moment::of(asked.submit);
+        let booked = broker.reserve(now, &asked.request, accepts, &mut sites).booked;
+        if asked.submit < measured_from {
+            continue;
+        }
+        if accepts {
+            wanted += 1;
+            served += u64::from(booked.is_some());
+        } else if let Some(hold) = booked.and_then(|reservation| reservation.held_for) {
+            held += hold.0 as f64 / 1e3;
+            holds += 1;
         }
     }
-    let seen = sites.values().fold(Seen::default(), |seen, ledger| {
-        let observed = ledger.observed();
-        Seen {
-            granted: seen.granted + observed.granted,
-            refused: seen.refused + observed.refused,
-            committed: seen.committed + observed.committed,
-            evaporated: seen.evaporated + observed.evaporated,
-            cancelled: seen.cancelled + observed.cancelled,
-            lifetime: seen.lifetime + observed.lifetime.0.unsigned_abs() / 1_000,
-        }
-    });
-    Held { acceptance: served as f64 / asked_for.max(1) as f64, hold: held / holds.max(1) as f64, seen }
+    let acceptance = served as f64 / wanted.max(1) as f64;
+    Held { acceptance, hold: held / holds.max(1) as f64, seen: seen(&sites) }
 }
 
-/// Accepters, each with its number, and rejecters, in the order in which they come.
-fn both(case: &Case, choices: &Choices, accepters: usize, seed: u64) -> Vec<(Asked, Option<usize>)> {
-    let every = f64::from(case.inter_arrival);
-    let drawn = draw(choices, "accepters", accepters, every, seed).into_iter().enumerate();
-    let mut all: Vec<(Asked, Option<usize>)> = drawn.map(|(number, asked)| (asked, Some(number))).collect();
-    if case.rejecters > 0 {
-        let rejecters = accepters * case.rejecters as usize / 1_000;
-        let every = every * 1_000.0 / f64::from(case.rejecters);
-        let drawn = draw(choices, "rejecters", rejecters, every, seed);
-        all.extend(drawn.into_iter().map(|asked| (asked, None)));
+/// Accepters and rejecters in the order in which they come, and whether each accepts.
+fn with_rejecters(case: &Case, choices: &Choices, accepters: Vec<Asked>, seed: u64) -> Vec<(Asked, bool)> {
+    let count = accepters.len() * case.rejecters as usize / 1_000;
+    let mut all: Vec<(Asked, bool)> = accepters.into_iter().map(|asked| (asked, true)).collect();
+    if count > 0 {
+        let every = f64::from(case.inter_arrival) * 1_000.0 / f64::from(case.rejecters);
+        let rejecters = draw(choices, "rejecters", count, every, seed);
+        all.extend(rejecters.into_iter().map(|asked| (asked, false)));
     }
     all.sort_by_key(|(asked, _)| asked.submit);
     all
+}
+
+fn seen(sites: &Sites) -> Seen {
+    let mut seen = Seen::default();
+    for observed in sites.values().map(Ledger::observed) {
+        seen.granted += observed.granted;
+        seen.refused += observed.refused;
+        seen.committed += observed.committed;
+        seen.evaporated += observed.evaporated;
+        seen.cancelled += observed.cancelled;
+    }
+    seen
 }

@@ -1,32 +1,24 @@
-//! x
+//! Reserving several machines at once: what probing saves and costs a broker, and what the time-out of holds does to those
+//! who mean it. It relies on [`bookahead_protocol`] for sites and brokers, which are the real ones; nothing is tuned to
+//! match.
+//!
+//! After J. Schneider, J. Gehr, B. Linnert and T. Röblitz, "An efficient protocol for reserving multiple grid resources
+//! in advance".
+
+mod claims;
 mod desk;
+mod figures;
 mod holds;
 mod negotiations;
+mod page;
+mod results;
 mod setup;
 mod workload;
 
-#[cfg(test)]
-mod speed {
-    use super::*;
-    #[test]
-    fn speed() {
-        for share in [10, 50, 100] {
-            for knowledge in [desk::Knowledge::Probes, desk::Knowledge::OwnBookings] {
-                let t = std::time::Instant::now();
-                let case = negotiations::Case { set: 0, knowledge, share, inter_arrival: 20 };
-                let got = negotiations::run(&case, &setup::CHOICES, 2000, 1);
-                println!("{share} {knowledge:?} {got:?} {:?}", t.elapsed());
-            }
-        }
-        for timeout in [1, 300, 4000] {
-            let t = std::time::Instant::now();
-            let case = holds::Case {
-                set: 0,
-                inter_arrival: 40,
-                rejecters: 1000,
-                timeout: holds::Timeout::Fixed(timeout),
-            };
-            println!("{case:?} {:?} {:?}", holds::run(&case, &setup::CHOICES, 2000, 1), t.elapsed());
-        }
-    }
+use crate::{Page, Progress, Scale};
+
+/// Runs the experiment. A quick one has fewer requests, points and choices.
+pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
+    let extent = if scale.quick { setup::QUICK } else { setup::FULL };
+    page::page(&results::run(extent, scale, progress))
 }

@@ -3,12 +3,9 @@
 
 use super::desk::{Desk, Knowledge, Negotiation, sites};
 use super::setup::Choices;
-use super::workload::{Asked, draw};
+use super::workload::{Asked, draw, measured_from};
 use bookahead_protocol::Moment;
 use bookahead_protocol::ledger::HoldRules;
-
-/// One request in so many, the first, is not measured: the machines are empty at first.
-const WARM_UP: usize = 10;
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,14 +99,15 @@ pub(super) fn run(case: &Case, choices: &Choices, requests: usize, seed: u64) ->
     let mut side_channel = Desk::new(2, choices, Knowledge::Probes, &sites);
     let mut negotiated = Negotiated::default();
     let drawn = draw(choices, "requests", requests, f64::from(case.inter_arrival), seed);
-    for (number, asked) in drawn.iter().enumerate() {
+    let measured_from = measured_from(choices, &drawn);
+    for asked in &drawn {
         let now = Moment::of(asked.submit);
         if !asked.is_seen(case.share) {
             side_channel.reserve(now, &asked.request, true, &mut sites);
             continue;
         }
         let negotiation = evaluated.reserve(now, &asked.request, true, &mut sites);
-        if number >= requests / WARM_UP {
+        if asked.submit >= measured_from {
             let booked = negotiation.booked.is_some();
             let effort = if booked { &mut negotiated.successful } else { &mut negotiated.unsuccessful };
             effort.add(asked, &negotiation);

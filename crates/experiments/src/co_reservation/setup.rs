@@ -11,26 +11,70 @@ pub(super) const DURATIONS: (i64, i64) = (1_250, 3_750);
 /// The narrowest and the widest sub-job, in processors.
 pub(super) const PROCESSORS: (i64, i64) = (1, 10);
 
-/// How many in a hundred of the requests go through the evaluated broker (Figures 6 and 8).
-pub(super) const SHARES: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// Mean slots between two requests in Figures 6 and 8, as printed.
 pub(super) const INTER_ARRIVAL: u32 = 20;
-/// Mean slots between two requests in Figure 7. The paper's axis is not readable in the text at hand.
-pub(super) const INTER_ARRIVALS: [u32; 8] = [10, 15, 20, 30, 40, 60, 80, 100];
-/// The share in Figure 7, as printed.
+/// How many in a hundred of the requests go through the evaluated broker in Figure 7, as printed.
 pub(super) const HALF: u32 = 50;
-
-/// Rejecters for each thousand accepters (Figure 9).
-pub(super) const REJECTERS: [u32; 7] = [0, 100, 250, 500, 1_000, 2_000, 4_000];
-/// Time-outs of holds in slots (Figure 9).
-pub(super) const TIMEOUTS: [u32; 9] = [1, 50, 100, 200, 300, 500, 1_000, 2_000, 4_000];
-/// The longest of them: what a site grants where nothing else limits a hold.
-pub(super) const LONGEST: u32 = TIMEOUTS[TIMEOUTS.len() - 1];
+/// All requests go through the evaluated broker.
+pub(super) const ALL: u32 = 100;
+/// The longest time-out: what a site grants where nothing else limits a hold.
+pub(super) const LONGEST: u32 = 4_000;
 /// Mean slots between two accepters in Figure 9, where the paper prints none. At 20 the accepters alone would want more
 /// than there is, so that a rate of 0.8 could not be reached at any time-out; see the page.
 pub(super) const ACCEPTER_INTER_ARRIVAL: u32 = 40;
-/// Acceptance rates that sites adapt their holds to, per million; the first is the paper's example.
-pub(super) const TARGETS: [u32; 2] = [800_000, 900_000];
+/// A heavier load, to see what depends on it.
+pub(super) const DENSER: u32 = 30;
+/// One rejecter for each accepter: the paper's example.
+pub(super) const ONE_EACH: u32 = 1_000;
+/// The acceptance rate of the paper's example, in millionths.
+pub(super) const TARGET: u32 = 800_000;
+/// The time-out that the paper's example asks for, in slots.
+pub(super) const PUBLISHED_TIMEOUT: f64 = 300.0;
+
+/// How much is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Extent {
+    /// Requests of a run for Figures 6 to 8.
+    pub(super) requests: usize,
+    /// Accepters of a run for Figure 9.
+    pub(super) accepters: usize,
+    /// How many in a hundred of the requests go through the evaluated broker (Figures 6 and 8); the last is all.
+    pub(super) shares: &'static [u32],
+    /// Mean slots between two requests (Figure 7). The paper's axis is not in the text at hand.
+    pub(super) inter_arrivals: &'static [u32],
+    /// Rejecters for each thousand accepters (Figure 9), none first.
+    pub(super) rejecters: &'static [u32],
+    /// Time-outs of holds in slots (Figure 9); the last is [`LONGEST`].
+    pub(super) timeouts: &'static [u32],
+    /// Acceptance rates that sites adapt their holds to, in millionths.
+    pub(super) targets: &'static [u32],
+    /// Whether other choices are run too.
+    pub(super) others: bool,
+}
+
+/// The whole experiment.
+pub(super) const FULL: Extent = Extent {
+    requests: 3_000,
+    accepters: 5_000,
+    shares: &[10, 20, 30, 40, HALF, 60, 70, 80, 90, ALL],
+    inter_arrivals: &[10, 15, INTER_ARRIVAL, 30, 40, 60, 80, 100],
+    rejecters: &[0, 100, 250, 500, ONE_EACH, 2_000, 4_000],
+    timeouts: &[1, 100, 300, 1_000, LONGEST],
+    targets: &[TARGET, 900_000],
+    others: true,
+};
+
+/// A run to see that it works.
+pub(super) const QUICK: Extent = Extent {
+    requests: 300,
+    accepters: 200,
+    shares: &[10, HALF, ALL],
+    inter_arrivals: &[10, INTER_ARRIVAL, 100],
+    rejecters: &[0, ONE_EACH, 4_000],
+    timeouts: &[1, 300, LONGEST],
+    targets: &[TARGET],
+    others: false,
+};
 
 /// What the paper does not say about requests, brokers and sites.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,8 +113,12 @@ pub(super) const CHOICES: Choices = Choices {
     tell_free: false,
 };
 
-/// Where in [`sets`] the second mean of the advance booking period stands.
+/// Where in [`sets`] ours stand.
+pub(super) const OURS: usize = 0;
+/// Where the second mean of the advance booking period stands.
 pub(super) const LONGER_AHEAD: usize = 1;
+/// Where the sites that tell what is free beside a slot stand.
+pub(super) const FREE_TOLD: usize = 2;
 
 /// Other choices, each with one thing changed, to see what depends on them.
 pub(super) const ALTERNATIVES: [(&str, Choices); 6] = [
@@ -88,6 +136,11 @@ pub(super) fn sets() -> impl Iterator<Item = (&'static str, Choices)> {
 }
 
 impl Choices {
+    /// Slots until the machines are as full as they will be: what is booked at the beginning is over by then.
+    pub(super) fn warm_up(&self) -> Seconds {
+        Seconds(2 * (self.book_ahead as i64 + DURATIONS.1))
+    }
+
     /// How much is asked for, of all that the machines have, where a request comes every so many slots.
     pub(super) fn load(&self, inter_arrival: u32) -> f64 {
         let middle = |(low, high): (i64, i64)| (low + high) as f64 / 2.0;

@@ -27,6 +27,12 @@ impl Asked {
     }
 }
 
+/// When the machines are full and measuring begins; in a short run, after a third of it.
+pub(super) fn measured_from(choices: &Choices, drawn: &[Asked]) -> Time {
+    let third = drawn.get(drawn.len() / 3).map_or(Time(0), |asked| asked.submit);
+    third.min(Time(0) + choices.warm_up())
+}
+
 /// Draws so many requests, that come every `inter_arrival` slots on average; `who` names them.
 pub(super) fn draw(choices: &Choices, who: &str, count: usize, inter_arrival: f64, seed: u64) -> Vec<Asked> {
     let stream = |what: &str| Stream::new(seed, &format!("co-reservation/{who}/{what}"));
@@ -71,7 +77,7 @@ fn request(choices: &Choices, earliest: Time, stream: &mut Stream) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::{CHOICES, SHARES, sets};
+    use super::super::setup::{CHOICES, FULL, sets};
     use super::*;
 
     #[test]
@@ -109,7 +115,7 @@ mod tests {
     #[test]
     fn shares_are_kept_and_nested() {
         let asked = draw(&CHOICES, "test", 20_000, 20.0, 1);
-        for share in SHARES {
+        for &share in FULL.shares {
             let seen = asked.iter().filter(|asked| asked.is_seen(share)).count() as f64 / 200.0;
             assert!((seen - f64::from(share)).abs() < 1.5, "{share}: {seen}");
         }

@@ -1,5 +1,6 @@
 //! The experiments from outside, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod co_reservation;
 mod migol;
 mod what_if;

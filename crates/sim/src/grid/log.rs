@@ -3,6 +3,17 @@
 use super::party::CrashPoint;
 use bookahead_protocol::{Moment, ReservationId};
 
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A call.
+    Call,
+    /// An answer.
+    Answer,
+    /// The second arrival of one message.
+    Copy,
+}
+
 /// Something that happened. Parties are told by their places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
@@ -18,6 +29,8 @@ pub enum Row {
         at: Moment,
         /// What it says.
         word: &'static str,
+        /// What it is.
+        kind: Kind,
     },
     /// A message arrived at somebody who was down.
     Unheard {

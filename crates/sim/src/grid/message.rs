@@ -1,5 +1,6 @@
 //! What travels between simulated parties.
 
+use super::log::Kind;
 use bookahead_protocol::{Answer, Envelope, Key, Moment};
 
 /// A message.
@@ -23,6 +24,18 @@ pub(super) struct Packet {
     pub(super) to: usize,
     pub(super) sent: Moment,
     pub(super) message: Message,
+    /// Whether the network made it.
+    pub(super) copy: bool,
+}
+
+impl Packet {
+    pub(super) fn kind(&self) -> Kind {
+        match self.message {
+            _ if self.copy => Kind::Copy,
+            Message::Call(_) => Kind::Call,
+            Message::Answer { .. } => Kind::Answer,
+        }
+    }
 }
 
 impl Message {

@@ -25,7 +25,7 @@ pub mod witness;
 pub use broker::Broker;
 pub use client::{Client, Intent, Record, Wish};
 pub use cluster::Cluster;
-pub use log::{Log, Row};
+pub use log::{Kind, Log, Row};
 pub use message::Message;
 pub use party::{CrashPoint, Flaw, Party, Role};
 pub use site::Site;
@@ -223,12 +223,13 @@ impl Grid {
     }
 
     fn arrive(&mut self, packet: Packet) {
-        let Packet { from, to, sent, message } = packet;
+        let kind = packet.kind();
+        let Packet { from, to, sent, message, .. } = packet;
         if !self.parties[to].up {
             self.log.row(|| Row::Unheard { from, to, sent, at: self.now, word: message.word() });
             return;
         }
-        self.log.row(|| Row::Message { from, to, sent, at: self.now, word: message.word() });
+        self.log.row(|| Row::Message { from, to, sent, at: self.now, word: message.word(), kind });
         self.witness.heard(to, &message);
         let name = self.parties[from].name.clone();
         self.give(to, &Input::Message { from: &name, message: &message });
@@ -262,9 +263,10 @@ impl Grid {
     fn send(&mut self, from: usize, to: usize, message: &Message) {
         match self.network.carry(self.now, from, to) {
             Fate::Arrives(arrivals) => {
-                for at in arrivals {
+                for (nth, at) in arrivals.into_iter().enumerate() {
                     self.travelling += 1;
-                    let packet = Packet { from, to, sent: self.now, message: message.clone() };
+                    let (sent, message) = (self.now, message.clone());
+                    let packet = Packet { from, to, sent, message, copy: nth > 0 };
                     self.push(at, Happening::Arrival(packet));
                 }
             }

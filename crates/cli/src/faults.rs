@@ -1,0 +1,197 @@
+//! `bookahead faults`: many random grids in which random things go wrong, each a function of its seed, and whether what
+//! must always be true was; or one of them again, as a sequence diagram.
+
+use crate::files::save_and_tell;
+use crate::grid::counts::{INVARIANTS, Injected, Reaching, Seen, in_one_line};
+use crate::grid::{self, diagram};
+use crate::json;
+use crate::numbers::{count, plural};
+use crate::progress::Progress;
+use crate::table::Table;
+use crate::threads::threads;
+use crate::trace::file_not_stdout;
+use anyhow::{Result, bail};
+use bookahead_protocol::Moment;
+use bookahead_sim::grid::faults::{self, Outcome};
+use bookahead_sim::run_all;
+use clap::Args;
+use serde::Serialize;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+/// So many are run before their outcomes are added up: memory must not grow with the number of schedules.
+const AT_ONCE: u64 = 10_000;
+/// So many violations are shown.
+const SHOWN: usize = 20;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// How many schedules of faults
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with = "replay")]
+    schedules: u64,
+
+    /// The seed of the first; each further schedule has the next
+    #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "replay")]
+    seed: u64,
+
+    /// Threads; the results are the same for any number [default: one per core]
+    #[arg(long, value_name = "N", conflicts_with = "replay")]
+    threads: Option<usize>,
+
+    /// Print the results as JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// Run the schedule of this seed alone and print who told whom what, as a sequence diagram in text
+    #[arg(long, value_name = "SEED", help_heading = "Output")]
+    replay: Option<u64>,
+
+    /// Draw the sequence diagram of the replay
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), requires = "replay", help_heading = "Output")]
+    svg: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    match arguments.replay {
+        Some(seed) => replay(arguments, seed),
+        None => run_schedules(arguments),
+    }
+}
+
+/// What came of all schedules.
+#[derive(Default, Serialize)]
+struct Results {
+    schedules: u64,
+    first_seed: u64,
+    injected: Injected,
+    reached: Reaching,
+    /// Schedules in which something was wrong, and how much in all.
+    violated: u64,
+    violations: u64,
+    /// The first ones.
+    shown: Vec<InSchedule>,
+}
+
+#[derive(Serialize)]
+struct InSchedule {
+    seed: u64,
+    #[serde(flatten)]
+    seen: Seen,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Results {
+    fn add(&mut self, outcome: &Outcome) {
+        self.schedules += 1;
+        self.injected.add(&Injected::of(outcome.network, outcome.troubles));
+        self.reached.add(&Reaching::of(&outcome.reached));
+        self.violated += u64::from(!outcome.violations.is_empty());
+        self.violations += outcome.violations.len() as u64;
+        let room = SHOWN.saturating_sub(self.shown.len());
+        self.shown.extend(outcome.violations.iter().take(room).map(|violation| InSchedule {
+            seed: outcome.seed,
+            seen: Seen::of(violation),
+            text: violation.to_string(),
+        }));
+    }
+
+    fn print(&self) -> Result<()> {
+        let mut out = stdout().lock();
+        let last = self.first_seed.wrapping_add(self.schedules - 1);
+        writeln!(out, "{}, seeds {} to {last}\n", plural(self.schedules, "schedule"), self.first_seed)?;
+        writeln!(out, "{}", table("injected", &self.injected.rows()))?;
+        writeln!(out, "{}", table("reached", &self.reached.rows()))?;
+        if self.violations == 0 {
+            writeln!(out, "the invariants hold in all of them: {INVARIANTS}, and all came to an end")?;
+        }
+        for shown in &self.shown {
+            writeln!(out, "seed {}: {}", shown.seed, shown.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl Results {
+    /// Fails where anything was wrong, and says how to look at it.
+    fn verdict(&self) -> Result<()> {
+        let Some(first) = self.shown.first() else { return Ok(()) };
+        let (violations, schedules) =
+            (plural(self.violations, "violation"), plural(self.violated, "schedule"));
+        bail!("{violations} in {schedules}; look at one with 'bookahead faults --replay {}'", first.seed)
+    }
+}
+
+fn table(head: &str, rows: &[(&str, u64)]) -> Table {
+    let mut table = Table::new(vec![head.to_owned(), String::new()]);
+    rows.iter().for_each(|(what, number)| table.row(what, [count(*number)]));
+    table
+}
+
+fn run_schedules(arguments: &Arguments) -> Result<()> {
+    let threads = threads(arguments.threads);
+    let progress = Progress::new(arguments.schedules, "schedules");
+    let mut results = Results { first_seed: arguments.seed, ..Results::default() };
+    while results.schedules < arguments.schedules {
+        let some = (arguments.schedules - results.schedules).min(AT_ONCE);
+        let first = arguments.seed.wrapping_add(results.schedules);
+        let seeds: Vec<u64> = (0..some).map(|at| first.wrapping_add(at)).collect();
+        let outcomes = run_all(&seeds, threads, |&seed| faults::run(seed, None), || progress.add(1));
+        outcomes.iter().for_each(|outcome| results.add(outcome));
+    }
+    drop(progress);
+    if arguments.json {
+        json::print(&results)?;
+    } else {
+        results.print()?;
+    }
+    results.verdict()
+}
+
+fn replay(arguments: &Arguments, seed: u64) -> Result<()> {
+    let (outcome, grid) = faults::replay(seed, None);
+    let sequence = diagram::sequence(&format!("fault schedule {seed}"), &grid, &(Moment(0)..=Moment::MAX));
+    if let Some(path) = &arguments.svg {
+        save_and_tell(path, &sequence.to_svg())?;
+    }
+    if arguments.json {
+        let mut results = Results { first_seed: seed, ..Results::default() };
+        results.add(&outcome);
+        json::print(&results)?;
+    } else {
+        grid::print_text(&sequence.to_text())?;
+        let mut out = stdout().lock();
+        writeln!(out, "{}", in_one_line(&Injected::of(outcome.network, outcome.troubles).rows()))?;
+        writeln!(out, "{}", in_one_line(&Reaching::of(&outcome.reached).rows()))?;
+        if outcome.violations.is_empty() {
+            writeln!(out, "the invariants hold: {INVARIANTS}, and all came to an end")?;
+        }
+    }
+    grid::check(&outcome.violations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_sim::grid::Violation;
+    use bookahead_sim::grid::witness::Rule;
+
+    #[test]
+    fn violations_fail_the_command_and_only_the_first_are_shown() {
+        let mut results = Results::default();
+        let mut outcome = faults::run(1, None);
+        results.add(&outcome);
+        assert!(results.verdict().is_ok());
+        let violation = Violation { rule: Rule::Once, at: Moment(1_500), what: "twice".to_owned() };
+        outcome.violations = vec![violation; 7];
+        for seed in 5..10 {
+            outcome.seed = seed;
+            results.add(&outcome);
+        }
+        assert_eq!((results.violated, results.violations, results.shown.len()), (5, 35, SHOWN));
+        assert_eq!(results.shown[0].text, "once at 1.500: twice");
+        let error = results.verdict().expect_err("it is wrong").to_string();
+        assert_eq!(error, "35 violations in 5 schedules; look at one with 'bookahead faults --replay 5'");
+    }
+}

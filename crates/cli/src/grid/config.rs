@@ -1,0 +1,338 @@
+//! A grid as it is written down in TOML: sites, brokers, clients, a network, and what goes wrong. Names and values as they
+//! stand in the file; whether they fit together is for those who build the grid from them.
+
+use super::lengths::Length;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Chance in the network and in drawn jobs.
+    #[serde(default)]
+    pub(crate) seed: u64,
+    /// How long the simulation lasts; what is under way then is brought to its end.
+    pub(crate) duration: Length,
+    #[serde(default)]
+    pub(crate) network: Network,
+    #[serde(default, rename = "site")]
+    pub(crate) sites: Vec<Site>,
+    #[serde(default, rename = "broker")]
+    pub(crate) brokers: Vec<Broker>,
+    #[serde(default, rename = "client")]
+    pub(crate) clients: Vec<Client>,
+    #[serde(default, rename = "fault")]
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// How messages travel.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Network {
+    pub(crate) fastest: Length,
+    pub(crate) slowest: Length,
+    /// Percentages of messages.
+    pub(crate) lost: f64,
+    pub(crate) doubled: f64,
+    pub(crate) delayed: f64,
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        let length = |millis| Length(bookahead_protocol::Millis(millis));
+        Network { fastest: length(5), slowest: length(50), lost: 0.0, doubled: 0.0, delayed: 0.0 }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Site {
+    pub(crate) name: String,
+    #[serde(default, rename = "resource")]
+    pub(crate) resources: Vec<Resource>,
+    #[serde(default)]
+    pub(crate) holds: Holds,
+    #[serde(default)]
+    pub(crate) reveal: Reveal,
+    /// Of everybody who is not named in `user_limits`.
+    #[serde(default)]
+    pub(crate) limits: Limits,
+    #[serde(default)]
+    pub(crate) user_limits: BTreeMap<String, Limits>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Resource {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) capacity: u32,
+    /// Of one unit for an hour, in thousandths.
+    #[serde(default)]
+    pub(crate) price: u32,
+    pub(crate) joins: Option<[String; 2]>,
+    #[serde(default)]
+    pub(crate) attributes: BTreeMap<String, Value>,
+    #[serde(default)]
+    pub(crate) method: Method,
+    /// How local jobs are queued, by the names of `simulate --scheduler`.
+    pub(crate) policy: Option<String>,
+    /// As `simulate --slots` and `--gap`.
+    pub(crate) slots: Option<usize>,
+    pub(crate) gap: Option<Length>,
+    pub(crate) max_delayed: Option<u32>,
+    pub(crate) max_delay: Option<Length>,
+    pub(crate) jobs: Option<Jobs>,
+}
+
+/// An attribute of a resource.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "an attribute is a text or a whole number")]
+pub(crate) enum Value {
+    Number(i64),
+    Text(String),
+}
+
+/// By the names of `simulate --method`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Method {
+    #[default]
+    WhatIf,
+    Load,
+    Earliest,
+    LocalJobsPreferred,
+}
+
+/// Local jobs: those of a log, or drawn.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Jobs {
+    /// A log in Standard Workload Format, from the folder of the description.
+    pub(crate) swf: Option<PathBuf>,
+    /// Only jobs that were submitted so long after its first one, or later.
+    pub(crate) from: Option<Length>,
+    /// Only so many of these.
+    pub(crate) first: Option<usize>,
+    /// Drawn: so many in an hour, by the mean.
+    pub(crate) per_hour: Option<f64>,
+    /// The smallest and the largest size.
+    pub(crate) size: Option<[u32; 2]>,
+    /// The shortest and the longest run time.
+    pub(crate) run: Option<[Length; 2]>,
+    /// How run times are overestimated: exact, popular, or factor:F.
+    pub(crate) estimates: Option<String>,
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Holds {
+    pub(crate) longest: Option<Length>,
+    pub(crate) late_commits: Option<bool>,
+    pub(crate) adaptive: Option<Adaptive>,
+}
+
+/// Holds as short as the share of those that are never committed demands.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Adaptive {
+    /// The percentage of requests that should find room.
+    pub(crate) target: f64,
+    pub(crate) shortest: Length,
+}
+
+/// What is not said is told.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Reveal {
+    pub(crate) slots: Option<usize>,
+    pub(crate) ratings: Option<bool>,
+    pub(crate) impacts: Option<bool>,
+    pub(crate) blockers: Option<bool>,
+    pub(crate) free: Option<bool>,
+    pub(crate) slack: Option<bool>,
+}
+
+/// What is not said is not limited.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    pub(crate) count: Option<u32>,
+    /// Hours of one unit.
+    pub(crate) unit_hours: Option<u32>,
+    pub(crate) horizon: Option<Length>,
+    pub(crate) notice: Option<Length>,
+    /// A percentage of a resource at the same time.
+    pub(crate) share: Option<u32>,
+}
+
+/// What is not said is as brokers usually do it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Broker {
+    pub(crate) name: String,
+    /// Sites and brokers.
+    pub(crate) peers: Vec<String>,
+    pub(crate) survey_time: Option<Length>,
+    pub(crate) hold_time: Option<Length>,
+    pub(crate) longest_hold: Option<Length>,
+    pub(crate) attempts: Option<u32>,
+    pub(crate) after_refusal: Option<LeftOut>,
+    pub(crate) probes_at_once: Option<usize>,
+    pub(crate) enough_slots: Option<usize>,
+    pub(crate) slots: Option<u32>,
+    pub(crate) search_steps: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LeftOut {
+    Slot,
+    Resource,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Client {
+    pub(crate) name: String,
+    /// A broker, or a site.
+    pub(crate) asks: String,
+    #[serde(default, rename = "request")]
+    pub(crate) requests: Vec<Request>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    pub(crate) at: Length,
+    pub(crate) hold_for: Option<Length>,
+    pub(crate) intent: Intent,
+    /// What is intended is done so long after the promise.
+    pub(crate) after: Option<Length>,
+    /// Of `commit-and-cancel`: so long after the commit.
+    pub(crate) cancel_after: Option<Length>,
+    #[serde(default)]
+    pub(crate) objective: Objective,
+    #[serde(default, rename = "part")]
+    pub(crate) parts: Vec<Part>,
+    #[serde(default, rename = "constraint")]
+    pub(crate) constraints: Vec<Constraint>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Intent {
+    Book,
+    Commit,
+    ExtendAndCommit,
+    Cancel,
+    CommitAndCancel,
+    Forget,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Objective {
+    #[default]
+    EarliestEnd,
+    BestAvailability,
+    LeastImpact,
+    LowestCost,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    /// By which constraints speak of it; `1`, `2` and so on where it has none.
+    pub(crate) name: Option<String>,
+    pub(crate) kind: String,
+    pub(crate) capacity: u32,
+    pub(crate) duration: Length,
+    /// The earliest begin; when it is asked, if it is not said.
+    pub(crate) earliest: Option<Length>,
+    /// The latest end; as early as possible, if it is not said.
+    pub(crate) latest: Option<Length>,
+    #[serde(default)]
+    pub(crate) requirements: BTreeMap<String, Requirement>,
+}
+
+/// What an attribute must be.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a requirement is a text, a whole number, or one of { at_least = 2 }, { at_most = 2 }, \
+                 { one_of = [\"a\", \"b\"] } and { present = true }"
+)]
+pub(crate) enum Requirement {
+    Number(i64),
+    Text(String),
+    AtLeast { at_least: i64 },
+    AtMost { at_most: i64 },
+    OneOf { one_of: Vec<Value> },
+    Present { present: bool },
+}
+
+/// Between parts, by their names.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Constraint {
+    Together { parts: Vec<String> },
+    Offset { first: String, second: String, by: Length },
+    After { first: String, second: String, least: Option<Length>, most: Option<Length> },
+    EndsBefore { first: String, second: String },
+    SameSite { parts: Vec<String> },
+    DifferentSites { parts: Vec<String> },
+    Joins { link: String, ends: [String; 2] },
+}
+
+/// What goes wrong, or is put right. With `for` it is put right again after so long.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Fault {
+    Crash {
+        at: Length,
+        party: String,
+        #[serde(default)]
+        point: CrashPoint,
+        r#for: Option<Length>,
+    },
+    Restart {
+        at: Length,
+        party: String,
+    },
+    Partition {
+        at: Length,
+        parties: Vec<String>,
+        r#for: Option<Length>,
+    },
+    Heal {
+        at: Length,
+    },
+    Lose {
+        at: Length,
+        party: String,
+        resource: String,
+        capacity: u32,
+        r#for: Option<Length>,
+    },
+    Restore {
+        at: Length,
+        party: String,
+        resource: String,
+        capacity: u32,
+    },
+}
+
+/// Where in the middle of its next input.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CrashPoint {
+    #[default]
+    Idle,
+    BeforeWriting,
+    AfterWriting,
+    WhileSending,
+}

@@ -1,0 +1,92 @@
+//! What happened in a grid as a sequence diagram: who told whom what, and when. Clients stand left, brokers in the middle,
+//! sites right.
+
+use bookahead_figure::{MessageStyle, Row as Drawn, Sequence};
+use bookahead_protocol::Moment;
+use bookahead_sim::grid::{CrashPoint, Grid, Kind, Role, Row};
+use std::ops::RangeInclusive;
+
+/// Answers are written down before they are sent, and the message says the same.
+const NOT_SHOWN: [&str; 3] = ["answered", "woke", "answer-forgotten"];
+
+/// What the log of a grid has of a stretch of time.
+pub(crate) fn sequence(title: &str, grid: &Grid, range: &RangeInclusive<Moment>) -> Sequence {
+    let rank = |place: &usize| match grid.parties()[*place].role {
+        Role::Client(_) => 0,
+        Role::Broker(_) => 1,
+        Role::Site(_) => 2,
+    };
+    let mut order: Vec<usize> = (0..grid.parties().len()).collect();
+    order.sort_by_key(rank);
+    let mut lanes = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(lane, &place)| lanes[place] = lane);
+    let parties = order.iter().map(|&place| grid.parties()[place].name.to_string()).collect();
+    let rows = grid.log.rows.as_deref().unwrap_or_default();
+    let shown = rows.iter().filter(|row| range.contains(&when(row)));
+    let rows = shown.flat_map(|row| drawn(row, &lanes)).collect();
+    Sequence { title: title.to_owned(), parties, rows }
+}
+
+fn when(row: &Row) -> Moment {
+    match row {
+        Row::Message { at, .. }
+        | Row::Unheard { at, .. }
+        | Row::Lost { at, .. }
+        | Row::Written { at, .. }
+        | Row::Crash { at, .. }
+        | Row::Restart { at, .. }
+        | Row::CutOff { at, .. }
+        | Row::Reunited { at } => *at,
+    }
+}
+
+fn drawn(row: &Row, lanes: &[usize]) -> Vec<Drawn> {
+    let message = |from: usize, to: usize, word: &str, sent: Moment, arrived: Option<(Moment, Kind)>| {
+        let style = match arrived {
+            None => MessageStyle::Lost,
+            Some((_, Kind::Call)) => MessageStyle::Call,
+            Some((_, Kind::Answer)) => MessageStyle::Answer,
+            Some((_, Kind::Copy)) => MessageStyle::Duplicate,
+        };
+        let arrived = arrived.map(|(at, _)| at.0);
+        vec![Drawn::Message {
+            from: lanes[from],
+            to: lanes[to],
+            label: word.to_owned(),
+            sent: sent.0,
+            arrived,
+            style,
+        }]
+    };
+    match row {
+        Row::Message { from, to, sent, at, word, kind } => {
+            message(*from, *to, word, *sent, Some((*at, *kind)))
+        }
+        Row::Unheard { from, to, sent, word, .. } => message(*from, *to, word, *sent, None),
+        Row::Lost { from, to, at, word } => message(*from, *to, word, *at, None),
+        Row::Written { word, .. } if NOT_SHOWN.contains(word) => Vec::new(),
+        Row::Written { party, at, word, .. } => {
+            vec![Drawn::Note { party: lanes[*party], label: (*word).to_owned(), at: at.0 }]
+        }
+        Row::Crash { party, at, point } => {
+            let note = |label: &str| Drawn::Note { party: lanes[*party], label: label.to_owned(), at: at.0 };
+            let note = in_words(*point).map(note);
+            note.into_iter().chain([Drawn::Crash { party: lanes[*party], at: at.0 }]).collect()
+        }
+        Row::Restart { party, at } => vec![Drawn::Restart { party: lanes[*party], at: at.0 }],
+        Row::CutOff { parties, at } => {
+            let group = parties.iter().map(|&party| lanes[party]).collect();
+            vec![Drawn::Partition { groups: vec![group], at: at.0 }]
+        }
+        Row::Reunited { at } => vec![Drawn::Heal { at: at.0 }],
+    }
+}
+
+fn in_words(point: CrashPoint) -> Option<&'static str> {
+    match point {
+        CrashPoint::Idle => None,
+        CrashPoint::BeforeWriting => Some("before writing"),
+        CrashPoint::AfterWriting => Some("after writing"),
+        CrashPoint::WhileSending => Some("while sending"),
+    }
+}

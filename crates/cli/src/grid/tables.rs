@@ -1,0 +1,95 @@
+//! What became of a grid, for people: tables of requests and resources, what was injected, and the verdict.
+
+use super::counts::{INVARIANTS, in_one_line};
+use super::results::{Asked, Results, Used};
+use crate::numbers::{count, length, percent, plural};
+use crate::table::Table;
+use std::io::{self, Write, stdout};
+
+pub(crate) fn print(results: &Results) -> io::Result<()> {
+    let mut out = stdout().lock();
+    let lasted = length(results.duration);
+    writeln!(out, "{}: {lasted}, seed {}\n", results.description, results.seed)?;
+    writeln!(out, "{}", requests(&results.requests))?;
+    let mut reasons = results.requests.iter().filter(|asked| asked.reason.is_some()).peekable();
+    let some = reasons.peek().is_some();
+    for asked in reasons {
+        let reason = asked.reason.as_deref().unwrap_or_default();
+        writeln!(out, "{} at {}: {reason}", asked.client, clock(asked.at))?;
+    }
+    if some {
+        writeln!(out)?;
+    }
+    writeln!(out, "{}", resources(&results.resources))?;
+    writeln!(out, "{}", in_one_line(&results.injected.rows()))?;
+    match results.settled_at {
+        Some(at) => writeln!(out, "all settled by {}", clock(at))?,
+        None => writeln!(out, "not settled an hour after the end")?,
+    }
+    if results.violations.is_empty() {
+        writeln!(out, "the invariants hold: {INVARIANTS}")?;
+    }
+    Ok(())
+}
+
+fn requests(all: &[Asked]) -> Table {
+    let head = ["client", "asked", "outcome", "took", "tried", "part", "where", "from", "until"];
+    let mut table = Table::of_words(head.map(str::to_owned).to_vec());
+    for asked in all {
+        let none = || String::from("–");
+        let mut first = [
+            asked.client.clone(),
+            clock(asked.at),
+            asked.outcome.to_owned(),
+            asked.took.map_or_else(none, |took| format!("{took:.3} s")),
+            asked.attempts.map_or_else(none, |attempts| attempts.to_string()),
+        ];
+        for part in &asked.parts {
+            let begins = std::mem::take(&mut first);
+            let what = format!("{} {}", part.capacity, part.kind);
+            let place = part.placed.as_ref().map_or_else(
+                || [none(), none(), none()],
+                |placed| {
+                    let place = format!("{}/{}", placed.site, placed.resource);
+                    [place, clock(placed.begin as f64), clock(placed.end as f64)]
+                },
+            );
+            let [client, rest @ ..] = begins;
+            table.row(&client, rest.into_iter().chain([what]).chain(place));
+        }
+    }
+    table
+}
+
+fn resources(all: &[Used]) -> Table {
+    let head =
+        ["resource", "capacity", "by jobs", "by reservations", "jobs started", "mean wait", "reservations"];
+    let mut table = Table::of_words(head.map(str::to_owned).to_vec());
+    for used in all {
+        let none = || String::from("–");
+        let states = used.reservations.iter().map(|(state, number)| format!("{number} {state}"));
+        let states: Vec<String> = states.collect();
+        let jobs = used.jobs.as_ref();
+        let cells = [
+            format!("{} {}", used.capacity, used.kind),
+            jobs.map_or_else(none, |_| percent(used.used_by_jobs)),
+            percent(used.used_by_reservations),
+            jobs.map_or_else(none, |jobs| count(jobs.started as u64)),
+            jobs.and_then(|jobs| jobs.mean_wait).map_or_else(none, length),
+            if states.is_empty() { none() } else { states.join(", ") },
+        ];
+        table.row(&format!("{}/{}", used.site, used.resource), cells);
+    }
+    table
+}
+
+/// How much is wrong.
+pub(crate) fn broken(number: usize) -> String {
+    format!("{} of what must always be true", plural(number as u64, "violation"))
+}
+
+/// Seconds from the start as hours, minutes and seconds.
+pub(crate) fn clock(seconds: f64) -> String {
+    let whole = seconds.max(0.0) as u64;
+    format!("{}:{:02}:{:02}", whole / 3_600, whole / 60 % 60, whole % 60)
+}

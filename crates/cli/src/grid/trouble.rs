@@ -1,0 +1,97 @@
+//! What goes wrong, from its description, arranged in the grid. What lasts for a while is put right after it.
+
+use super::config::{self, Config, CrashPoint as Point, Fault};
+use super::lengths::Length;
+use super::names::{Kind, Names};
+use super::sites::percentage;
+use anyhow::{Context, Result, ensure};
+use bookahead_plan::Capacity;
+use bookahead_protocol::Moment;
+use bookahead_sim::grid::network::Rules;
+use bookahead_sim::grid::{CrashPoint, Grid, Trouble};
+
+/// The rules of the network.
+pub(crate) fn network(described: &config::Network) -> Result<Rules> {
+    let (fastest, slowest) = (described.fastest.0, described.slowest.0);
+    ensure!(fastest <= slowest, "network: fastest is longer than slowest; exchange them");
+    let per_thousand =
+        |field: &str, number| Ok::<u32, anyhow::Error>((percentage(field, number)? * 10.0).round() as u32);
+    Ok(Rules {
+        fastest,
+        slowest,
+        lost: per_thousand("network.lost", described.lost)?,
+        twice: per_thousand("network.doubled", described.doubled)?,
+        delayed: per_thousand("network.delayed", described.delayed)?,
+    })
+}
+
+/// Arranges all that goes wrong.
+pub(crate) fn arrange(config: &Config, names: &Names, grid: &mut Grid) -> Result<()> {
+    for (number, fault) in config.faults.iter().enumerate() {
+        let whose = format!("fault {}", number + 1);
+        for (at, trouble) in troubles(fault, names, &whose, config).with_context(|| whose.clone())? {
+            ensure!(
+                at <= config.duration.moment(),
+                "{whose}: it ends after the simulation; give a longer duration"
+            );
+            grid.arrange(at, trouble);
+        }
+    }
+    Ok(())
+}
+
+/// A fault, and what puts it right.
+fn troubles(fault: &Fault, names: &Names, whose: &str, config: &Config) -> Result<Vec<(Moment, Trouble)>> {
+    let lasting = |at: Length, what: Trouble, until: Option<Length>, right: Trouble| {
+        let back = until.map(|lasts| (at.moment() + lasts.0, right));
+        [(at.moment(), what)].into_iter().chain(back).collect()
+    };
+    // A client is who promises are held against: it never crashes.
+    let fallible =
+        |name: &str| Ok::<_, anyhow::Error>(names.find(name, &[Kind::Site, Kind::Broker], whose)?.1);
+    Ok(match fault {
+        Fault::Crash { at, party, point, r#for } => {
+            let party = fallible(party)?;
+            lasting(*at, Trouble::Crash(party, self::point(*point)), *r#for, Trouble::Restart(party))
+        }
+        Fault::Restart { at, party } => vec![(at.moment(), Trouble::Restart(fallible(party)?))],
+        Fault::Partition { at, parties, r#for } => {
+            let places: Result<Vec<usize>> = parties.iter().map(|name| names.anybody(name, whose)).collect();
+            lasting(*at, Trouble::CutOff(places?), *r#for, Trouble::Reunite)
+        }
+        Fault::Heal { at } => vec![(at.moment(), Trouble::Reunite)],
+        Fault::Lose { at, party, resource, capacity, r#for } => {
+            let place = self::resource(names, whose, config, party, resource)?;
+            let (name, capacity) = (resource.as_str().into(), Capacity(*capacity));
+            let restored = Trouble::Restore(place, resource.as_str().into(), capacity);
+            lasting(*at, Trouble::Lose(place, name, capacity), *r#for, restored)
+        }
+        Fault::Restore { at, party, resource, capacity } => {
+            let place = self::resource(names, whose, config, party, resource)?;
+            vec![(at.moment(), Trouble::Restore(place, resource.as_str().into(), Capacity(*capacity)))]
+        }
+    })
+}
+
+fn point(point: Point) -> CrashPoint {
+    match point {
+        Point::Idle => CrashPoint::Idle,
+        Point::BeforeWriting => CrashPoint::BeforeWriting,
+        Point::AfterWriting => CrashPoint::AfterWriting,
+        Point::WhileSending => CrashPoint::WhileSending,
+    }
+}
+
+/// The place of a site that has the resource.
+fn resource(names: &Names, whose: &str, config: &Config, site: &str, resource: &str) -> Result<usize> {
+    let (_, place) = names.find(site, &[Kind::Site], whose)?;
+    let described = config.sites.iter().find(|described| described.name == site);
+    let resources = described.map_or(&[][..], |described| &described.resources);
+    let known: Vec<&str> = resources.iter().map(|one| one.name.as_str()).collect();
+    ensure!(
+        known.contains(&resource),
+        "{site} has no resource {resource}; take one of: {}",
+        known.join(", ")
+    );
+    Ok(place)
+}

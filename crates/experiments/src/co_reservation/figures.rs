@@ -1,0 +1,335 @@
+//! The figures and tables of the page, from all runs.
+
+use super::claims::{KINDS, shown, with_or_without};
+use super::desk::Knowledge;
+use super::holds::{self, Held, Timeout};
+use super::negotiations::{self, Effort, Negotiated};
+use super::results::{BOTH, Figure, OTHER_LOADS, Results, adapting, held, ours};
+use super::setup::{
+    ALL, CHOICES, HALF, INTER_ARRIVAL, LONGER_AHEAD, LONGEST, MACHINES, ONE_EACH, OURS, TARGET, sets,
+};
+use crate::{Estimate, Section, Table};
+use bookahead_figure::{LinePoint, LineSeries, Lines};
+
+/// The case of a place on the x axis.
+type At<'a> = &'a dyn Fn(Knowledge, u32) -> negotiations::Case;
+
+/// The machines.
+pub(super) fn machines() -> Table {
+    let row = |(at, processors): (usize, &u32)| vec![format!("machine {}", at + 1), processors.to_string()];
+    Table {
+        file: "co-reservation-machines.csv".into(),
+        caption: "The machines".into(),
+        head: names(["machine", "processors"]),
+        rows: MACHINES.iter().enumerate().map(row).collect(),
+    }
+}
+
+/// Figure 6: attempts against the share that is seen.
+pub(super) fn attempts_by_share(results: &Results) -> Vec<Section> {
+    let at = |knowledge, share| ours(knowledge, share, INTER_ARRIVAL);
+    let shares = results.extent.shares;
+    let figure =
+        lines("Reservation attempts", SHARE_LABEL, "attempts per request", results, shares, &at, ATTEMPTS);
+    let caption =
+        "Figure 6: reservation attempts per co-reservation request against the share that the broker sees";
+    vec![
+        drawn("fig6", caption, &figure),
+        Section::Table(table("fig6", caption, "seen, %", results, shares, &at, ATTEMPTS)),
+    ]
+}
+
+/// Figure 7: attempts against the inter-arrival time.
+pub(super) fn attempts_by_load(results: &Results) -> Vec<Section> {
+    let at = |knowledge, every| ours(knowledge, HALF, every);
+    let every = results.extent.inter_arrivals;
+    let label = "inter-arrival time, slots";
+    let figure = lines("Reservation attempts", label, "attempts per request", results, every, &at, ATTEMPTS);
+    let caption = "Figure 7: reservation attempts per co-reservation request against the load, half of the requests seen";
+    vec![
+        drawn("fig7", caption, &figure),
+        Section::Table(table("fig7", caption, label, results, every, &at, ATTEMPTS)),
+    ]
+}
+
+/// Figure 8: messages against the share that is seen.
+pub(super) fn messages_by_share(results: &Results) -> Vec<Section> {
+    let at = |knowledge, share| ours(knowledge, share, INTER_ARRIVAL);
+    let shares = results.extent.shares;
+    let figure = lines("Messages", SHARE_LABEL, "messages per sub-job", results, shares, &at, MESSAGES);
+    let caption =
+        "Figure 8: messages between broker and machines per sub-job against the share that the broker sees";
+    vec![
+        drawn("fig8", caption, &figure),
+        Section::Table(table("fig8", caption, "seen, %", results, shares, &at, MESSAGES)),
+    ]
+}
+
+/// Figure 6 for the second mean of the advance booking period.
+pub(super) fn longer_ahead(results: &Results) -> Vec<Section> {
+    let at =
+        |knowledge, share| negotiations::Case { set: LONGER_AHEAD, ..ours(knowledge, share, INTER_ARRIVAL) };
+    let caption = "Figure 6 with an advance booking period of 10,000 slots on average";
+    let shares = results.extent.shares;
+    vec![Section::Table(table("fig6-ahead", caption, "seen, %", results, shares, &at, ATTEMPTS))]
+}
+
+const SHARE_LABEL: &str = "requests that go through the evaluated broker, %";
+const ATTEMPTS: Figure = Effort::attempts_each;
+const MESSAGES: Figure = Effort::messages_each;
+
+fn drawn(file: &str, caption: &str, lines: &Lines) -> Section {
+    Section::Figure {
+        file: format!("co-reservation-{file}.svg"),
+        caption: caption.to_owned(),
+        svg: lines.to_svg(),
+    }
+}
+
+fn point(x: f64, estimate: Estimate) -> LinePoint {
+    LinePoint { x, y: estimate.mean, margin: estimate.margin }
+}
+
+fn lines(
+    title: &str,
+    x_label: &str,
+    y_label: &str,
+    results: &Results,
+    places: &[u32],
+    at: At<'_>,
+    number: Figure,
+) -> Lines {
+    let mut series = Vec::new();
+    for (kind, part) in KINDS {
+        for knowledge in BOTH {
+            let points = places.iter().filter_map(|&place| {
+                let estimate = results.of(&at(knowledge, place), |ran| number(&part(ran)))?;
+                Some(point(f64::from(place), estimate))
+            });
+            let name = format!("{kind}, {}", with_or_without(knowledge));
+            series.push(LineSeries::new(name, points.collect()));
+        }
+    }
+    Lines::new(title, x_label, y_label, series)
+}
+
+fn table(
+    file: &str,
+    caption: &str,
+    first: &str,
+    results: &Results,
+    places: &[u32],
+    at: At<'_>,
+    number: Figure,
+) -> Table {
+    let row = |&place: &u32| {
+        let cell =
+            |knowledge, of: &dyn Fn(&Negotiated) -> Option<f64>| shown(results.of(&at(knowledge, place), of));
+        let mut row = vec![place.to_string()];
+        for (_, part) in KINDS {
+            row.extend(BOTH.map(|knowledge| cell(knowledge, &|ran| number(&part(ran)))));
+        }
+        row.extend(BOTH.map(|knowledge| cell(knowledge, &Negotiated::acceptance)));
+        row
+    };
+    let columns = [
+        first,
+        "successful, with probing",
+        "successful, without",
+        "unsuccessful, with probing",
+        "unsuccessful, without",
+        "booked, with probing",
+        "booked, without",
+    ];
+    Table {
+        file: format!("co-reservation-{file}.csv"),
+        caption: caption.to_owned(),
+        head: names(columns),
+        rows: places.iter().map(row).collect(),
+    }
+}
+
+/// What other choices would have given.
+pub(super) fn choices(results: &Results) -> Section {
+    let row = |(set, (name, _)): (usize, (&str, _))| {
+        let mut row = vec![name.to_owned()];
+        for share in [HALF, ALL] {
+            let cell = |number: &dyn Fn(&Negotiated) -> Option<f64>| {
+                let of = |knowledge| {
+                    let case = negotiations::Case { set, ..ours(knowledge, share, INTER_ARRIVAL) };
+                    results
+                        .of(&case, number)
+                        .map_or_else(|| "–".into(), |estimate| format!("{:.2}", estimate.mean))
+                };
+                BOTH.map(of).join(" / ")
+            };
+            row.extend(KINDS.map(|(_, part)| cell(&|ran| part(ran).attempts_each())));
+            row.push(cell(&|ran| ran.all().messages_each()));
+            row.push(cell(&Negotiated::acceptance));
+        }
+        row
+    };
+    let columns = ["attempts, successful", "attempts, unsuccessful", "messages per sub-job", "booked"];
+    let at = |share: u32| columns.map(|column| format!("{column}, {share}%"));
+    let head = ["choice".to_owned()].into_iter().chain(at(HALF)).chain(at(ALL)).collect();
+    Section::Table(Table {
+        file: "co-reservation-choices.csv".into(),
+        caption: "What other choices would have given at an inter-arrival time of 20: with probing / without, where half of \
+                  the requests are seen and where all are"
+            .into(),
+        head,
+        rows: sets().enumerate().map(row).collect(),
+    })
+}
+
+/// Figure 9: acceptance against the time-out.
+pub(super) fn acceptance(results: &Results) -> Vec<Section> {
+    let rate = |rejecters, timeout| results.acceptance(&held(rejecters, Timeout::Fixed(timeout)));
+    let extent = &results.extent;
+    let series = |&rejecters: &u32| {
+        let points =
+            extent.timeouts.iter().map(|&timeout| point(f64::from(timeout), rate(rejecters, timeout)));
+        LineSeries::new(rejecters.to_string(), points.collect())
+    };
+    let mut all: Vec<LineSeries> = extent.rejecters.iter().map(series).collect();
+    let some = extent.rejecters.iter().filter(|&&rejecters| rejecters > 0);
+    let adaptive = some.map(|&rejecters| {
+        let case = held(rejecters, Timeout::Adaptive(TARGET));
+        point(results.hold(&case, |held| held.hold).mean, results.acceptance(&case))
+    });
+    let name = format!("adaptive, target {}", f64::from(TARGET) / 1e6);
+    all.push(LineSeries { dashed: true, ..LineSeries::new(name, adaptive.collect()) });
+    let lines = Lines::new("Acceptance rate", "time-out, slots", "accepters served, share", all);
+    let lines = Lines { x_log: true, y_maximum: Some(1.0), ..lines };
+    let row = |&rejecters: &u32| {
+        let cells = extent.timeouts.iter().map(|&timeout| rate(rejecters, timeout).show(3));
+        std::iter::once(rejecters.to_string()).chain(cells).collect()
+    };
+    let caption =
+        "Figure 9: the acceptance rate against the time-out of holds, by rejecters per 1,000 accepters";
+    let with_dots = format!(
+        "{caption}; each point of the dashed line is one number of rejecters with sites that adapt their holds, at the mean \
+         hold that they granted to rejecters"
+    );
+    let columns = extent.timeouts.iter().map(|&timeout| slots(timeout));
+    vec![
+        drawn("fig9", &with_dots, &lines),
+        Section::Table(Table {
+            file: "co-reservation-fig9.csv".into(),
+            caption: caption.into(),
+            head: std::iter::once("rejecters".to_owned()).chain(columns).collect(),
+            rows: extent.rejecters.iter().map(row).collect(),
+        }),
+    ]
+}
+
+/// The paper's example under other loads and booking periods.
+pub(super) fn other_loads(results: &Results) -> Section {
+    let all: Vec<_> = sets().map(|(_, choices)| choices).collect();
+    let first = (OURS, held(0, Timeout::Fixed(LONGEST)).inter_arrival);
+    let row = |(set, inter_arrival): (usize, u32)| {
+        let case = |timeout| holds::Case {
+            set,
+            inter_arrival,
+            rejecters: ONE_EACH,
+            timeout: Timeout::Fixed(timeout),
+        };
+        let choices = all.get(set).copied().unwrap_or(CHOICES);
+        let cells = results.extent.timeouts.iter().map(|&timeout| results.acceptance(&case(timeout)).show(3));
+        let mut row = vec![
+            format!("{:.0}", choices.book_ahead),
+            inter_arrival.to_string(),
+            format!("{:.0}%", 100.0 * choices.load(inter_arrival)),
+        ];
+        row.extend(cells);
+        row.push(results.timeout_for(&case(LONGEST), f64::from(TARGET) / 1e6).show());
+        row
+    };
+    let columns = results.extent.timeouts.iter().map(|&timeout| slots(timeout));
+    let mut head = names(["booked ahead", "inter-arrival", "wanted by accepters"]);
+    head.extend(columns);
+    head.push("time-out for 0.8".into());
+    Section::Table(Table {
+        file: "co-reservation-timeout.csv".into(),
+        caption:
+            "The acceptance rate with one rejecter per accepter under other loads and advance booking periods"
+                .into(),
+        head,
+        rows: std::iter::once(first).chain(OTHER_LOADS).map(row).collect(),
+    })
+}
+
+/// By how much the rates that adaptive sites reach lie above their targets: the least and the most.
+pub(super) fn above_targets(results: &Results) -> (f64, f64) {
+    let cases = adapting(&results.extent).into_iter().flat_map(|(set, rejecters)| {
+        let targets = results.extent.targets.iter();
+        targets
+            .map(move |&target| (target, holds::Case { set, ..held(rejecters, Timeout::Adaptive(target)) }))
+    });
+    let above = cases.map(|(target, case)| results.acceptance(&case).mean - f64::from(target) / 1e6);
+    above.fold((f64::MAX, f64::MIN), |(least, most), above| (least.min(above), most.max(above)))
+}
+
+/// Sites that adapt their holds.
+pub(super) fn adaptive(results: &Results) -> Section {
+    let mut rows = Vec::new();
+    for (set, rejecters) in adapting(&results.extent) {
+        for &target in results.extent.targets {
+            let case = holds::Case { set, ..held(rejecters, Timeout::Adaptive(target)) };
+            rows.push(adaptive_row(results, &case, f64::from(target) / 1e6));
+        }
+    }
+    let columns = [
+        "told beside a slot",
+        "rejecters",
+        "target",
+        "reached",
+        "mean hold",
+        "best fixed",
+        "1 slot",
+        "longest",
+        "holds granted of those asked for, %",
+        "never confirmed per 1,000 committed",
+    ];
+    Section::Table(Table {
+        file: "co-reservation-adaptive.csv".into(),
+        caption: format!(
+            "Sites that adapt their holds to a target, beside fixed time-outs: the rate reached, the mean hold in slots, the \
+             longest fixed time-out that was run and keeps the target with its rate, the rates at 1 and at {LONGEST} slots, \
+             and what the sites saw"
+        ),
+        head: names(columns),
+        rows,
+    })
+}
+
+fn adaptive_row(results: &Results, case: &holds::Case, target: f64) -> Vec<String> {
+    let fixed = |timeout| results.acceptance(&holds::Case { timeout: Timeout::Fixed(timeout), ..*case });
+    let keeping = |timeout: &u32| fixed(*timeout).mean >= target;
+    let best = results.timeouts(case).into_iter().rev().find(keeping);
+    let best = best.map_or_else(|| "none".into(), |timeout| format!("{timeout}: {}", fixed(timeout).show(3)));
+    let share = |of: u64, all: u64| of as f64 / all.max(1) as f64;
+    let granted = |held: &Held| 100.0 * share(held.seen.granted, held.seen.granted + held.seen.refused);
+    let evaporated = |held: &Held| 1_000.0 * share(held.seen.evaporated, held.seen.committed);
+    let told = if case.set == OURS { "nothing" } else { "what is free" };
+    vec![
+        told.into(),
+        case.rejecters.to_string(),
+        target.to_string(),
+        results.acceptance(case).show(3),
+        results.hold(case, |held| held.hold).show(0),
+        best,
+        fixed(1).show(3),
+        fixed(LONGEST).show(3),
+        results.hold(case, granted).show(0),
+        results.hold(case, evaporated).show(0),
+    ]
+}
+
+fn slots(count: u32) -> String {
+    if count == 1 { "1 slot".into() } else { format!("{count} slots") }
+}
+
+fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
+    names.map(str::to_owned).into()
+}

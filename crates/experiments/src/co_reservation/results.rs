@@ -1,0 +1,240 @@
+//! All runs of the experiment, and what they give with their intervals. Runs are independent, so that the number of
+//! threads changes nothing; every figure and claim reads from here.
+
+use super::desk::Knowledge;
+use super::holds::{self, Held, Timeout};
+use super::negotiations::{self, Effort, Negotiated};
+use super::setup::{
+    ACCEPTER_INTER_ARRIVAL, ALL, ALTERNATIVES, DENSER, Extent, FREE_TOLD, HALF, INTER_ARRIVAL, LONGER_AHEAD,
+    LONGEST, ONE_EACH, OURS, sets,
+};
+use crate::{Estimate, Progress, Scale};
+use bookahead_sim::run_all;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Both kinds of brokers, the probing one first.
+pub(super) const BOTH: [Knowledge; 2] = [Knowledge::Probes, Knowledge::OwnBookings];
+/// The shares at which other choices are compared.
+const COMPARED: [u32; 2] = [HALF, ALL];
+/// The accepters' loads and choices under which the paper's example is looked at beside ours.
+pub(super) const OTHER_LOADS: [(usize, u32); 3] =
+    [(OURS, DENSER), (LONGER_AHEAD, ACCEPTER_INTER_ARRIVAL), (LONGER_AHEAD, DENSER)];
+
+/// What some requests of a run took.
+pub(super) type Part = fn(&Negotiated) -> Effort;
+/// A number of a run, where it has one.
+pub(super) type Figure = fn(&Effort) -> Option<f64>;
+
+/// All runs, each with one value for each seed.
+pub(super) struct Results {
+    pub(super) extent: Extent,
+    negotiated: BTreeMap<negotiations::Case, Vec<Negotiated>>,
+    held: BTreeMap<holds::Case, Vec<Held>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Input {
+    Negotiations(negotiations::Case),
+    Holds(holds::Case),
+}
+
+enum Output {
+    Negotiated(negotiations::Case, Negotiated),
+    Held(holds::Case, Held),
+}
+
+/// The case of the page's choices.
+pub(super) fn ours(knowledge: Knowledge, share: u32, inter_arrival: u32) -> negotiations::Case {
+    negotiations::Case { set: OURS, knowledge, share, inter_arrival }
+}
+
+/// The case of Figure 9 with the page's choices.
+pub(super) fn held(rejecters: u32, timeout: Timeout) -> holds::Case {
+    holds::Case { set: OURS, inter_arrival: ACCEPTER_INTER_ARRIVAL, rejecters, timeout }
+}
+
+fn negotiation_cases(extent: &Extent) -> BTreeSet<negotiations::Case> {
+    let mut cases = BTreeSet::new();
+    for knowledge in BOTH {
+        let case = |set, share, inter_arrival| negotiations::Case { set, knowledge, share, inter_arrival };
+        cases.extend(extent.shares.iter().map(|&share| case(OURS, share, INTER_ARRIVAL)));
+        cases.extend(extent.inter_arrivals.iter().map(|&every| case(OURS, HALF, every)));
+        if extent.others {
+            cases.extend(extent.shares.iter().map(|&share| case(LONGER_AHEAD, share, INTER_ARRIVAL)));
+            let others = 1..=ALTERNATIVES.len();
+            cases.extend(others.flat_map(|set| COMPARED.map(|share| case(set, share, INTER_ARRIVAL))));
+        }
+    }
+    cases
+}
+
+fn hold_cases(extent: &Extent) -> BTreeSet<holds::Case> {
+    let mut cases = BTreeSet::new();
+    for &rejecters in extent.rejecters {
+        cases.extend(extent.timeouts.iter().map(|&timeout| held(rejecters, fixed(rejecters, timeout))));
+    }
+    for (set, rejecters) in adapting(extent) {
+        let case = |timeout| holds::Case { set, ..held(rejecters, timeout) };
+        cases.extend(extent.targets.iter().map(|&target| case(Timeout::Adaptive(target))));
+        cases.extend(extent.timeouts.iter().map(|&timeout| case(Timeout::Fixed(timeout))));
+    }
+    if extent.others {
+        for (set, inter_arrival) in OTHER_LOADS {
+            let case = |timeout| holds::Case {
+                set,
+                inter_arrival,
+                rejecters: ONE_EACH,
+                timeout: Timeout::Fixed(timeout),
+            };
+            cases.extend(extent.timeouts.iter().map(|&timeout| case(timeout)));
+        }
+    }
+    cases
+}
+
+/// Where nobody rejects, all time-outs are one.
+fn fixed(rejecters: u32, timeout: u32) -> Timeout {
+    Timeout::Fixed(if rejecters == 0 { LONGEST } else { timeout })
+}
+
+/// The sets of choices and the rejecters with which sites adapt their holds.
+pub(super) fn adapting(extent: &Extent) -> Vec<(usize, u32)> {
+    let some =
+        extent.rejecters.iter().filter(|&&rejecters| rejecters > 0).map(|&rejecters| (OURS, rejecters));
+    some.chain(extent.others.then_some((FREE_TOLD, ONE_EACH))).collect()
+}
+
+/// Runs every case for every seed.
+pub(super) fn run(extent: Extent, scale: &Scale, progress: Progress<'_>) -> Results {
+    let choices: Vec<_> = sets().map(|(_, choices)| choices).collect();
+    let cases = negotiation_cases(&extent).into_iter().map(Input::Negotiations);
+    let cases: Vec<Input> = cases.chain(hold_cases(&extent).into_iter().map(Input::Holds)).collect();
+    let seeds = 1..=scale.seeds.max(1) as u64;
+    let inputs: Vec<(Input, u64)> =
+        cases.iter().flat_map(|&case| seeds.clone().map(move |seed| (case, seed))).collect();
+    let done = AtomicUsize::new(0);
+    let outputs = run_all(
+        &inputs,
+        scale.threads,
+        |&(input, seed)| match input {
+            Input::Negotiations(case) => {
+                let ran = negotiations::run(&case, &choices[case.set], extent.requests, seed);
+                Output::Negotiated(case, ran)
+            }
+            Input::Holds(case) => {
+                Output::Held(case, holds::run(&case, &choices[case.set], extent.accepters, seed))
+            }
+        },
+        || progress(done.fetch_add(1, Ordering::Relaxed) + 1, inputs.len()),
+    );
+    let mut results = Results { extent, negotiated: BTreeMap::new(), held: BTreeMap::new() };
+    for output in outputs {
+        match output {
+            Output::Negotiated(case, ran) => results.negotiated.entry(case).or_default().push(ran),
+            Output::Held(case, ran) => results.held.entry(case).or_default().push(ran),
+        }
+    }
+    results
+}
+
+impl Results {
+    /// A number of a case over the seeds that have it; None where none has.
+    pub(super) fn of(
+        &self,
+        case: &negotiations::Case,
+        number: impl Fn(&Negotiated) -> Option<f64>,
+    ) -> Option<Estimate> {
+        let values: Vec<f64> = self.negotiated.get(case)?.iter().filter_map(number).collect();
+        (!values.is_empty()).then(|| Estimate::of(&values))
+    }
+
+    /// By how much a number is higher without probing than with it, seed by seed.
+    pub(super) fn saved(
+        &self,
+        share: u32,
+        inter_arrival: u32,
+        number: impl Fn(&Negotiated) -> Option<f64>,
+    ) -> Option<Estimate> {
+        let runs = |knowledge| self.negotiated.get(&ours(knowledge, share, inter_arrival));
+        let (with, without) = (runs(Knowledge::Probes)?, runs(Knowledge::OwnBookings)?);
+        let pairs = with.iter().zip(without);
+        let values: Vec<f64> =
+            pairs.filter_map(|(with, without)| Some(number(without)? - number(with)?)).collect();
+        (!values.is_empty()).then(|| Estimate::of(&values))
+    }
+
+    /// All runs of a case together.
+    pub(super) fn total(&self, case: &negotiations::Case) -> Effort {
+        let runs = self.negotiated.get(case).into_iter().flatten();
+        runs.fold(Effort::default(), |all, ran| all.and(ran.all()))
+    }
+
+    /// How many requests of the evaluated brokers were given up before all candidates had been looked at.
+    pub(super) fn stopped(&self) -> u64 {
+        self.negotiated.values().flatten().map(|ran| ran.all().stopped).sum()
+    }
+
+    /// A number of a case of Figure 9; zero where it was not run.
+    pub(super) fn hold(&self, case: &holds::Case, number: impl Fn(&Held) -> f64) -> Estimate {
+        let timeout = match case.timeout {
+            Timeout::Fixed(timeout) => fixed(case.rejecters, timeout),
+            adaptive => adaptive,
+        };
+        let runs = self.held.get(&holds::Case { timeout, ..*case });
+        Estimate::of(&runs.into_iter().flatten().map(number).collect::<Vec<f64>>())
+    }
+
+    /// The rate of acceptance.
+    pub(super) fn acceptance(&self, case: &holds::Case) -> Estimate {
+        self.hold(case, |held| held.acceptance)
+    }
+
+    /// The fixed time-outs that were run for a case, the shortest first.
+    pub(super) fn timeouts(&self, case: &holds::Case) -> Vec<u32> {
+        let like = |timeout: &&u32| {
+            self.held.contains_key(&holds::Case { timeout: Timeout::Fixed(**timeout), ..*case })
+        };
+        self.extent.timeouts.iter().filter(like).copied().collect()
+    }
+
+    /// The time-out at which the rate of acceptance falls to a target, in a line from one time-out to the next.
+    pub(super) fn timeout_for(&self, case: &holds::Case, target: f64) -> Reached {
+        let timeouts = self.timeouts(case);
+        let rate =
+            |timeout: u32| self.acceptance(&holds::Case { timeout: Timeout::Fixed(timeout), ..*case }).mean;
+        if timeouts.first().is_none_or(|&shortest| rate(shortest) < target) {
+            return Reached::Never;
+        }
+        for pair in timeouts.windows(2) {
+            let (above, below) = (rate(pair[0]), rate(pair[1]));
+            if below < target {
+                let part = (above - target) / (above - below);
+                return Reached::At(f64::from(pair[0]) + part * f64::from(pair[1] - pair[0]));
+            }
+        }
+        Reached::Always
+    }
+}
+
+/// Where a rate falls to a target.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Reached {
+    /// It is below at the shortest time-out.
+    Never,
+    /// At this time-out.
+    At(f64),
+    /// It is not below at the longest.
+    Always,
+}
+
+impl Reached {
+    /// In words.
+    pub(super) fn show(self) -> String {
+        match self {
+            Reached::Never => "below it at every time-out".into(),
+            Reached::At(timeout) => format!("{timeout:.0}"),
+            Reached::Always => format!("above {LONGEST}"),
+        }
+    }
+}
