@@ -31,6 +31,23 @@ pub(super) enum About {
     Errand { errand: Key, part: usize },
 }
 
+impl About {
+    /// All probes of a survey.
+    pub(super) fn probes(survey: u64) -> (About, About) {
+        (About::Probe { survey, part: 0 }, About::Probe { survey, part: usize::MAX })
+    }
+
+    /// The holds of all parts.
+    pub(super) fn holds(id: ReservationId) -> (About, About) {
+        (About::Hold { id, part: 0 }, About::Hold { id, part: usize::MAX })
+    }
+
+    /// The commits of all parts.
+    pub(super) fn commits(id: ReservationId) -> (About, About) {
+        (About::Commit { id, part: 0 }, About::Commit { id, part: usize::MAX })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pending {
     to: Name,
@@ -57,6 +74,7 @@ pub(super) struct Ended {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Calls {
     pending: BTreeMap<Key, Pending>,
+    by_about: BTreeSet<(About, Key)>,
     due: BTreeSet<(Moment, Key)>,
     round_trips: BTreeMap<Name, RoundTrips>,
 }
@@ -67,10 +85,9 @@ impl Calls {
         let Outgoing { to, envelope } = call.clone();
         let due = (now + self.patience(&to, 0)).min(until);
         let key = envelope.key;
-        let pending = Pending { to, envelope, about, sent: now, repeats: 0, until, due };
-        if let Some(before) = self.pending.insert(key, pending) {
-            self.due.remove(&(before.due, key));
-        }
+        self.remove(key);
+        self.pending.insert(key, Pending { to, envelope, about, sent: now, repeats: 0, until, due });
+        self.by_about.insert((about, key));
         self.due.insert((due, key));
         call
     }
@@ -88,6 +105,7 @@ impl Calls {
     fn remove(&mut self, key: Key) -> Option<Ended> {
         let pending = self.pending.remove(&key)?;
         self.due.remove(&(pending.due, key));
+        self.by_about.remove(&(pending.about, key));
         Some(Ended { to: pending.to, about: pending.about, sent: pending.sent })
     }
 
@@ -115,16 +133,20 @@ impl Calls {
 
     /// Whether such a call waits for its answer.
     pub(super) fn is_under_way(&self, about: About) -> bool {
-        self.pending.values().any(|pending| pending.about == about)
+        self.about(about, about).next().is_some()
     }
 
     /// Waits no longer for the answers to calls about these.
-    pub(super) fn forget(&mut self, which: impl Fn(&About) -> bool) {
-        let keys: Vec<Key> =
-            self.pending.iter().filter(|(_, pending)| which(&pending.about)).map(|(key, _)| *key).collect();
+    pub(super) fn forget(&mut self, (first, last): (About, About)) {
+        let keys: Vec<Key> = self.about(first, last).collect();
         for key in keys {
             self.remove(key);
         }
+    }
+
+    fn about(&self, first: About, last: About) -> impl Iterator<Item = Key> {
+        let range = (first, Key(u128::MIN))..=(last, Key(u128::MAX));
+        self.by_about.range(range).map(|(_, key)| *key)
     }
 
     /// How long a message to `peer` and its answer take, as far as is known.

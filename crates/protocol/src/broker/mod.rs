@@ -127,6 +127,13 @@ struct Client {
     call: Call,
 }
 
+/// A booking whose first survey is under way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Opening {
+    asked: Asked,
+    survey: Option<u64>,
+}
+
 /// A broker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Broker {
@@ -144,7 +151,7 @@ pub struct Broker {
     surveys: BTreeMap<u64, Survey>,
     next_survey: u64,
     /// Bookings whose first survey is under way.
-    opening: BTreeMap<ReservationId, Asked>,
+    opening: BTreeMap<ReservationId, Opening>,
     searches: BTreeMap<ReservationId, Search>,
     /// Who waits for the answer of a booking.
     clients: BTreeMap<ReservationId, Vec<Client>>,

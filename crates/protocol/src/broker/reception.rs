@@ -3,7 +3,7 @@
 
 use super::booking::Booking;
 use super::survey::{Purpose, Survey};
-use super::{Answered, Asked, Broker, Client, Effects, Event, Outcome};
+use super::{Answered, Asked, Broker, Client, Effects, Event, Opening, Outcome};
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::level::Received;
@@ -100,7 +100,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let known = self.bookings.get(&id).map(|booking| booking.asked.as_ref());
-        let known = known.or_else(|| self.opening.get(&id).map(Some));
+        let known = known.or_else(|| self.opening.get(&id).map(|opening| Some(&opening.asked)));
         match known {
             Some(Some(before)) if *before != asked => {
                 return effects.reply(client, Problem::new(Why::IdTaken(id)).into());
@@ -116,7 +116,7 @@ impl Broker {
             return effects.reply(client, Problem::new(Why::Busy).into());
         }
         self.clients.entry(id).or_default().push(client);
-        self.opening.insert(id, asked);
+        self.opening.insert(id, Opening { asked, survey: None });
         self.begin_survey(now, survey, effects);
     }
 
@@ -189,7 +189,7 @@ impl Broker {
         caller: &Caller,
         effects: &mut Effects,
     ) {
-        if let Some(asked) = self.opening.get(&id) {
+        if let Some(Opening { asked, .. }) = self.opening.get(&id) {
             if asked.caller.user != caller.user {
                 return effects.reply(client, Problem::new(Why::NotOwner(id)).into());
             }

@@ -66,14 +66,14 @@ impl Broker {
 
     /// It is over: says so to whoever waits, and gives back what there is.
     pub(super) fn close(&mut self, now: Moment, id: ReservationId, outcome: Outcome, effects: &mut Effects) {
-        let opening = self.opening.remove(&id);
-        let asked = opening.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
-        self.searches.remove(&id);
-        self.drop_survey(id);
-        self.calls.forget(|about| match about {
-            About::Hold { id: other, .. } | About::Commit { id: other, .. } => *other == id,
-            _ => false,
+        let opened = self.opening.remove(&id).map(|opening| {
+            self.drop_survey(opening.survey);
+            opening.asked
         });
+        let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
+        self.searches.remove(&id);
+        self.calls.forget(About::holds(id));
+        self.calls.forget(About::commits(id));
         self.note(effects, Event::Closed { id, at: now, asked, outcome });
         self.tell(now, id, effects);
         self.give_back(now, id, effects);

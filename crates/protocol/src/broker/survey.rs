@@ -71,6 +71,11 @@ impl Broker {
         }
         let number = self.next_survey;
         self.next_survey += 1;
+        if let Purpose::Book(id) = &survey.purpose
+            && let Some(opening) = self.opening.get_mut(id)
+        {
+            opening.survey = Some(number);
+        }
         self.surveys.insert(number, survey);
         self.go_on_asking(now, number, effects);
     }
@@ -137,7 +142,7 @@ impl Broker {
 
     fn surveyed_all(&mut self, now: Moment, number: u64, effects: &mut Effects) {
         let Some(mut survey) = self.surveys.remove(&number) else { return };
-        self.calls.forget(|about| matches!(about, About::Probe { survey, .. } if *survey == number));
+        self.calls.forget(About::probes(number));
         let found = std::mem::take(&mut survey.found);
         if let Some(problem) = nothing_found(&survey, &found) {
             return self.no_offers(now, survey.purpose, problem, effects);
@@ -184,16 +189,10 @@ impl Broker {
     }
 
     /// Nobody wants to know any more.
-    pub(super) fn drop_survey(&mut self, id: ReservationId) {
-        let dropped: Vec<u64> = self
-            .surveys
-            .iter()
-            .filter(|(_, survey)| survey.purpose == Purpose::Book(id))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in dropped {
+    pub(super) fn drop_survey(&mut self, number: Option<u64>) {
+        if let Some(number) = number {
             self.surveys.remove(&number);
-            self.calls.forget(|about| matches!(about, About::Probe { survey, .. } if *survey == number));
+            self.calls.forget(About::probes(number));
         }
     }
 }

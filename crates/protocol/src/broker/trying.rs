@@ -40,7 +40,8 @@ impl Broker {
         effects: &mut Effects,
     ) {
         let known = self.bookings.get(&id).and_then(|booking| booking.asked.clone());
-        let Some(asked) = self.opening.remove(&id).or(known) else { return };
+        let opened = self.opening.remove(&id).map(|opening| opening.asked);
+        let Some(asked) = opened.or(known) else { return };
         let picks: Vec<Pick> = candidate
             .slots()
             .map(|(_, peer, slot)| Pick {
@@ -100,7 +101,7 @@ impl Broker {
             }
             Some(_) if self.broken.is(Flaw::IgnoreRefusals) && several => {
                 booking.children.remove(part);
-                self.calls.forget(|about| matches!(about, About::Hold { id: other, .. } if *other == id));
+                self.calls.forget(About::holds(id));
                 self.all_held(now, id, effects);
             }
             _ => {
@@ -118,7 +119,7 @@ impl Broker {
     }
 
     fn give_up(&mut self, now: Moment, id: ReservationId, left_out: &Excluded, effects: &mut Effects) {
-        self.calls.forget(|about| matches!(about, About::Hold { id: other, .. } if *other == id));
+        self.calls.forget(About::holds(id));
         self.note(effects, Event::GaveUp { id });
         self.give_back(now, id, effects);
         if let Some(search) = self.searches.get_mut(&id) {
