@@ -37,6 +37,9 @@ impl Broker {
             // It is under way; its answer will do for both.
             return;
         }
+        if self.errands.len() >= self.rules.under_way {
+            return effects.reply(client, Problem::new(Why::Busy).into());
+        }
         let passed_on = self.owned(id, &envelope.caller).and_then(|booking| pass_on(booking, &envelope.call));
         let calls = match passed_on {
             Ok(calls) => calls,

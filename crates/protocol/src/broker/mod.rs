@@ -60,7 +60,7 @@ pub struct Rules {
     pub after_refusal: LeftOut,
     /// The longest hold that an owner gets.
     pub longest_hold: Millis,
-    /// At most so many bookings and surveys are under way at once.
+    /// At most so many bookings and surveys, and so many calls that are passed on, are under way at once.
     pub under_way: usize,
     /// How long what is over stays known.
     pub retention: Seconds,
