@@ -2,20 +2,21 @@
 //! Arithmetic on time saturates, so that "forever" ([`Time::MAX`]) plus an hour is still forever and no
 //! input can make a sum wrap around. Nothing here knows a clock, a calendar or a time zone.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
 
 /// An instant, in whole seconds since an origin that the caller chooses (the Unix epoch on a live site, the
 /// start of the log in a trace).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(pub i64);
 
 /// A length of time, in whole seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Seconds(pub i64);
 
 /// An amount of one resource: processors, nodes, seats, Mbit/s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Capacity(pub u32);
 
 impl Time {
@@ -87,7 +88,7 @@ impl fmt::Display for Capacity {
 
 /// A half-open stretch of time: `begin` belongs to it, `end` does not, so that one thing may end at the very
 /// instant at which the next begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Interval {
     /// The first instant inside.
     pub begin: Time,
@@ -128,7 +129,7 @@ impl Interval {
 }
 
 /// A booked rectangle: so much of a resource for so long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span {
     /// When it is taken.
     pub interval: Interval,

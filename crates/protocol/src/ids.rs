@@ -1,8 +1,11 @@
 //! Who and what: names that people give, and identities that the requester makes before it sends anything, so that a
 //! repeated message is recognised as the same.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
+use thiserror::Error;
 
 /// A name that somebody gave to a site, a resource, a kind of resource, a user or an attribute.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,10 +36,30 @@ impl fmt::Display for Name {
     }
 }
 
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+        String::deserialize(deserializer).map(Name::from)
+    }
+}
+
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
+}
+
+/// A text that is no identity.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{text:?} is not an identity of this kind; it should be {prefix}_ and hexadecimal digits")]
+pub struct NotAnIdentity {
+    text: String,
+    prefix: &'static str,
 }
 
 macro_rules! identity {
@@ -54,6 +77,29 @@ macro_rules! identity {
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotAnIdentity;
+
+            fn from_str(text: &str) -> Result<$name, NotAnIdentity> {
+                let digits = text.strip_prefix(concat!($prefix, "_"));
+                let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+                number.map($name).ok_or_else(|| NotAnIdentity { text: text.into(), prefix: $prefix })
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
             }
         }
     };
@@ -125,6 +171,10 @@ mod tests {
             assert!(!made[..at].contains(one), "{made:?}");
         }
         assert_eq!(ReservationId(made[1]).to_string(), "rsv_10000000000000001");
+        assert_eq!("rsv_10000000000000001".parse(), Ok(ReservationId(made[1])));
+        for wrong in ["", "rsv_", "key_1", "rsv_g", "rsv_100000000000000000000000000000000"] {
+            assert!(wrong.parse::<ReservationId>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

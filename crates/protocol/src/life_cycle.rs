@@ -5,10 +5,11 @@
 //! A *hold* is a reservation in [`State::Accepted`]: promised until its deadline. It is resolved exactly once, by commit,
 //! cancel or expiry.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Where in its life a reservation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum State {
     /// Asked for, not yet answered.
     Requested,
@@ -31,7 +32,7 @@ pub enum State {
 }
 
 /// What can happen to a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Move {
     /// There is room.
     Accept,
@@ -56,7 +57,7 @@ pub enum Move {
 }
 
 /// A move that does not exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IllegalMove {
     /// From this state
     pub from: State,

@@ -7,9 +7,10 @@ use crate::life_cycle::State;
 use crate::problem::Problem;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use serde::{Deserialize, Serialize};
 
 /// A call, and who makes it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Envelope {
     /// The same for every repetition of this call.
     pub key: Key,
@@ -20,7 +21,7 @@ pub struct Envelope {
 }
 
 /// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Caller {
     /// The owner of what is made, and the one whom limits count for.
     pub user: Name,
@@ -29,7 +30,7 @@ pub struct Caller {
 }
 
 /// What can be asked of a site or a broker.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
     /// What could be had? Nothing is booked.
     Probe {
@@ -107,7 +108,7 @@ pub enum Call {
 }
 
 /// What comes back.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     /// What could be had, the best first.
     Offers(Vec<Offer>),
@@ -118,14 +119,14 @@ pub enum Answer {
 }
 
 /// A way to fulfil a request: one slot for each part.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {
     /// In the order of the parts.
     pub slots: Vec<Slot>,
 }
 
 /// A concrete begin, end and capacity on one resource, with ratings as far as the site reveals them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slot {
     /// The resource, by its name at whoever answers.
     pub resource: Name,
@@ -150,11 +151,11 @@ pub struct Slot {
 }
 
 /// How well a slot suits its site: from 0 to a million.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rating(pub u32);
 
 /// What a slot would do to waiting jobs, without saying whose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Impact {
     /// How many would start later.
     pub delayed: u32,
@@ -165,7 +166,7 @@ pub struct Impact {
 }
 
 /// A reservation as its owner may see it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reservation {
     /// Its id.
     pub id: ReservationId,

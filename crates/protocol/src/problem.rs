@@ -6,10 +6,11 @@ use crate::life_cycle::{IllegalMove, State};
 use crate::request::Malformed;
 use bookahead_plan::placement::{Reason, Relaxation};
 use bookahead_plan::{Interval, Seconds};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Why not, and what instead.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Problem {
     /// Why.
     pub why: Why,
@@ -22,7 +23,7 @@ pub struct Problem {
 }
 
 /// What holds capacity that was wanted, without saying whose it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Blocker {
     /// What it is.
     pub kind: BlockerKind,
@@ -31,7 +32,7 @@ pub struct Blocker {
 }
 
 /// What can be in the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlockerKind {
     /// A running job.
     RunningJob,
@@ -42,7 +43,7 @@ pub enum BlockerKind {
 }
 
 /// Why a call is refused. The codes never change.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 pub enum Why {
     /// The request is wrong in itself.
     #[error("{0}")]
@@ -127,11 +128,25 @@ pub enum Why {
     Busy,
     /// It cannot be done with what this is.
     #[error("{0}")]
-    Unsupported(&'static str),
+    Unsupported(Impossible),
+}
+
+/// What cannot be done at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error, Serialize, Deserialize)]
+pub enum Impossible {
+    /// Jobs belong to what is committed.
+    #[error("only a committed reservation takes jobs; commit it first")]
+    JobsOfAHold,
+    /// There is a bound.
+    #[error("a reservation takes at most 65,536 jobs")]
+    TooManyJobs,
+    /// All or nothing holds for changes too, and nobody negotiates that yet.
+    #[error("the terms of several parts cannot be changed together; cancel and reserve again")]
+    ChangeOfSeveralParts,
 }
 
 /// What can be limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Limit {
     /// Live reservations of one user.
     Count,

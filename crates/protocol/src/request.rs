@@ -5,13 +5,14 @@ use crate::ids::Name;
 use crate::resource::Requirement;
 use bookahead_plan::placement;
 use bookahead_plan::{Seconds, Time};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Parts are told apart by so few bits, and searched exactly.
 pub const MOST_PARTS: usize = 32;
 
 /// What is wanted, all of it or nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// At least one.
     pub parts: Vec<Part>,
@@ -22,7 +23,7 @@ pub struct Request {
 }
 
 /// One resource for one stretch of time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Part {
     /// When, how long, how much.
     pub wanted: placement::Request,
@@ -35,7 +36,7 @@ pub struct Part {
 }
 
 /// What must hold between parts, given by their places in the request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Constraint {
     /// `second` begins so long after the beginning of `first`: zero is together, less is before.
     Offset {
@@ -78,7 +79,7 @@ pub enum Constraint {
 }
 
 /// Which solution is the best. Ties go to the earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Objective {
     /// The one that is over first.
     #[default]
@@ -92,7 +93,7 @@ pub enum Objective {
 }
 
 /// A request that nobody could ever fulfil as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 pub enum Malformed {
     /// There is nothing to book.
     #[error("the request has no parts; give at least one")]

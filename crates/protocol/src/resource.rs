@@ -4,10 +4,11 @@
 use crate::ids::Name;
 use crate::request::Part;
 use bookahead_plan::Capacity;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Something with a capacity that is shared in space.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Resource {
     /// Its name at whoever offers it.
     pub name: Name,
@@ -26,7 +27,7 @@ pub struct Resource {
 }
 
 /// What an attribute is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Value {
     /// A word.
     Text(Name),
@@ -35,7 +36,7 @@ pub enum Value {
 }
 
 /// What a part asks of an attribute. "site" and "name" are attributes that every resource has.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Requirement {
     /// Which attribute.
     pub attribute: Name,
@@ -44,7 +45,7 @@ pub struct Requirement {
 }
 
 /// What an attribute must be.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Test {
     /// There is one.
     Present,

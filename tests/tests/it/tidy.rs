@@ -33,7 +33,7 @@ const IMPORT_ANYTHING: [&str; 2] = ["bookahead-benches", "bookahead-tests"];
 
 /// What the deciding code may import from elsewhere.
 const DECIDING: [&str; 2] = ["bookahead-plan", "bookahead-protocol"];
-const DECIDING_IMPORTS: [&str; 1] = ["thiserror"];
+const DECIDING_IMPORTS: [&str; 2] = ["serde", "thiserror"];
 
 /// Files of a crate are at most this long; longer ones want to be two.
 const MOST_LINES: usize = 600;

@@ -26,9 +26,10 @@ pub use slots::SlotRules;
 
 use crate::profile::Need;
 use crate::units::{Capacity, Interval, Seconds, Time};
+use serde::{Deserialize, Serialize};
 
 /// What a client wants of a reservation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// It may begin no earlier.
     pub earliest_start: Time,

@@ -7,9 +7,10 @@ use super::{Method, Request};
 use crate::planner::Cluster;
 use crate::profile::{Need, Profile};
 use crate::units::{Capacity, Interval, Seconds, Time};
+use serde::{Deserialize, Serialize};
 
 /// Why a request is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reason {
     /// It takes more than there is.
     TooWide,

@@ -4,6 +4,7 @@
 use super::Request;
 use crate::profile::Need;
 use crate::units::{Capacity, Interval, Seconds, Time};
+use serde::{Deserialize, Serialize};
 
 /// The steps in which a busy resource says how much later to ask for, in seconds.
 pub const BUSY_STEPS: [Seconds; 5] =
@@ -13,7 +14,7 @@ pub const BUSY_STEPS: [Seconds; 5] =
 const FURTHEST: Seconds = Seconds(30 * 86_400);
 
 /// A change with which the request would be granted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Relaxation {
     /// If it might end later by so much.
     Later(Seconds),

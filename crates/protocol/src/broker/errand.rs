@@ -9,7 +9,7 @@ use crate::ids::{JobId, Key, ReservationId};
 use crate::level::{Received, release};
 use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Envelope};
-use crate::problem::{Problem, Why};
+use crate::problem::{Impossible, Problem, Why};
 use std::collections::BTreeMap;
 
 /// A call that was passed on.
@@ -195,9 +195,7 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
                 return Err(Why::Changed { seen, now: booking.version });
             }
             let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
-                return Err(Why::Unsupported(
-                    "the terms of several parts cannot be changed together; cancel and reserve again",
-                ));
+                return Err(Why::Unsupported(Impossible::ChangeOfSeveralParts));
             };
             let mut request = request.clone();
             request.parts.iter_mut().for_each(|part| part.resource = Some(only.pick.slot.resource.clone()));

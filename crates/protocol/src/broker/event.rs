@@ -6,9 +6,10 @@ use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::message::{Answer, Call, Caller, Slot};
 use crate::problem::Problem;
 use crate::request::Request;
+use serde::{Deserialize, Serialize};
 
 /// What somebody wants, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asked {
     /// Who.
     pub caller: Caller,
@@ -21,7 +22,7 @@ pub struct Asked {
 }
 
 /// One part of a candidate, at the peer that is asked to hold it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pick {
     /// The peer.
     pub peer: Name,
@@ -32,7 +33,7 @@ pub struct Pick {
 }
 
 /// A call and the answer that it got.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Answered {
     /// When.
     pub at: Moment,
@@ -45,7 +46,7 @@ pub struct Answered {
 }
 
 /// How a booking came to its end.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// It was refused.
     Refused(Problem),
@@ -58,7 +59,7 @@ pub enum Outcome {
 }
 
 /// Something that happened to a booking.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
     /// The broker started, for the so-and-so-many-th time.
     Woke {

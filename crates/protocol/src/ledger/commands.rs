@@ -15,7 +15,7 @@ use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Reservation};
-use crate::problem::{Problem, Why};
+use crate::problem::{Impossible, Problem, Why};
 use crate::request::{Objective, Request};
 use bookahead_plan::{Capacity, Time};
 
@@ -168,7 +168,7 @@ impl Ledger {
         let entry = self.owned(id, caller)?;
         only_part(part)?;
         if matches!(entry.state, State::Accepted | State::Rejected) {
-            let why = Why::Unsupported("only a committed reservation takes jobs; commit it first");
+            let why = Why::Unsupported(Impossible::JobsOfAHold);
             return Err(Problem::new(why));
         }
         entry.state.after(Move::Commit).map_err(Problem::new)?;
@@ -295,7 +295,7 @@ fn new_jobs(entry: &Entry, jobs: &[JobId]) -> Result<Vec<JobId>, Problem> {
         }
     }
     if entry.jobs.len() + new.len() > MOST_JOBS {
-        return Err(Problem::new(Why::Unsupported("a reservation takes at most 65,536 jobs")));
+        return Err(Problem::new(Why::Unsupported(Impossible::TooManyJobs)));
     }
     Ok(new)
 }

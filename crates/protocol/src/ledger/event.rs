@@ -7,9 +7,10 @@ use crate::message::{Answer, Envelope};
 use crate::problem::Problem;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Span};
+use serde::{Deserialize, Serialize};
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
     /// When.
     pub at: Moment,
@@ -18,7 +19,7 @@ pub struct Event {
 }
 
 /// What can happen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum What {
     /// A request was accepted: its room is held.
     Accepted {
@@ -158,7 +159,7 @@ pub enum What {
 }
 
 /// Why a reservation was given up before its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Because {
     /// Its owner said so.
     Owner,
@@ -168,7 +169,7 @@ pub enum Because {
 
 /// What whoever keeps a schedule of the resource must do to it: give back what the reservation had from that
 /// moment on, and take what it has instead.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
     /// On which resource.
     pub resource: Name,

@@ -136,3 +136,32 @@ fn the_bookings_of_a_broker_are_the_fold_of_its_events() {
     assert_eq!(shown(&replayed), shown(live));
     assert_eq!(shown(live).len(), 3);
 }
+
+#[test]
+fn what_is_written_down_can_be_read_again() {
+    let mut town = town();
+    reservation(town.reserve("broker", 1, pair(), false));
+    reservation(town.commit("broker", 1));
+    town.reserve("broker", 2, Request::single(part("processors", 8, 300, 400, 100)), false);
+    town.reserve("broker", 3, Request::single(part("qpu", 1, 300, 400, 100)), false);
+    town.wait(40_000);
+    town.call("broker", Call::Cancel { id: ReservationId(1) });
+    let (_, journal) = &town.brokers[&name("broker")];
+    for event in journal {
+        let text = serde_json::to_string(event).unwrap();
+        assert_eq!(
+            serde_json::from_str::<bookahead_protocol::broker::Event>(&text).unwrap(),
+            *event,
+            "{text}"
+        );
+    }
+    for event in &town.written {
+        let text = serde_json::to_string(event).unwrap();
+        assert_eq!(
+            serde_json::from_str::<bookahead_protocol::ledger::Event>(&text).unwrap(),
+            *event,
+            "{text}"
+        );
+    }
+    assert!(journal.len() > 10 && town.written.len() > 10);
+}

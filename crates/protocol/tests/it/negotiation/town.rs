@@ -3,7 +3,7 @@
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Effects, Event, Rules};
-use bookahead_protocol::ledger::{Ledger, Offered, Rules as SiteRules, Views};
+use bookahead_protocol::ledger::{self, Ledger, Offered, Rules as SiteRules, Views};
 use bookahead_protocol::{
     Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Objective, Part, Request,
     Reservation, ReservationId, Resource, State, Why,
@@ -14,6 +14,8 @@ pub(crate) struct Town {
     pub(crate) now: Moment,
     pub(crate) sites: BTreeMap<Name, Ledger>,
     pub(crate) brokers: BTreeMap<Name, (Broker, Vec<Event>)>,
+    /// What the sites wrote down.
+    pub(crate) written: Vec<ledger::Event>,
     /// Who does not hear.
     pub(crate) away: BTreeSet<Name>,
     /// Every call that was heard: from, to, word.
@@ -68,6 +70,7 @@ impl Town {
             now: Moment(0),
             sites: BTreeMap::new(),
             brokers: BTreeMap::new(),
+            written: Vec::new(),
             away: BTreeSet::new(),
             heard: Vec::new(),
             answers: BTreeMap::new(),
@@ -177,6 +180,7 @@ impl Town {
                     self.heard.push((from.clone(), to.clone(), envelope.call.word()));
                     if let Some(ledger) = self.sites.get_mut(&to) {
                         let handled = ledger.handle(self.now, &envelope, &Views::default());
+                        self.written.extend(handled.events);
                         let answer = handled.answer;
                         mail.push_back(Mail::Answer { from: to, to: from, key: envelope.key, answer });
                     } else if let Some((broker, _)) = self.brokers.get_mut(&to) {
