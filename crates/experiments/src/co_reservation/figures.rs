@@ -200,7 +200,7 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
     let name = format!("adaptive, target {}", f64::from(TARGET) / 1e6);
     all.push(LineSeries { dashed: true, ..LineSeries::new(name, adaptive.collect()) });
     let lines = Lines::new("Acceptance rate", "time-out, slots", "accepters served, share", all);
-    let lines = Lines { x_log: true, y_maximum: Some(1.0), ..lines };
+    let lines = Lines { y_maximum: Some(1.0), ..lines };
     let row = |&rejecters: &u32| {
         let cells = extent.timeouts.iter().map(|&timeout| rate(rejecters, timeout).show(3));
         std::iter::once(rejecters.to_string()).chain(cells).collect()

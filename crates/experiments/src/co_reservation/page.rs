@@ -110,7 +110,9 @@ fn adaptive(results: &Results) -> String {
          by {least:+.3} to {most:+.3}. A site knows only what it is asked: it sees holds and not co-reservations, and does not \
          hear of requests for which probes left no candidate. Where sites do not tell what is free beside a slot, many holds \
          are tried in vain and refused, so that a site sees a lower rate than the accepters do and holds for less time than it \
-         could. Where they tell, no hold is refused. In both cases the formula takes the calendar for full, so that whatever \
+         could. Where they tell, no hold is refused. Sites also see fewer rejecters than there are: where sites hold for different \
+         times, the broker gives all parts back when the shortest hold is over, and what is given back counts neither as \
+         confirmed nor as never confirmed. In both cases the formula takes the calendar for full, so that whatever \
          evaporates has kept somebody out for as long as it was held; where the machines are not full, most of it is booked \
          again. A rate above the target means that a longer hold would have done: the error is on the side of the accepters, \
          and the more rejecters there are, the more a fixed longest time-out costs them in comparison."

@@ -165,6 +165,9 @@ impl Queue<'_> {
     /// Puts those jobs into the profile that a reservation may not delay: the first in line, or, where local
     /// jobs are preferred, all.
     fn add_promised(&self, profile: &mut Profile, memory: &mut Memory, added: &mut Vec<Span>) {
+        if self.view.waiting.is_empty() {
+            return;
+        }
         let from = added.len();
         let placement = &self.offered.placement;
         if matches!(placement.method, Method::EarliestStart { local_jobs_preferred: true }) {
