@@ -7,11 +7,12 @@ use serde_json::Value;
 use std::path::Path;
 
 /// What a package may import from this workspace. Benches and tests may import anything.
-const IMPORTS: [(&str, &[&str]); 7] = [
+const IMPORTS: [(&str, &[&str]); 8] = [
     ("bookahead-plan", &[]),
     ("bookahead-protocol", &["bookahead-plan"]),
     ("bookahead-workload", &["bookahead-plan"]),
     ("bookahead-figure", &["bookahead-plan"]),
+    ("bookahead-service", &["bookahead-plan", "bookahead-protocol"]),
     ("bookahead-sim", &["bookahead-plan", "bookahead-protocol", "bookahead-workload"]),
     (
         "bookahead-experiments",

@@ -226,6 +226,15 @@ impl Booking {
 }
 
 impl Pick {
+    /// Whether what a peer says it holds is what it was asked for.
+    pub(super) fn is_held_by(&self, held: &Reservation) -> bool {
+        let [slot] = held.slots.as_slice() else { return false };
+        held.id == self.child
+            && held.state == State::Accepted
+            && slot.interval == self.slot.interval
+            && slot.capacity == self.slot.capacity
+    }
+
     /// The slot with the name that the resource has here: the peer's name in front of the peer's own.
     pub fn slot_here(&self) -> Slot {
         Slot { resource: name_here(&self.peer, &self.slot.resource), ..self.slot.clone() }

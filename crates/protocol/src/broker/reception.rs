@@ -11,6 +11,9 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Envelope};
 use crate::problem::{Problem, Why};
 
+/// Nobody looks at more offers, and each costs a search.
+const MOST_OFFERS: u32 = 100;
+
 impl Broker {
     /// Somebody calls.
     pub fn handle(&mut self, now: Moment, from: &Name, envelope: &Envelope) -> Effects {
@@ -24,7 +27,8 @@ impl Broker {
         let received = Received::of(&envelope.call);
         match &envelope.call {
             Call::Probe { request, most, starts } => {
-                let purpose = Purpose::Tell { client, most: *most };
+                let purpose = Purpose::Tell { client, most: (*most).min(MOST_OFFERS) };
+                let starts = &starts[..starts.len().min(self.rules.slots as usize)];
                 let survey = Survey::new(purpose, caller, received.probing(), request, starts);
                 self.begin_survey(now, survey, &mut effects);
             }

@@ -10,7 +10,6 @@ use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
 use crate::flaw::Flaw;
 use crate::ids::{Key, Name, ReservationId};
 use crate::level::Received;
-use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
@@ -93,7 +92,7 @@ impl Broker {
         let several = booking.children.len() > 1;
         let Some(child) = booking.children.get_mut(part) else { return };
         match answer {
-            Some(Answer::Reservation(held)) if held.state == State::Accepted => {
+            Some(Answer::Reservation(held)) if child.pick.is_held_by(held) => {
                 child.held_until = held.held_for.map(|held_for| ended.sent + held_for);
                 if booking.children.iter().all(|child| child.held_until.is_some()) {
                     self.all_held(now, id, effects);

@@ -2,6 +2,7 @@
 
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_protocol::broker::{Broker, Rules};
 use bookahead_protocol::{
     Answer, Call, Constraint, JobId, Millis, Moment, Objective, Request, ReservationId, Resource, State, Why,
 };
@@ -334,4 +335,24 @@ fn bookings_begin_end_and_are_forgotten() {
     town.wait(Moment::of(Time(86_400)).0);
     assert_eq!(why(show(&mut town)), Why::Unknown(ReservationId(1)));
     assert!(town.head("broker").next_timer().is_none(), "nothing is left");
+}
+
+#[test]
+fn a_peer_that_holds_something_else_than_it_was_asked_for_has_refused() {
+    let mut town = Town::new();
+    town.cluster("north", 8);
+    let mut broker = Broker::new(Rules::default());
+    broker.register(name("north"), town.offers("north"));
+    broker.resume(Moment(0));
+    let request = Request::single(part("processors", 4, 100, 200, 100));
+    let call = Call::Reserve { id: ReservationId(1), request, hold_for: Millis::seconds(30), book: true };
+    let reserve = town.envelope(call);
+    let probe = broker.handle(Moment(0), &name("ada"), &reserve).send.remove(0);
+    let offers = town.send("north", &probe.envelope).unwrap();
+    let hold = broker.on_answer(Moment(0), &name("north"), probe.envelope.key, &offers).send.remove(0);
+    let mut held = reservation(town.send("north", &hold.envelope));
+    held.slots[0].interval.end = Time(150);
+    let effects = broker.on_answer(Moment(0), &name("north"), hold.envelope.key, &Answer::Reservation(held));
+    assert_eq!(effects.send[0].envelope.call.word(), "cancel", "what it holds is given back");
+    assert_eq!(effects.replies[0].answer.word(), "no-candidate");
 }

@@ -1,0 +1,304 @@
+//! How a journal lies in its file: a SQLite database with three tables, marked with an application id (the magic) and a
+//! format version. Older formats are brought up to date in one transaction; newer ones are refused. Nothing outside this
+//! file and its neighbours knows the tables.
+
+use super::checksum::Chain;
+use super::error::{Damage, JournalError};
+use super::lock::beside;
+use super::{Durability, Kind, Options};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// The format that is written.
+pub(crate) const FORMAT: u32 = 1;
+
+/// "BkAh": by this a journal is known from other SQLite databases.
+const APPLICATION: i32 = i32::from_be_bytes(*b"BkAh");
+
+/// For how long a write waits for somebody who works on the file by hand before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const TABLES: &str = "
+CREATE TABLE meta (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    what TEXT NOT NULL,           -- the kind of journal
+    owner TEXT NOT NULL,          -- whose it is
+    base INTEGER NOT NULL,        -- records up to this one were dropped, a snapshot stands for them
+    base_chain INTEGER NOT NULL,  -- the checksum of that record
+    tail INTEGER NOT NULL,        -- the last record
+    tail_chain INTEGER NOT NULL   -- its checksum
+) STRICT;
+CREATE TABLE records (
+    sequence INTEGER PRIMARY KEY,
+    schema INTEGER NOT NULL,      -- version of the event's form
+    written_at INTEGER NOT NULL,  -- milliseconds since the epoch, for people only
+    event TEXT NOT NULL,          -- JSON
+    checksum INTEGER NOT NULL     -- over the checksum before it and all of the above
+) STRICT;
+CREATE TABLE snapshots (
+    up_to INTEGER PRIMARY KEY,    -- the last record it stands for
+    schema INTEGER NOT NULL,
+    written_at INTEGER NOT NULL,
+    chain INTEGER NOT NULL,       -- the checksum of that record
+    state TEXT NOT NULL,          -- JSON
+    checksum INTEGER NOT NULL
+) STRICT;
+";
+
+/// A step from the format before to this one.
+pub(crate) struct Migration {
+    to: u32,
+    step: fn(&Transaction<'_>) -> rusqlite::Result<()>,
+}
+
+/// All steps there ever were, in order. There is one format so far.
+const MIGRATIONS: &[Migration] = &[];
+
+/// What the journal says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) what: String,
+    pub(crate) owner: String,
+    pub(crate) base: u64,
+    pub(crate) base_chain: Chain,
+    pub(crate) tail: u64,
+    pub(crate) tail_chain: Chain,
+}
+
+/// Makes an empty journal. It appears under its name only when it is whole and on disk, so an empty or half-made file
+/// of that name is never one of ours.
+pub(crate) fn create(path: &Path, kind: &Kind) -> Result<(), JournalError> {
+    let wal = beside(path, "-wal");
+    if fs::metadata(&wal).is_ok_and(|log| log.len() > 0) {
+        let why = format!("the journal itself is gone, but {} is there", wal.display());
+        return Err(JournalError::Damaged {
+            path: path.to_owned(),
+            damage: Damage::Unreadable(why),
+            more: 0,
+        });
+    }
+    let unfinished = beside(path, ".new");
+    let io = |error: &std::io::Error| JournalError::io(path, "making it", error);
+    for ending in [".new", ".new-journal"] {
+        match fs::remove_file(beside(path, ending)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&error)),
+            _ => {}
+        }
+    }
+    fill(&unfinished, kind).map_err(|error| JournalError::sqlite(path, "making it", &error))?;
+    fs::rename(&unfinished, path).and_then(|()| sync_folder(path)).map_err(|error| io(&error))
+}
+
+fn fill(path: &Path, kind: &Kind) -> rusqlite::Result<()> {
+    let mut connection = Connection::open(path)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let filling = connection.transaction()?;
+    filling.pragma_update(None, "application_id", APPLICATION)?;
+    filling.pragma_update(None, "user_version", FORMAT)?;
+    filling.execute_batch(TABLES)?;
+    let chain = Chain::genesis(&kind.what, &kind.owner).0.cast_signed();
+    filling.execute(
+        "INSERT INTO meta VALUES (1, ?1, ?2, 0, ?3, 0, ?3)",
+        (kind.what.as_str(), kind.owner.as_str(), chain),
+    )?;
+    filling.commit()?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+/// Makes a new name in a folder last.
+#[cfg(unix)]
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Opens a journal to write to it.
+pub(crate) fn open_to_write(path: &Path, options: &Options) -> Result<Connection, JournalError> {
+    refuse_empty(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        careful(&connection)?;
+        check_magic(&connection)?;
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        let synchronous = if options.durability == Durability::None { "OFF" } else { "FULL" };
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        if let Some(most) = options.most_pages {
+            connection.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()))?;
+        }
+        Ok(connection)
+    };
+    let mut connection = open().map_err(|error| opening(path, &error))?;
+    migrate(path, &mut connection, FORMAT, MIGRATIONS)?;
+    Ok(connection)
+}
+
+/// Opens a journal to read it, also while another process writes to it. Nothing in it is changed; SQLite may leave the two
+/// files beside it that it shares with writers.
+pub(crate) fn open_to_read(path: &Path) -> Result<Connection, JournalError> {
+    if !path.exists() {
+        return Err(JournalError::Missing { path: path.to_owned() });
+    }
+    refuse_empty(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        careful(&connection)?;
+        check_magic(&connection)?;
+        Ok(connection)
+    };
+    open().map_err(|error| opening(path, &error))
+}
+
+/// SQLite takes an empty file for an empty database; here it is one whose contents are gone.
+fn refuse_empty(path: &Path) -> Result<(), JournalError> {
+    let empty = fs::metadata(path).is_ok_and(|file| file.len() == 0);
+    if empty {
+        let why = "it is empty".to_owned();
+        return Err(JournalError::NotAJournal { path: path.to_owned(), why });
+    }
+    Ok(())
+}
+
+fn careful(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "trusted_schema", false)
+}
+
+/// No row where the magic is another's.
+fn check_magic(connection: &Connection) -> rusqlite::Result<()> {
+    let found: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if found == APPLICATION { Ok(()) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
+}
+
+fn opening(path: &Path, error: &rusqlite::Error) -> JournalError {
+    match error {
+        rusqlite::Error::QueryReturnedNoRows => {
+            let why = "it is a SQLite database of something else".to_owned();
+            JournalError::NotAJournal { path: path.to_owned(), why }
+        }
+        error => JournalError::reading(path, error),
+    }
+}
+
+/// Its format, where that is one we know.
+pub(crate) fn format_of(path: &Path, connection: &Connection, known: u32) -> Result<u32, JournalError> {
+    let found: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|error| JournalError::reading(path, &error))?;
+    match u32::try_from(found) {
+        Ok(found) if (1..=known).contains(&found) => Ok(found),
+        Ok(found) if found > known => {
+            Err(JournalError::Newer { path: path.to_owned(), what: "a format of version", found, known })
+        }
+        _ => {
+            let damage = Damage::Unreadable(format!("there never was a format {found}"));
+            Err(JournalError::Damaged { path: path.to_owned(), damage, more: 0 })
+        }
+    }
+}
+
+/// Brings it to the format `known`, all steps or none.
+fn migrate(
+    path: &Path,
+    connection: &mut Connection,
+    known: u32,
+    steps: &[Migration],
+) -> Result<(), JournalError> {
+    let found = format_of(path, connection, known)?;
+    if found == known {
+        return Ok(());
+    }
+    let mut go = || {
+        let moving = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for migration in steps.iter().filter(|migration| migration.to > found) {
+            (migration.step)(&moving)?;
+        }
+        moving.pragma_update(None, "user_version", known)?;
+        moving.commit()
+    };
+    go().map_err(|error| JournalError::sqlite(path, "bringing it to the present format", &error))
+}
+
+/// What it says of itself.
+pub(crate) fn meta(path: &Path, connection: &Connection) -> Result<Meta, JournalError> {
+    let query = "SELECT what, owner, base, base_chain, tail, tail_chain FROM meta";
+    let chain = |number: i64| Chain(number.cast_unsigned());
+    let number = |row: &rusqlite::Row<'_>, at: usize| {
+        let number: i64 = row.get(at)?;
+        u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(at, number))
+    };
+    let read = connection.query_row(query, (), |row| {
+        Ok(Meta {
+            what: row.get(0)?,
+            owner: row.get(1)?,
+            base: number(row, 2)?,
+            base_chain: chain(row.get(3)?),
+            tail: number(row, 4)?,
+            tail_chain: chain(row.get(5)?),
+        })
+    });
+    let mut meta = read.map_err(|error| JournalError::reading(path, &error))?;
+    if meta.base == 0 {
+        meta.base_chain = Chain::genesis(&meta.what, &meta.owner);
+    }
+    Ok(meta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(step: &'static str) -> impl Fn(&Transaction<'_>) -> rusqlite::Result<()> {
+        move |moving| moving.execute("INSERT INTO notes VALUES (?1)", [step]).map(drop)
+    }
+
+    const STEPS: &[Migration] = &[
+        Migration { to: 2, step: |moving| note("two")(moving) },
+        Migration { to: 3, step: |moving| note("three")(moving) },
+        Migration { to: 4, step: |moving| moving.execute_batch("nonsense") },
+    ];
+
+    fn database(format: u32) -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE notes (step TEXT)").unwrap();
+        connection.pragma_update(None, "user_version", format).unwrap();
+        connection
+    }
+
+    fn notes(connection: &Connection) -> (u32, Vec<String>) {
+        let mut query = connection.prepare("SELECT step FROM notes ORDER BY rowid").unwrap();
+        let steps = query.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        (connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap(), steps)
+    }
+
+    #[test]
+    fn an_older_format_goes_through_every_later_step_in_order() {
+        for (from, steps) in [(1, vec!["two", "three"]), (2, vec!["three"]), (3, vec![])] {
+            let mut connection = database(from);
+            migrate(Path::new("x"), &mut connection, 3, &STEPS[..2]).unwrap();
+            assert_eq!(notes(&connection), (3, steps.into_iter().map(String::from).collect()));
+        }
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_everything_as_it_was() {
+        let mut connection = database(1);
+        migrate(Path::new("x"), &mut connection, 4, STEPS).unwrap_err();
+        assert_eq!(notes(&connection), (1, vec![]));
+    }
+
+    #[test]
+    fn there_is_a_step_to_every_format_but_the_first() {
+        let formats = [1].into_iter().chain(MIGRATIONS.iter().map(|migration| migration.to));
+        assert!(formats.eq(1..=FORMAT));
+    }
+}

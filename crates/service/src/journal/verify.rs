@@ -1,0 +1,219 @@
+//! Reading a journal from one end to the other and comparing everything with its checksum. Everyone who reads a journal
+//! reads it through here; nothing is passed over in silence.
+
+use super::checksum::{self, Chain};
+use super::error::{Damage, JournalError};
+use super::format::Meta;
+use super::replay::Snapshot;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A record as it is stored.
+pub(crate) struct Raw<'a> {
+    pub(crate) sequence: u64,
+    pub(crate) schema: u32,
+    pub(crate) written_at: i64,
+    pub(crate) event: &'a str,
+    pub(crate) checksum: Chain,
+}
+
+/// What is in a journal.
+pub(crate) struct Walked {
+    /// How many records.
+    pub(crate) records: u64,
+    /// How many snapshots that agree with themselves.
+    pub(crate) snapshots: usize,
+    /// In the order in which it was found, that of snapshots first.
+    pub(crate) damages: Vec<Damage>,
+}
+
+/// The newest snapshot that is sound, what the others vouch for, and what is wrong with the rest.
+pub(crate) struct Snapshots {
+    pub(crate) newest: Option<Snapshot>,
+    pub(crate) chains: BTreeMap<u64, Chain>,
+    pub(crate) damages: Vec<Damage>,
+}
+
+/// Reads the snapshots.
+pub(crate) fn snapshots(
+    path: &Path,
+    connection: &Connection,
+    meta: &Meta,
+) -> Result<Snapshots, JournalError> {
+    let mut found = Snapshots { newest: None, chains: BTreeMap::new(), damages: vec![] };
+    let query = "SELECT up_to, schema, written_at, chain, state, checksum FROM snapshots ORDER BY up_to DESC";
+    each_row(path, connection, query, |row| {
+        let up_to = u64::try_from(integer(row, 0)?).unwrap_or(0);
+        match snapshot(row, meta) {
+            Ok((snapshot, chain)) => {
+                found.chains.insert(up_to, chain);
+                found.newest.get_or_insert(snapshot);
+            }
+            Err(why) => found.damages.push(Damage::Snapshot { up_to, why }),
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn snapshot(row: &Row<'_>, meta: &Meta) -> Result<(Snapshot, Chain), String> {
+    let up_to = u64::try_from(integer(row, 0)?).map_err(|_| "its number is below zero")?;
+    let schema = u32::try_from(integer(row, 1)?).map_err(|_| "its version is none")?;
+    let written_at = integer(row, 2)?;
+    let chain = Chain(integer(row, 3)?.cast_unsigned());
+    let state = text(row, 4)?;
+    let sum = checksum::of_snapshot(up_to, schema, written_at, chain, state.as_bytes());
+    if sum != integer(row, 5)?.cast_unsigned() {
+        return Err("it does not agree with its checksum".to_owned());
+    }
+    if up_to < meta.base || meta.tail < up_to {
+        return Err(format!("the journal has records {} to {}", meta.base + 1, meta.tail));
+    }
+    Ok((Snapshot { up_to, schema, written_at, json: state.to_owned() }, chain))
+}
+
+/// Reads all records, and hands on those that are sound; `take` may find that one makes no sense.
+pub(crate) fn records(
+    path: &Path,
+    connection: &Connection,
+    meta: &Meta,
+    snapshots: &Snapshots,
+    mut take: impl FnMut(&Raw<'_>) -> Result<(), String>,
+) -> Result<Walked, JournalError> {
+    let mut walk = Walk {
+        last: meta.base,
+        chains: [meta.base_chain; 2],
+        lost: false,
+        expected: &snapshots.chains,
+        records: 0,
+        damages: snapshots.damages.clone(),
+    };
+    walk.meet_snapshot();
+    let query = "SELECT sequence, schema, written_at, event, checksum FROM records ORDER BY sequence";
+    each_row(path, connection, query, |row| {
+        let sequence = integer(row, 0)?;
+        match raw(row) {
+            Ok(raw) => walk.step(&raw, &mut take),
+            Err(why) => walk.pass(u64::try_from(sequence).unwrap_or(0), why),
+        }
+        Ok(())
+    })?;
+    if walk.last != meta.tail || !walk.chains.contains(&meta.tail_chain) {
+        walk.damages.push(Damage::Tail { said: meta.tail, found: walk.last });
+    }
+    Ok(Walked { records: walk.records, snapshots: snapshots.chains.len(), damages: walk.damages })
+}
+
+fn raw<'a>(row: &'a Row<'_>) -> Result<Raw<'a>, String> {
+    Ok(Raw {
+        sequence: u64::try_from(integer(row, 0)?).map_err(|_| "its number is below zero")?,
+        schema: u32::try_from(integer(row, 1)?).map_err(|_| "its version is none")?,
+        written_at: integer(row, 2)?,
+        event: text(row, 3)?,
+        checksum: Chain(integer(row, 4)?.cast_unsigned()),
+    })
+}
+
+/// A walk from record to record.
+struct Walk<'a> {
+    last: u64,
+    /// What the next record may build on: the checksum of the last as computed and as stored. They differ where the last
+    /// is damaged; then that has been told, and is not to be told of the next again.
+    chains: [Chain; 2],
+    /// The last could not be read, so there is nothing to compare the next with.
+    lost: bool,
+    expected: &'a BTreeMap<u64, Chain>,
+    records: u64,
+    damages: Vec<Damage>,
+}
+
+impl Walk<'_> {
+    fn step(&mut self, raw: &Raw<'_>, take: &mut impl FnMut(&Raw<'_>) -> Result<(), String>) {
+        self.records += 1;
+        let lost = std::mem::take(&mut self.lost);
+        let follows = self.reach(raw.sequence) && !lost;
+        let then = |chain: Chain| chain.then(raw.sequence, raw.schema, raw.written_at, raw.event.as_bytes());
+        let computed = self.chains.map(then);
+        if follows && !computed.contains(&raw.checksum) {
+            self.damages.push(Damage::Changed { sequence: raw.sequence });
+            self.chains = [computed[0], raw.checksum];
+            return;
+        }
+        self.chains = [raw.checksum; 2];
+        self.meet_snapshot();
+        if let Err(why) = take(raw) {
+            self.damages.push(Damage::Senseless { sequence: raw.sequence, why });
+        }
+    }
+
+    /// A record that cannot be read.
+    fn pass(&mut self, sequence: u64, why: String) {
+        self.records += 1;
+        if sequence > self.last {
+            self.reach(sequence);
+            self.lost = true;
+        }
+        self.damages.push(Damage::Senseless { sequence, why });
+    }
+
+    /// Whether this is the next one.
+    fn reach(&mut self, sequence: u64) -> bool {
+        let next = self.last.saturating_add(1);
+        if sequence < next {
+            let why = format!("it is out of place, after record {}", self.last);
+            self.damages.push(Damage::Senseless { sequence, why });
+            return false;
+        }
+        self.last = sequence;
+        if sequence > next {
+            self.damages.push(Damage::Gap { first: next, last: sequence - 1 });
+        }
+        sequence == next
+    }
+
+    /// A snapshot up to here must have been made of the very records up to here.
+    fn meet_snapshot(&mut self) {
+        let expected = self.expected.get(&self.last);
+        if expected.is_some_and(|chain| !self.chains.contains(chain)) {
+            let why = "it was made of other records".to_owned();
+            self.damages.push(Damage::Snapshot { up_to: self.last, why });
+        }
+    }
+}
+
+fn each_row(
+    path: &Path,
+    connection: &Connection,
+    query: &str,
+    mut see: impl FnMut(&Row<'_>) -> Result<(), String>,
+) -> Result<(), JournalError> {
+    let reading = |error: rusqlite::Error| JournalError::reading(path, &error);
+    let mut query = connection.prepare(query).map_err(reading)?;
+    let mut rows = query.query(()).map_err(reading)?;
+    while let Some(row) = rows.next().map_err(reading)? {
+        see(row).map_err(|why| JournalError::Damaged {
+            path: path.to_owned(),
+            damage: Damage::Unreadable(why),
+            more: 0,
+        })?;
+    }
+    Ok(())
+}
+
+fn integer(row: &Row<'_>, at: usize) -> Result<i64, String> {
+    match row.get_ref(at) {
+        Ok(ValueRef::Integer(number)) => Ok(number),
+        _ => Err(format!("there is no number in its column {}", at + 1)),
+    }
+}
+
+fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, String> {
+    match row.get_ref(at) {
+        Ok(ValueRef::Text(bytes)) => {
+            std::str::from_utf8(bytes).map_err(|_| format!("the text in its column {} is garbled", at + 1))
+        }
+        _ => Err(format!("there is no text in its column {}", at + 1)),
+    }
+}

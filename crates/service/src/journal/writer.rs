@@ -1,0 +1,250 @@
+//! The thread that owns the connection. It turns what waits into transactions, one sync for as many appends as there are,
+//! and tells those who wait only after SQLite has said that the transaction is on disk. After a failed write it writes
+//! nothing any more: what a disk holds after an error is not known until it is read again.
+
+use super::checksum::{self, Chain};
+use super::error::{Damage, JournalError};
+use super::format;
+use super::queue::{Batch, Order, Queue, Work};
+use super::replay::Tail;
+use super::verify;
+use super::{Durability, KEPT_SNAPSHOTS};
+use rusqlite::{Connection, OptionalExtension};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(crate) struct Writer {
+    pub(crate) path: PathBuf,
+    pub(crate) connection: Connection,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) schema: u32,
+    pub(crate) durability: Durability,
+    pub(crate) tail: Tail,
+}
+
+/// Whatever ends the writer, the queue learns of it.
+struct PoisonAtEnd(Arc<Queue>);
+
+impl Drop for PoisonAtEnd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison("the writer has ended");
+        }
+    }
+}
+
+impl Writer {
+    /// Works until the queue is closed and empty, or a write has failed.
+    pub(crate) fn run(mut self) -> Result<(), JournalError> {
+        let _poison = PoisonAtEnd(self.queue.clone());
+        let most = if self.durability == Durability::EachAppend { 1 } else { usize::MAX };
+        while let Some(work) = self.queue.next(most) {
+            let done = match work {
+                Work::Write(batches) => self.write(batches),
+                Work::Other(order) => self.carry_out(order),
+            };
+            if let Err(error) = done {
+                self.queue.poison(&error.to_string());
+                return Err(error);
+            }
+        }
+        self.finish()
+    }
+
+    /// One transaction. An error is told to all whose events were in it, and ends the writer.
+    fn write(&mut self, batches: Vec<Batch>) -> Result<(), JournalError> {
+        let events = batches.iter().flat_map(|batch| &batch.events);
+        let written = self.transaction("writing events", |writer| writer.insert(events));
+        match written {
+            Ok(tail) => {
+                self.tail = tail;
+                batches.into_iter().for_each(|batch| batch.done.keep(Ok(())));
+                Ok(())
+            }
+            Err(error) => {
+                // Later appends are to be refused before anybody learns of this one.
+                self.queue.poison(&error.to_string());
+                batches.into_iter().for_each(|batch| batch.done.keep(Err(error.clone())));
+                Err(error)
+            }
+        }
+    }
+
+    fn insert<'a>(&self, events: impl Iterator<Item = &'a String>) -> rusqlite::Result<Tail> {
+        let Tail { mut sequence, mut chain } = self.tail;
+        let now = now();
+        let mut insert = self.connection.prepare("INSERT INTO records VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        for event in events {
+            sequence += 1;
+            chain = chain.then(sequence, self.schema, now, event.as_bytes());
+            insert.execute((
+                sequence.cast_signed(),
+                self.schema,
+                now,
+                event.as_str(),
+                chain.0.cast_signed(),
+            ))?;
+        }
+        // The tail on disk must be the one known here: otherwise somebody else wrote to the file.
+        let changed = self.connection.execute(
+            "UPDATE meta SET tail = ?1, tail_chain = ?2 WHERE tail = ?3 AND tail_chain = ?4",
+            (
+                sequence.cast_signed(),
+                chain.0.cast_signed(),
+                self.tail.sequence.cast_signed(),
+                self.tail.chain.0.cast_signed(),
+            ),
+        )?;
+        if changed == 1 {
+            Ok(Tail { sequence, chain })
+        } else {
+            Err(rusqlite::Error::StatementChangedRows(0))
+        }
+    }
+
+    /// An error here ends the writer. One that left the journal as it was is told to whoever asked, and that is all.
+    fn carry_out(&mut self, order: Order) -> Result<(), JournalError> {
+        match order {
+            Order::Append(batch) => self.write(vec![batch]),
+            Order::Snapshot { up_to, state, done } => {
+                let outcome = self.snapshot(up_to, &state);
+                let fatal = fatal(&outcome);
+                done.keep(outcome);
+                fatal
+            }
+            Order::Compact { done } => {
+                let outcome = self.compact();
+                let fatal = fatal(&outcome);
+                done.keep(outcome);
+                fatal
+            }
+        }
+    }
+
+    fn snapshot(&mut self, up_to: u64, state: &str) -> Result<(), JournalError> {
+        let Some(chain) = self.chain_at(up_to)? else {
+            let first = format::meta(&self.path, &self.connection)?.base + 1;
+            return Err(JournalError::SnapshotElsewhere { up_to, first, last: self.tail.sequence });
+        };
+        let now = now();
+        let sum = checksum::of_snapshot(up_to, self.schema, now, chain, state.as_bytes());
+        self.transaction("writing a snapshot", |writer| {
+            writer.connection.execute(
+                "INSERT OR REPLACE INTO snapshots VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                (
+                    up_to.cast_signed(),
+                    writer.schema,
+                    now,
+                    chain.0.cast_signed(),
+                    state,
+                    sum.cast_signed(),
+                ),
+            )?;
+            writer.connection.execute(
+                "DELETE FROM snapshots WHERE up_to NOT IN (SELECT up_to FROM snapshots ORDER BY up_to DESC LIMIT ?1)",
+                [KEPT_SNAPSHOTS],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn chain_at(&self, sequence: u64) -> Result<Option<Chain>, JournalError> {
+        if sequence == self.tail.sequence {
+            return Ok(Some(self.tail.chain));
+        }
+        let meta = format::meta(&self.path, &self.connection)?;
+        if sequence == meta.base {
+            return Ok(Some(meta.base_chain));
+        }
+        let query = "SELECT checksum FROM records WHERE sequence = ?1";
+        let found: Option<i64> = self
+            .connection
+            .query_row(query, [sequence.cast_signed()], |row| row.get(0))
+            .optional()
+            .map_err(|error| JournalError::reading(&self.path, &error))?;
+        Ok(found.map(|chain| Chain(chain.cast_unsigned())))
+    }
+
+    /// Everything is verified before anything is dropped.
+    fn compact(&mut self) -> Result<u64, JournalError> {
+        let meta = format::meta(&self.path, &self.connection)?;
+        let snapshots = verify::snapshots(&self.path, &self.connection, &meta)?;
+        let walked = verify::records(&self.path, &self.connection, &meta, &snapshots, |_| Ok(()))?;
+        if let Some(damage) = walked.damages.first() {
+            let (path, damage, more) = (self.path.clone(), damage.clone(), walked.damages.len() - 1);
+            return Err(JournalError::Damaged { path, damage, more });
+        }
+        let Some((&up_to, &chain)) = snapshots.chains.last_key_value() else { return Ok(0) };
+        self.transaction("compacting", |writer| {
+            let up_to = up_to.cast_signed();
+            writer.connection.execute("DELETE FROM records WHERE sequence <= ?1", [up_to])?;
+            writer.connection.execute("DELETE FROM snapshots WHERE up_to < ?1", [up_to])?;
+            writer
+                .connection
+                .execute("UPDATE meta SET base = ?1, base_chain = ?2", (up_to, chain.0.cast_signed()))?;
+            Ok(())
+        })?;
+        self.do_now("giving back the room", "VACUUM")?;
+        self.checkpoint()?;
+        Ok(up_to - meta.base)
+    }
+
+    /// All of it is on disk, or none of it is there.
+    fn transaction<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&Writer) -> rusqlite::Result<T>,
+    ) -> Result<T, JournalError> {
+        let go = || {
+            self.connection.execute_batch("BEGIN IMMEDIATE")?;
+            let outcome = work(self)?;
+            self.connection.execute_batch("COMMIT")?;
+            Ok(outcome)
+        };
+        go().map_err(|error: rusqlite::Error| {
+            if !self.connection.is_autocommit() {
+                // Where this fails, too, nothing is lost: the transaction ends with the connection.
+                let _ = self.connection.execute_batch("ROLLBACK");
+            }
+            match error {
+                rusqlite::Error::StatementChangedRows(_) => JournalError::Damaged {
+                    path: self.path.clone(),
+                    damage: Damage::Unreadable("somebody else wrote to it while it was open".to_owned()),
+                    more: 0,
+                },
+                error => JournalError::sqlite(&self.path, doing, &error),
+            }
+        })
+    }
+
+    fn do_now(&self, doing: &'static str, statement: &str) -> Result<(), JournalError> {
+        let done = self.connection.execute_batch(statement);
+        done.map_err(|error| JournalError::sqlite(&self.path, doing, &error))
+    }
+
+    /// Brings everything from the write-ahead log into the file. Somebody who reads may prevent it, which does no harm.
+    fn checkpoint(&self) -> Result<(), JournalError> {
+        self.do_now("tidying up", "PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    fn finish(self) -> Result<(), JournalError> {
+        self.checkpoint()?;
+        let path = self.path;
+        self.connection.close().map_err(|(_, error)| JournalError::sqlite(&path, "closing it", &error))
+    }
+}
+
+/// Whether the writer may not go on. A full disk is no reason where SQLite has undone what was begun and no event was in
+/// it.
+fn fatal<T>(outcome: &Result<T, JournalError>) -> Result<(), JournalError> {
+    match outcome {
+        Err(error @ JournalError::Storage { full: false, .. }) => Err(error.clone()),
+        _ => Ok(()),
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,90 @@
+//! Damage to the write-ahead log of a journal whose process was killed: a cut loses whole appends from the end and
+//! nothing else, which is what a crash before the sync leaves; damage in the middle is found.
+
+use crate::*;
+use bookahead_service::journal::check;
+use std::fs;
+
+const FRAME: usize = 4_096 + 24;
+
+/// A journal and its log as a killed process leaves them, and how long the log was after each append of four.
+struct Left {
+    journal: Vec<u8>,
+    log: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+fn left() -> Left {
+    let (_folder, path) = folder();
+    let (journal, _) = open(&path);
+    let log = path.with_file_name("north.journal-wal");
+    let ends = notes(0..40)
+        .chunks(4)
+        .map(|four| {
+            journal.append(four).unwrap().wait().unwrap();
+            fs::metadata(&log).unwrap().len() as usize
+        })
+        .collect();
+    Left { journal: fs::read(&path).unwrap(), log: fs::read(&log).unwrap(), ends }
+}
+
+impl Left {
+    /// What opening says with another log, and whether a check finds damage.
+    fn with(&self, log: &[u8]) -> (Result<Vec<Note>, JournalError>, bool) {
+        let (_folder, path) = folder();
+        fs::write(&path, &self.journal).unwrap();
+        fs::write(path.with_file_name("north.journal-wal"), log).unwrap();
+        let sound = check(&path).unwrap().is_sound();
+        (all(&path), sound)
+    }
+
+    /// The log with one bit flipped.
+    fn flipped(&self, at: usize) -> Vec<u8> {
+        let mut log = self.log.clone();
+        log[at] ^= 4;
+        log
+    }
+}
+
+#[test]
+fn a_log_that_was_cut_loses_whole_appends_from_the_end_and_nothing_else() {
+    let left = left();
+    assert_eq!(left.with(&left.log), (Ok(notes(0..40)), true));
+    let frames = (32..=left.log.len()).step_by(FRAME);
+    let places = frames.flat_map(|frame| [0, 1, 23, 24, 25, 2_000, FRAME - 1].map(|more| frame + more));
+    for cut in [0, 1, 16, 31].into_iter().chain(places).filter(|cut| *cut <= left.log.len()) {
+        let whole = left.ends.iter().filter(|end| **end <= cut).count() as u32;
+        assert_eq!(left.with(&left.log[..cut]), (Ok(notes(0..4 * whole)), true), "cut at {cut}");
+    }
+}
+
+#[test]
+fn damage_in_the_middle_of_a_log_is_found() {
+    let left = left();
+    let last_begins = left.ends[left.ends.len() - 2];
+    for frame in (32..last_begins).step_by(FRAME) {
+        for place in [0, 16, 24, 3_000, FRAME - 1] {
+            let (read, sound) = left.with(&left.flipped(frame + place));
+            let before_the_last_two = frame < left.ends[left.ends.len() - 3];
+            if before_the_last_two || place >= 24 {
+                let error = read.expect_err(&format!("byte {place} of the frame at {frame}"));
+                assert!(error.to_string().contains("whole transactions follow"), "{error}");
+                assert!(!sound);
+            }
+        }
+    }
+    for place in 0..32 {
+        let (read, sound) = left.with(&left.flipped(place));
+        assert!(read.is_err() && !sound, "byte {place} of the head of the log");
+    }
+}
+
+#[test]
+fn damage_to_the_last_transaction_of_a_log_is_like_a_crash_before_its_sync() {
+    let left = left();
+    for at in left.ends[left.ends.len() - 2]..left.log.len() {
+        if at % 97 == 0 {
+            assert_eq!(left.with(&left.flipped(at)), (Ok(notes(0..36)), true), "byte {at}");
+        }
+    }
+}
