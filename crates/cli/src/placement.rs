@@ -6,6 +6,7 @@ use bookahead_plan::notice::{NoticeRule, Predictor, QuantileBound};
 use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds};
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
 #[derive(Args)]
 pub(crate) struct PlacementArguments {
@@ -38,9 +39,12 @@ pub(crate) struct PlacementArguments {
     max_delay: Option<Seconds>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MethodName {
+/// The methods by their names, in options and in descriptions of grids alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MethodName {
     /// By plans of the queue with the slot taken
+    #[default]
     WhatIf,
     /// By the approximate end of the present workload
     Load,
@@ -100,6 +104,18 @@ impl NoticeArguments {
     }
 }
 
+impl MethodName {
+    /// The method; weights are those of what-if.
+    pub(crate) fn method(self, weights: Weights) -> Method {
+        match self {
+            MethodName::WhatIf => Method::WhatIf(weights),
+            MethodName::Load => Method::Load,
+            MethodName::Earliest => Method::EarliestStart { local_jobs_preferred: false },
+            MethodName::LocalJobsPreferred => Method::EarliestStart { local_jobs_preferred: true },
+        }
+    }
+}
+
 impl PlacementArguments {
     /// Whether anything is said about how to place.
     pub(crate) fn is_given(&self) -> bool {
@@ -109,12 +125,7 @@ impl PlacementArguments {
     pub(crate) fn rules(&self, policy: Policy) -> Result<Rules> {
         let weights = Weights::new(self.makespan_weight)
             .with_context(|| format!("--makespan-weight {} is not between 0 and 1", self.makespan_weight))?;
-        let method = match self.method.unwrap_or(MethodName::WhatIf) {
-            MethodName::WhatIf => Method::WhatIf(weights),
-            MethodName::Load => Method::Load,
-            MethodName::Earliest => Method::EarliestStart { local_jobs_preferred: false },
-            MethodName::LocalJobsPreferred => Method::EarliestStart { local_jobs_preferred: true },
-        };
+        let method = self.method.unwrap_or_default().method(weights);
         let admission =
             Admission { delayed_jobs: self.max_delayed, total_delay: None, longest_delay: self.max_delay };
         let slots = SlotRules { most: self.slots, gap: self.gap, natural: true };

@@ -2,6 +2,7 @@
 //! stand in the file; whether they fit together is for those who build the grid from them.
 
 use super::lengths::Length;
+use crate::placement::MethodName;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -76,7 +77,7 @@ pub(crate) struct Resource {
     #[serde(default)]
     pub(crate) attributes: BTreeMap<String, Value>,
     #[serde(default)]
-    pub(crate) method: Method,
+    pub(crate) method: MethodName,
     /// How local jobs are queued, by the names of `simulate --scheduler`.
     pub(crate) policy: Option<String>,
     /// As `simulate --slots` and `--gap`.
@@ -93,17 +94,6 @@ pub(crate) struct Resource {
 pub(crate) enum Value {
     Number(i64),
     Text(String),
-}
-
-/// By the names of `simulate --method`.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Method {
-    #[default]
-    WhatIf,
-    Load,
-    Earliest,
-    LocalJobsPreferred,
 }
 
 /// Local jobs: those of a log, or drawn.

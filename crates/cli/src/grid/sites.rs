@@ -1,6 +1,6 @@
 //! Sites from their descriptions: what they offer, how they place, hold and tell, and their local jobs.
 
-use super::config::{self, Limits, Method, Value};
+use super::config::{self, Limits, Value};
 use super::lengths::Length;
 use super::names;
 use anyhow::{Context, Result, bail, ensure};
@@ -85,12 +85,7 @@ fn placement(described: &config::Resource) -> Result<placement::Rules> {
         Some(name) => name.parse()?,
         None => Policy::EASY,
     };
-    let method = match described.method {
-        Method::WhatIf => placement::Method::WhatIf(Weights::EVEN),
-        Method::Load => placement::Method::Load,
-        Method::Earliest => placement::Method::EarliestStart { local_jobs_preferred: false },
-        Method::LocalJobsPreferred => placement::Method::EarliestStart { local_jobs_preferred: true },
-    };
+    let method = described.method.method(Weights::EVEN);
     let usual = SlotRules::default();
     let slots = SlotRules {
         most: described.slots.unwrap_or(usual.most),

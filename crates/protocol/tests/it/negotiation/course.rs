@@ -15,6 +15,14 @@ fn two_clusters() -> Town {
     town
 }
 
+fn four_clusters() -> Town {
+    let mut town = two_clusters();
+    town.cluster("east", 8);
+    town.cluster("west", 8);
+    town.broker("broker", &["east", "north", "south", "west"]);
+    town
+}
+
 fn pair() -> Request {
     together(vec![part("processors", 6, 100, 1_000, 100), part("processors", 6, 100, 1_000, 100)])
 }
@@ -62,10 +70,7 @@ fn a_probe_tells_candidates_and_books_nothing() {
 
 #[test]
 fn one_refusal_gives_the_others_back_and_the_next_candidate_is_tried() {
-    let mut town = two_clusters();
-    town.cluster("east", 8);
-    town.cluster("west", 8);
-    town.broker("broker", &["east", "north", "south", "west"]);
+    let mut town = four_clusters();
     // West does not answer, so the survey takes its time; meanwhile somebody else books north.
     town.away.insert(name("west"));
     let hold_for = Millis::seconds(30);
@@ -104,10 +109,7 @@ fn who_does_not_answer_a_survey_is_left_out() {
 
 #[test]
 fn who_does_not_answer_a_hold_is_left_out() {
-    let mut town = two_clusters();
-    town.cluster("east", 8);
-    town.cluster("west", 8);
-    town.broker("broker", &["east", "north", "south", "west"]);
+    let mut town = four_clusters();
     town.away.insert(name("west"));
     let hold_for = Millis::seconds(30);
     let book = town.envelope(Call::Reserve { id: ReservationId(1), request: pair(), hold_for, book: true });
