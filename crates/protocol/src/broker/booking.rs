@@ -226,11 +226,12 @@ impl Booking {
 }
 
 impl Pick {
-    /// Whether what a peer says it holds is what it was asked for.
+    /// Whether what a peer says it holds is what it was asked for, and it says for how long.
     pub(super) fn is_held_by(&self, held: &Reservation) -> bool {
         let [slot] = held.slots.as_slice() else { return false };
         held.id == self.child
             && held.state == State::Accepted
+            && held.held_for.is_some()
             && slot.interval == self.slot.interval
             && slot.capacity == self.slot.capacity
     }

@@ -4,7 +4,8 @@ use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Rules};
 use bookahead_protocol::{
-    Answer, Call, Constraint, JobId, Millis, Moment, Objective, Request, ReservationId, Resource, State, Why,
+    Answer, Call, Constraint, JobId, Millis, Moment, Objective, Request, Reservation, ReservationId,
+    Resource, State, Why,
 };
 
 fn two_clusters() -> Town {
@@ -217,7 +218,7 @@ fn a_repeated_call_has_one_effect_and_the_same_answer() {
     town.wait(1_000);
     let again = reservation(town.send("broker", &reserve));
     assert_eq!((again.state, &again.slots), (State::Accepted, &first.slots), "the answer of the first time");
-    let left = |held: &bookahead_protocol::Reservation| held.held_for.map_or(0, |left| left.0);
+    let left = |held: &Reservation| held.held_for.map_or(0, |left| left.0);
     assert_eq!(left(&again), left(&first) - 1_000, "its countdown has gone on");
     assert_eq!(town.send("broker", &commit), committed);
     assert_eq!(town.states("north").len(), 1);
@@ -341,20 +342,29 @@ fn bookings_begin_end_and_are_forgotten() {
 
 #[test]
 fn a_peer_that_holds_something_else_than_it_was_asked_for_has_refused() {
-    let mut town = Town::new();
-    town.cluster("north", 8);
-    let mut broker = Broker::new(Rules::default());
-    broker.register(name("north"), town.offers("north"));
-    broker.resume(Moment(0));
-    let request = Request::single(part("processors", 4, 100, 200, 100));
-    let call = Call::Reserve { id: ReservationId(1), request, hold_for: Millis::seconds(30), book: true };
-    let reserve = town.envelope(call);
-    let probe = broker.handle(Moment(0), &name("ada"), &reserve).send.remove(0);
-    let offers = town.send("north", &probe.envelope).unwrap();
-    let hold = broker.on_answer(Moment(0), &name("north"), probe.envelope.key, &offers).send.remove(0);
-    let mut held = reservation(town.send("north", &hold.envelope));
-    held.slots[0].interval.end = Time(150);
-    let effects = broker.on_answer(Moment(0), &name("north"), hold.envelope.key, &Answer::Reservation(held));
-    assert_eq!(effects.send[0].envelope.call.word(), "cancel", "what it holds is given back");
-    assert_eq!(effects.replies[0].answer.word(), "no-candidate");
+    let wrong: [fn(&mut Reservation); 4] = [
+        |held| held.slots[0].interval.end = Time(150),
+        |held| held.slots[0].capacity = Capacity(3),
+        |held| held.id = ReservationId(99),
+        |held| held.held_for = None,
+    ];
+    for change in wrong {
+        let mut town = Town::new();
+        town.cluster("north", 8);
+        let mut broker = Broker::new(Rules::default());
+        broker.register(name("north"), town.offers("north"));
+        broker.resume(Moment(0));
+        let request = Request::single(part("processors", 4, 100, 200, 100));
+        let call = Call::Reserve { id: ReservationId(1), request, hold_for: Millis::seconds(30), book: true };
+        let reserve = town.envelope(call);
+        let probe = broker.handle(Moment(0), &name("ada"), &reserve).send.remove(0);
+        let offers = town.send("north", &probe.envelope).unwrap();
+        let hold = broker.on_answer(Moment(0), &name("north"), probe.envelope.key, &offers).send.remove(0);
+        let mut held = reservation(town.send("north", &hold.envelope));
+        change(&mut held);
+        let answer = Answer::Reservation(held);
+        let effects = broker.on_answer(Moment(0), &name("north"), hold.envelope.key, &answer);
+        assert_eq!(effects.send[0].envelope.call.word(), "cancel", "what it holds is given back");
+        assert_eq!(effects.replies[0].answer.word(), "no-candidate");
+    }
 }
