@@ -6,6 +6,7 @@
 //! whoever never confirms blocks the room for all of it: [`Adaptive`] grants what the share of those allows.
 
 use crate::clock::Millis;
+use serde::{Deserialize, Serialize};
 
 /// How long an answer may take that was never measured.
 pub const FIRST_PATIENCE: Millis = Millis(1_000);
@@ -43,7 +44,7 @@ pub enum Scheme {
 }
 
 /// What a site saw of its holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Observed {
     /// Holds granted.
     pub granted: u64,

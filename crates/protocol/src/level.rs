@@ -72,6 +72,11 @@ impl Received {
         }
     }
 
+    /// The permission that comes with a job: whoever gives one away wants it run, which is a call of the highest level.
+    pub fn with_a_job() -> Permission<Committing> {
+        Permission(PhantomData)
+    }
+
     /// To probe: any call permits that.
     pub fn probing(self) -> Permission<Probing> {
         match self {

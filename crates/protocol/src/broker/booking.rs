@@ -3,28 +3,31 @@
 
 use super::event::{Answered, Asked, Event, Outcome, Pick};
 use crate::clock::Moment;
-use crate::ids::{JobId, Name, ReservationId};
+use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{Move, State};
 use crate::message::{Answer, Call, Reservation, Slot};
 use crate::problem::{Problem, Why};
 use bookahead_plan::{Capacity, Seconds, Time};
+use serde::{Deserialize, Serialize};
 
 /// Of each booking so many answers are remembered; nobody repeats a call after so many others.
 const MOST_ANSWERED: usize = 64;
 
 /// A part, at the peer that holds it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Child {
     /// Where, what and by which name.
     pub pick: Pick,
     /// Until when it is held, as far as we were told in this life of the broker.
+    #[serde(skip)]
     pub(super) held_until: Option<Moment>,
-    /// Whether the peer said that it is committed.
+    /// Whether the peer said that it is committed, in this life of the broker.
+    #[serde(skip)]
     pub(super) committed: bool,
 }
 
 /// What a broker has promised, or is about to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Booking {
     /// Its id.
     pub id: ReservationId,
@@ -54,6 +57,13 @@ pub struct Booking {
     pub ended: Option<Moment>,
 }
 
+impl Child {
+    /// One of which its peer has said nothing yet.
+    fn new(pick: Pick) -> Child {
+        Child { pick, held_until: None, committed: false }
+    }
+}
+
 impl Booking {
     /// As it is before anything has happened to it.
     pub(super) fn new(id: ReservationId, asked: Option<Asked>) -> Booking {
@@ -74,15 +84,20 @@ impl Booking {
         }
     }
 
+    /// As its events tell of it: without what peers have said in this life of the broker.
+    pub(super) fn as_written(&self) -> Booking {
+        let children = self.children.iter().map(|child| Child::new(child.pick.clone())).collect();
+        Booking { children, ..self.clone() }
+    }
+
     /// The fold. A move that the life cycle does not know is ignored: a journal that another program wrote is not ours to
     /// crash on.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
             Event::Woke { .. } | Event::Forgot { .. } => {}
             Event::Trying { picks, asked, .. } => {
-                let child = |pick: &Pick| Child { pick: pick.clone(), held_until: None, committed: false };
                 self.asked = Some(asked.clone());
-                self.children = picks.iter().map(child).collect();
+                self.children = picks.iter().cloned().map(Child::new).collect();
                 self.attempts += 1;
             }
             Event::GaveUp { .. } => self.leave_children(),
@@ -194,7 +209,7 @@ impl Booking {
     }
 
     /// What its owner may see. Resources have the names that the broker gives them.
-    pub(super) fn view(&self, now: Moment) -> Reservation {
+    pub fn view(&self, now: Moment) -> Reservation {
         let held = self.state == State::Accepted && self.decided.is_none();
         Reservation {
             id: self.id,
@@ -211,6 +226,11 @@ impl Booking {
     /// Whose it is; nobody's where it was cancelled before it was heard of.
     pub fn owner(&self) -> Name {
         self.asked.as_ref().map_or_else(|| Name::from(""), |asked| asked.caller.user.clone())
+    }
+
+    /// The keys of the calls about it whose answers are remembered.
+    pub fn answered_keys(&self) -> impl Iterator<Item = Key> {
+        self.answered.iter().map(|answered| answered.key)
     }
 
     /// The answer to whoever asks for it once it is decided one way or the other.

@@ -8,7 +8,8 @@
 //!
 //! What must not be lost is an [`Event`]: the surroundings write all events of an [`Effects`] down before anything of it
 //! is sent. After a restart they replay them through [`Broker::apply`] and call [`Broker::resume`]: what was only tried
-//! is abandoned and given back, what was held stays held, what was decided is finished or undone.
+//! is abandoned and given back, what was held stays held, what was decided is finished or undone. A [`Snapshot`] stands
+//! for all events before it.
 //!
 //! A peer is trusted with nothing but its own resources: it may answer little, late, twice or never.
 
@@ -18,12 +19,14 @@ mod errand;
 mod event;
 mod reception;
 mod settle;
+mod snapshot;
 mod survey;
 mod trying;
 
 pub use booking::{Booking, Child, name_here};
 pub use calls::Outgoing;
 pub use event::{Answered, Asked, Event, Outcome, Pick};
+pub use snapshot::Snapshot;
 
 use crate::candidates::{Budget, Search};
 use crate::clock::{Millis, Moment};
@@ -37,6 +40,7 @@ use bookahead_plan::Seconds;
 use calls::{About, Calls, Ended};
 use errand::Errand;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use survey::Survey;
 
 /// How a broker works.
@@ -210,6 +214,17 @@ impl Broker {
     /// All bookings that it knows.
     pub fn bookings(&self) -> impl Iterator<Item = &Booking> {
         self.bookings.values()
+    }
+
+    /// A booking.
+    pub fn booking(&self, id: ReservationId) -> Option<&Booking> {
+        self.bookings.get(&id)
+    }
+
+    /// All bookings in the order of their ids, after one of them or from the first.
+    pub fn bookings_after(&self, after: Option<ReservationId>) -> impl Iterator<Item = &Booking> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.bookings.range((from, Bound::Unbounded)).map(|(_, booking)| booking)
     }
 
     /// Whether nothing is under way: no survey, no call, no booking that is neither held, nor standing, nor over.

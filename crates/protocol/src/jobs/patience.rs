@@ -1,9 +1,10 @@
 //! How often an unanswered message is repeated: soon at first, then ever less often.
 
 use crate::clock::{Millis, Moment};
+use serde::{Deserialize, Serialize};
 
 /// When to say the same again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Patience {
     /// After so long for the first time; then after twice as long, and so on.
     pub first: Millis,

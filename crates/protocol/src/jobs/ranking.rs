@@ -10,6 +10,7 @@ use crate::request::Part;
 use crate::resource::{Requirement, Resource};
 use bookahead_plan::placement;
 use bookahead_plan::{Capacity, Seconds, Time};
+use serde::{Deserialize, Serialize};
 
 /// What a site tells of itself at the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -27,7 +28,7 @@ pub struct Site {
 }
 
 /// What the owner of a job tells of it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Task {
     /// The cores that it needs.
     pub cores: Capacity,
@@ -44,7 +45,7 @@ pub struct Task {
 }
 
 /// How long until a job is done at a site, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Delay {
     /// Until its files are there.
     pub transfer: Millis,
@@ -55,7 +56,7 @@ pub struct Delay {
 }
 
 /// A machine that a job could go to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ranked {
     /// The site that it belongs to.
     pub site: Name,

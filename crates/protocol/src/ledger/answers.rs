@@ -4,11 +4,12 @@
 use crate::clock::Moment;
 use crate::ids::Key;
 use crate::message::{Answer, Envelope};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 /// A call, and the answer that it got.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Answered {
     pub(super) at: Moment,
     pub(super) envelope: Box<Envelope>,
@@ -30,6 +31,11 @@ impl Answers {
 
     pub(super) fn get(&self, key: Key) -> Option<&Answered> {
         self.by_key.get(&key)
+    }
+
+    /// In order of their keys.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Answered> {
+        self.by_key.values()
     }
 
     pub(super) fn oldest(&self) -> Option<(Moment, Key)> {

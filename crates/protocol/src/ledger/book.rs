@@ -5,7 +5,8 @@
 use super::entry::Entry;
 use super::spans::{area, since};
 use crate::ids::{Name, ReservationId};
-use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
+use bookahead_plan::{Capacity, Interval, Profile, Seconds, Span, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one resource has promised.
@@ -32,6 +33,15 @@ pub(super) struct Footprint {
     missing: bool,
     promised: Vec<Span>,
     takes: Vec<Span>,
+}
+
+/// What is taken in one second.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Taken {
+    /// By all live reservations.
+    all: i64,
+    /// What each user was promised, where it is not nothing; None where shares are not limited.
+    by_user: Option<BTreeMap<Name, i64>>,
 }
 
 impl Footprint {
@@ -140,10 +150,37 @@ impl Book {
         }
     }
 
+    /// What is taken in a second that has begun. It need not be what the entries have in it: whoever gave
+    /// something back in the middle of the second keeps the rest of it.
+    pub(super) fn taken_in(&self, second: Time) -> Taken {
+        let promised = |left: &Profile| i64::from(u32::MAX).saturating_sub(left.free_at(second));
+        let by_user = self.shares.as_ref().map(|shares| {
+            let all = shares.iter().map(|(user, left)| (user.clone(), promised(left)));
+            all.filter(|(_, promised)| *promised != 0).collect()
+        });
+        let all = i64::from(self.standing().0).saturating_sub(self.profile.free_at(second));
+        Taken { all, by_user }
+    }
+
+    /// Makes that so much is taken in a second, and changes no other.
+    pub(super) fn set_taken_in(&mut self, second: Time, taken: &Taken) {
+        let now = self.taken_in(second);
+        take_more(&mut self.profile, second, taken.all.saturating_sub(now.all));
+        let (Some(shares), Some(had), Some(has)) = (&mut self.shares, now.by_user, &taken.by_user) else {
+            return;
+        };
+        for user in had.keys().chain(has.keys().filter(|user| !had.contains_key(*user))) {
+            let of = |users: &BTreeMap<Name, i64>| users.get(user).copied().unwrap_or(0);
+            let more = of(has).saturating_sub(of(&had));
+            let share = shares.entry(user.clone()).or_insert_with(nothing_promised);
+            take_more(share, second, more);
+        }
+    }
+
     fn change_share(&mut self, owner: &Name, gave_back: &[Span], took: &[Span]) {
         let Some(shares) = &mut self.shares else { return };
         if !shares.contains_key(owner) {
-            shares.insert(owner.clone(), Profile::new(Capacity(u32::MAX), Time::MIN));
+            shares.insert(owner.clone(), nothing_promised());
         }
         if let Some(share) = shares.get_mut(owner) {
             share.advance(self.profile.origin());
@@ -154,4 +191,16 @@ impl Book {
             }
         }
     }
+}
+
+/// The share of a user who has nothing.
+fn nothing_promised() -> Profile {
+    Profile::new(Capacity(u32::MAX), Time::MIN)
+}
+
+/// Takes so much more in one second; less where it is negative.
+fn take_more(profile: &mut Profile, second: Time, more: i64) {
+    let capacity = Capacity(u32::try_from(more.unsigned_abs()).unwrap_or(u32::MAX));
+    let span = Span::starting(second, Seconds(1), capacity);
+    if more > 0 { profile.add(span) } else { profile.remove(span) }
 }

@@ -197,7 +197,8 @@ impl Ledger {
         let owner = Caller { user: entry.owner.clone(), roles: caller.roles.clone() };
         let usage = self.usage_beside(&owner.user, Some(entry.promised()));
         let wish = self.wish(now, &owner, request, true).map_err(Problem::new)?;
-        let wish = Wish { usage, replaces: Some(id), ..wish };
+        // Of the second that has begun nothing can be given back, so nothing of it can be taken instead.
+        let wish = Wish { usage, replaces: Some(id), first_begin: rest_from(now), ..wish };
         let best = self.best(&wish, views);
         let requested = What::ChangeRequested { id, request: request.clone() };
         Ok(match best {

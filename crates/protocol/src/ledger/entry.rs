@@ -8,9 +8,10 @@ use crate::life_cycle::State;
 use crate::problem::Problem;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// A reservation: what was asked for, what is promised, and how it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
     /// Whose it is.
     pub owner: Name,
@@ -39,7 +40,7 @@ pub struct Entry {
 }
 
 /// An id under which nothing is reserved, for a reason that is remembered.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Denied {
     /// Who asked.
     pub owner: Name,

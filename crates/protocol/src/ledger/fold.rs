@@ -1,5 +1,7 @@
 //! The fold: how each event changes the book. Used live and on replay, so it decides nothing and trusts
 //! nobody: an event that does not fit, such as a move that the life cycle does not have, changes nothing.
+//! What was promised on a resource that the rules no longer have is kept and goes on with its life, without
+//! room anywhere; see [`Ledger::check_resources`].
 
 use super::answers::Answered;
 use super::book::Footprint;
@@ -92,27 +94,35 @@ impl Ledger {
     }
 
     fn accept(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
-        let resource = self.at(&entry.resource)?;
         if self.entries.contains_key(&id) || self.denied.contains_key(&id) {
             return None;
         }
         self.accepted = self.accepted.saturating_add(1);
         self.observe_grant(&entry);
+        if let Some(resource) = self.at(&entry.resource) {
+            self.books[resource].advance(entry.accepted.second());
+        }
+        self.enter(id, entry)
+    }
+
+    /// Puts in an entry that was not there, with all that follows from it.
+    pub(super) fn enter(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
         let footprint = self.footprint(&entry);
-        let (at, book) = (entry.accepted, &mut self.books[resource]);
-        book.advance(at.second());
-        let (gave_back, took) = book.replace(id, &entry.owner, &Footprint::NONE, &footprint, rest_from(at));
-        self.add_usage(&entry.owner, 1, footprint.area());
+        self.add_usage(&entry.owner, i32::from(footprint.is_live()), footprint.area());
         self.agenda.insert((entry.due(self.rules.retention), id));
-        let resource = entry.resource.clone();
+        let change = self.at(&entry.resource).map(|at| {
+            let (book, resource) = (&mut self.books[at], entry.resource.clone());
+            let (gave_back, took) = book.replace(id, &entry.owner, &Footprint::NONE, &footprint, Time::MIN);
+            Change { resource, id, gave_back, took }
+        });
         self.entries.insert(id, entry);
-        Some(Change { resource, id, gave_back, took })
+        change
     }
 
     /// Changes an entry, and all that follows from it.
     fn edit(&mut self, at: Moment, id: ReservationId, change: impl FnOnce(&mut Entry)) -> Option<Change> {
-        let resource = self.at(&self.entries.get(&id)?.resource)?;
         let entry = self.entries.get(&id)?;
+        let resource = self.at(&entry.resource);
         let (before, old_due) = (self.footprint(entry), entry.due(self.rules.retention));
         change(self.entries.get_mut(&id)?);
         let entry = self.entries.get(&id)?;
@@ -124,6 +134,7 @@ impl Ledger {
         }
         let count = i32::from(after.is_live()) - i32::from(before.is_live());
         self.add_usage(&owner, count, after.area() - before.area());
+        let resource = resource?;
         self.books[resource].advance(at.second());
         let (gave_back, took) = self.books[resource].replace(id, &owner, &before, &after, rest_from(at));
         let nothing = gave_back == took;
@@ -139,7 +150,7 @@ impl Ledger {
         footprint
     }
 
-    fn deny(&mut self, id: ReservationId, denied: Denied) -> Option<Change> {
+    pub(super) fn deny(&mut self, id: ReservationId, denied: Denied) -> Option<Change> {
         if !self.entries.contains_key(&id) && !self.denied.contains_key(&id) {
             self.agenda.insert((forgotten_at(denied.at, self.rules.retention), id));
             self.denied.insert(id, denied);

@@ -10,12 +10,13 @@ use crate::life_cycle::State;
 use crate::problem::{Problem, Why};
 use bookahead_plan::Time;
 use bookahead_plan::placement::Reason;
+use serde::{Deserialize, Serialize};
 
 /// So many resolved holds are looked back on, at most; when there are more, all counts are halved.
 const LOOKED_BACK_ON: u64 = 1_000;
 
 /// How long holds were granted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub(super) struct Granted {
     holds: u64,
     in_all: Millis,

@@ -1,8 +1,8 @@
 //! The book of a site: a plain value. Commands and the time go in; an answer, events for the journal, and
 //! changes for the schedules of the resources come out. The state is the fold of the events
-//! ([`Ledger::apply`]), live and after a restart. It relies on its surroundings for jobs and foreign
-//! reservations ([`Views`]), and for keeping the events before they let the answer out. It never looks at a
-//! clock.
+//! ([`Ledger::apply`]), live and after a restart; a [`Snapshot`] stands for all events before it. It relies on
+//! its surroundings for jobs and foreign reservations ([`Views`]), and for keeping the events before they let
+//! the answer out. It never looks at a clock.
 //!
 //! - *Time* moves by commands and by [`Ledger::tick`]. Every command first does what a tick at its moment
 //!   would do, so it makes no difference when, or whether, anybody ticked. Time never goes back.
@@ -32,6 +32,7 @@ mod rules;
 mod share;
 mod sight;
 mod slots;
+mod snapshot;
 mod spans;
 mod state;
 mod view;
@@ -40,6 +41,7 @@ pub use entry::{Denied, Entry};
 pub use event::{Because, Change, Event, Handled, Ticked, What};
 pub use limits::Usage;
 pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, UserLimits};
+pub use snapshot::{RestoreError, Snapshot};
 pub use view::{View, Views};
 
 use crate::clock::Moment;
@@ -47,7 +49,7 @@ use crate::deadline::Observed;
 use crate::flaw::Broken;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
-use crate::message::{Answer, Envelope};
+use crate::message::{Answer, Envelope, Reservation};
 use crate::problem::{Problem, Why};
 use answers::Answers;
 use book::Book;
@@ -55,6 +57,7 @@ use bookahead_plan::{Capacity, Span};
 use entry::forgotten_at;
 use sight::Memory;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// The book of a site. Two are equal if they would answer every sequence of commands alike, as long as time
@@ -212,6 +215,17 @@ impl Ledger {
     /// A reservation.
     pub fn entry(&self, id: ReservationId) -> Option<&Entry> {
         self.entries.get(&id)
+    }
+
+    /// A reservation as its owner may see it at a moment.
+    pub fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation> {
+        self.entries.get(&id).map(|entry| self.view(now, id, entry))
+    }
+
+    /// The ids of all reservations that are remembered, in order, after one of them or from the first.
+    pub fn ids_after(&self, after: Option<ReservationId>) -> impl Iterator<Item = ReservationId> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range((from, Bound::Unbounded)).map(|(id, _)| *id)
     }
 
     /// All reservations that are remembered, by id.

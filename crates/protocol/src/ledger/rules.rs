@@ -134,7 +134,7 @@ impl Rules {
             reveal: Reveal::default(),
             holds: HoldRules::default(),
             retention: Seconds(86_400),
-            most_answers: 1_000_000,
+            most_answers: 100_000,
         }
     }
 

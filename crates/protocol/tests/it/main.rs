@@ -6,6 +6,7 @@ mod jobs;
 mod ledger;
 mod model;
 mod negotiation;
+mod snapshots;
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;

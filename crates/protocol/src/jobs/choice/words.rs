@@ -8,9 +8,10 @@ use crate::jobs::ranking::{Ranked, Task};
 use crate::message::{Caller, Envelope};
 use crate::problem::Why;
 use bookahead_plan::Time;
+use serde::{Deserialize, Serialize};
 
 /// What is to be done, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
     /// On whose behalf.
     pub caller: Caller,
@@ -38,7 +39,7 @@ impl Order {
 }
 
 /// The identities for one site, made before it is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The id of the reservation there.
     pub id: ReservationId,
@@ -51,7 +52,7 @@ pub struct Identity {
 }
 
 /// What must not be forgotten.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
     /// The order was taken.
     Begun {
@@ -78,7 +79,7 @@ pub enum Event {
 }
 
 /// How it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// The job has a reservation.
     Booked {

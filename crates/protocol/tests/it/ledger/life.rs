@@ -140,6 +140,16 @@ fn giving_back_everything_before_the_start_is_a_cancel() {
 }
 
 #[test]
+fn a_change_takes_nothing_of_the_second_that_has_begun() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 8));
+    let into_this_second = site.change(5_500, "ann", 1, None, fixed(5, 9, 8));
+    assert_eq!(problem(&into_this_second).why.code(), "no-window");
+    let next_second = site.change(5_500, "ann", 1, None, fixed(6, 9, 8));
+    assert_eq!(reservation(&next_second).slots[0].interval.begin, Time(6));
+}
+
+#[test]
 fn a_change_takes_the_new_terms_or_keeps_the_old_ones() {
     let mut site = Site::new(rules());
     site.book(0, "ann", 1, fixed(100, 200, 6));
