@@ -1,0 +1,157 @@
+//! What travels beside the documents: the key of a call, the version that is meant, and on whose behalf a peer calls.
+//! Texts in, texts out; both ends of a connection use these, so that they cannot disagree.
+
+use bookahead_protocol::{Key, Name};
+use thiserror::Error;
+
+/// The key of a call, as a quoted text: `"key_4f3c"`.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The user on whose behalf a peer calls.
+pub const USER: &str = "bookahead-user";
+/// That user's roles, with commas between them.
+pub const ROLES: &str = "bookahead-roles";
+
+/// A header that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BadHeader {
+    /// Of the version.
+    #[error("If-Match is {0:?}; it should be the version in quotes, such as \"3\", or *")]
+    IfMatch(String),
+    /// Of the key.
+    #[error("Idempotency-Key is {0:?}; it should be a text in quotes, such as \"key_4f3c2b1a\"")]
+    IdempotencyKey(String),
+    /// Of a name.
+    #[error(
+        "{0:?} is not a name; bytes other than letters, digits and signs are written as % and two digits"
+    )]
+    Name(String),
+}
+
+/// The entity tag of a version: `"3"`.
+pub fn entity_tag(version: u32) -> String {
+    format!("\"{version}\"")
+}
+
+/// What `If-Match` says for a change: the version that was seen, or `*` for whichever it is.
+pub fn if_match(version: Option<u32>) -> String {
+    version.map_or_else(|| "*".into(), entity_tag)
+}
+
+/// Reads `If-Match`: the version that was seen, or None for whichever it is.
+pub fn read_if_match(text: &str) -> Result<Option<u32>, BadHeader> {
+    let text = text.trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let digits = quoted(text).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let version = digits.and_then(|digits| digits.parse().ok());
+    version.map(Some).ok_or_else(|| BadHeader::IfMatch(text.into()))
+}
+
+/// What `Idempotency-Key` says.
+pub fn idempotency_key(key: Key) -> String {
+    format!("\"{key}\"")
+}
+
+/// Reads `Idempotency-Key`: the text between the quotes. Keys that other programs make need not be of our form.
+pub fn read_idempotency_key(text: &str) -> Result<&str, BadHeader> {
+    let text = text.trim();
+    let plain = |key: &&str| !key.is_empty() && key.bytes().all(|byte| matches!(byte, 0x20..=0x7e));
+    let key = quoted(text).filter(plain).filter(|key| !key.contains(['"', '\\']));
+    key.ok_or_else(|| BadHeader::IdempotencyKey(text.into()))
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    text.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// A name as the value of a header. What may not stand there, or would be mistaken, is written as % and two hexadecimal digits.
+pub fn name(name: &Name) -> String {
+    let mut text = String::with_capacity(name.as_str().len());
+    for byte in name.as_str().bytes() {
+        match byte {
+            b'%' | b',' => text.push_str(&escaped(byte)),
+            0x21..=0x7e => text.push(char::from(byte)),
+            _ => text.push_str(&escaped(byte)),
+        }
+    }
+    text
+}
+
+fn escaped(byte: u8) -> String {
+    format!("%{byte:02x}")
+}
+
+/// Reads a name.
+pub fn read_name(text: &str) -> Result<Name, BadHeader> {
+    let bad = || BadHeader::Name(text.into());
+    let mut bytes = text.trim().bytes();
+    let mut name = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' => name.push(digit(bytes.next()).zip(digit(bytes.next())).map(joined).ok_or_else(bad)?),
+            b',' => return Err(bad()),
+            0x21..=0x7e => name.push(byte),
+            _ => return Err(bad()),
+        }
+    }
+    String::from_utf8(name).map(Name::from).map_err(|_| bad())
+}
+
+fn digit(byte: Option<u8>) -> Option<u8> {
+    char::from(byte?).to_digit(16).map(|digit| digit as u8)
+}
+
+fn joined((high, low): (u8, u8)) -> u8 {
+    high * 16 + low
+}
+
+/// Several names as the value of a header, with commas between them.
+pub fn names(all: &[Name]) -> String {
+    all.iter().map(name).collect::<Vec<_>>().join(",")
+}
+
+/// Reads several names; none from an empty text.
+pub fn read_names(text: &str) -> Result<Vec<Name>, BadHeader> {
+    if text.trim().is_empty() { Ok(Vec::new()) } else { text.split(',').map(read_name).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_a_quoted_number_or_a_star() {
+        for version in [None, Some(0), Some(u32::MAX)] {
+            assert_eq!(read_if_match(&if_match(version)), Ok(version));
+        }
+        for wrong in ["", "3", "W/\"3\"", "\"+3\"", "\"\"", "\"", "\"3\", \"4\"", "\"4294967296\""] {
+            assert!(read_if_match(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_a_quoted_text_of_any_form() {
+        assert_eq!(read_idempotency_key(&idempotency_key(Key(0x4f))), Ok("key_4f"));
+        assert_eq!(read_idempotency_key(" \"2f8c-11\" "), Ok("2f8c-11"));
+        for wrong in ["", "key_4f", "\"\"", "\"a\"b\"", "\"\u{e9}\"", "\"a\\\"", "\""] {
+            assert!(read_idempotency_key(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn any_name_can_be_told_in_a_header() {
+        let all = ["ada", "", "a, b", "100%", "grün\n", "日本", "%2c"].map(Name::from);
+        for one in &all {
+            let told = name(one);
+            assert!(told.bytes().all(|byte| byte.is_ascii_graphic()), "{told}");
+            assert_eq!(read_name(&told).as_ref(), Ok(one));
+        }
+        assert_eq!(name(&"ada.lovelace@example.org".into()), "ada.lovelace@example.org");
+        assert_eq!(read_names(&names(&all)), Ok(all.to_vec()));
+        assert_eq!(read_names(" "), Ok(vec![]));
+        for wrong in ["%", "%2", "%zz", "%ff", "a b", "grün"] {
+            assert!(read_name(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A reservation as its owner sees it, and what can be done with one. The version of a change and the identity of what is
+//! meant are not in the documents: they are in `If-Match` and in the path.
+
+use crate::ids::{JobIdText, NameText, ReservationIdText};
+use crate::offer::Slot;
+use crate::request::Request;
+use crate::time::{OutOfCalendar, Timestamp};
+use bookahead_plan::Capacity;
+use bookahead_protocol as protocol;
+use bookahead_protocol::{Call, JobId, Millis, Name, ReservationId, life_cycle};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How long a hold lasts where nobody says how long: a minute.
+pub const HOLD_FOR_MS: i64 = 60_000;
+
+/// Hold this until its deadline, or book it at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reserve {
+    /// The id of what is to be made. Whoever makes it can find the reservation again if the answer is lost; where there is
+    /// none, the server makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ReservationIdText>)]
+    pub id: Option<ReservationId>,
+    /// What is wanted: one begin (fixed), or a window to choose from (flexible).
+    pub request: Request,
+    /// How long the hold should last, in milliseconds; less may be granted.
+    #[serde(default = "hold_for_ms")]
+    #[schema(default = 60_000, minimum = 0, example = 60_000)]
+    pub hold_for_ms: i64,
+    /// Commit at once what is held.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub book: bool,
+}
+
+/// Hold it longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendHold {
+    /// How long from now, in milliseconds; less may be granted.
+    #[serde(default = "hold_for_ms")]
+    #[schema(default = 60_000, minimum = 0, example = 60_000)]
+    pub hold_for_ms: i64,
+}
+
+/// Make it final, with jobs that are to run in it or without.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Commit {
+    /// Its jobs, as far as they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<JobIdText>)]
+    pub jobs: Vec<JobId>,
+}
+
+/// One more job for a committed reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Attach {
+    /// To which part of it, counted from 0.
+    #[serde(default)]
+    pub part: usize,
+    /// Which job.
+    #[schema(value_type = JobIdText)]
+    pub job: JobId,
+}
+
+/// Other terms for a committed reservation; the old ones stand if the new ones cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// What is wanted now.
+    pub request: Request,
+}
+
+/// Give back part of it, or all that is left of it, early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// Which part of it, counted from 0.
+    #[serde(default)]
+    pub part: usize,
+    /// From when on; what is past is past.
+    pub from: Timestamp,
+    /// How much stays.
+    #[serde(default)]
+    pub keep: u32,
+}
+
+/// A reservation as its owner may see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reservation {
+    /// Its id.
+    #[schema(value_type = ReservationIdText)]
+    pub id: ReservationId,
+    /// Whose it is.
+    #[schema(value_type = NameText, example = "ada")]
+    pub owner: Name,
+    /// Where in its life it is.
+    pub state: State,
+    /// What is reserved, one slot for each part.
+    pub slots: Vec<Slot>,
+    /// Of a hold: how long it lasts from the moment of the answer, by the clock of whoever answers, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_for_ms: Option<i64>,
+    /// The jobs attached.
+    #[serde(default)]
+    pub jobs: Vec<AttachedJob>,
+    /// How much of each part is missing since resources failed; empty where nothing is known to be missing.
+    #[serde(default)]
+    pub missing: Vec<u32>,
+    /// Grows with every change of terms; it is also the entity tag.
+    pub version: u32,
+}
+
+/// A job in a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AttachedJob {
+    /// The part that it belongs to, counted from 0.
+    pub part: usize,
+    /// Which.
+    #[schema(value_type = JobIdText)]
+    pub job: JobId,
+}
+
+/// Where in its life a reservation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = ReservationState)]
+pub enum State {
+    /// Asked for, not yet answered.
+    Requested,
+    /// Refused, or held and not committed in time.
+    Rejected,
+    /// Held for the requester until its deadline.
+    Accepted,
+    /// Confirmed: it will be honoured.
+    Committed,
+    /// The owner wants other terms, not yet answered.
+    ChangeRequested,
+    /// Its start has come and its end has not.
+    Active,
+    /// Its end has come.
+    Completed,
+    /// Given up before its start.
+    Cancelled,
+    /// Given up while active.
+    Terminated,
+}
+
+fn hold_for_ms() -> i64 {
+    HOLD_FOR_MS
+}
+
+impl Reserve {
+    /// As a call; `made` is the id where the document has none.
+    pub fn call(self, made: ReservationId) -> Call {
+        Call::Reserve {
+            id: self.id.unwrap_or(made),
+            request: self.request.into(),
+            hold_for: Millis(self.hold_for_ms),
+            book: self.book,
+        }
+    }
+}
+
+impl ExtendHold {
+    /// As a call about a reservation.
+    pub fn call(self, id: ReservationId) -> Call {
+        Call::ExtendHold { id, hold_for: Millis(self.hold_for_ms) }
+    }
+}
+
+impl Commit {
+    /// As a call about a reservation.
+    pub fn call(self, id: ReservationId) -> Call {
+        Call::Commit { id, jobs: self.jobs }
+    }
+}
+
+impl Attach {
+    /// As a call about a reservation.
+    pub fn call(self, id: ReservationId) -> Call {
+        Call::Attach { id, part: self.part, job: self.job }
+    }
+}
+
+impl Change {
+    /// As a call about a reservation; `version` comes from `If-Match`.
+    pub fn call(self, id: ReservationId, version: Option<u32>) -> Call {
+        Call::Change { id, version, request: self.request.into() }
+    }
+}
+
+impl Release {
+    /// As a call about a reservation.
+    pub fn call(self, id: ReservationId) -> Call {
+        Call::Release { id, part: self.part, from: self.from.time(), keep: Capacity(self.keep) }
+    }
+}
+
+impl From<Reservation> for protocol::Reservation {
+    fn from(reservation: Reservation) -> protocol::Reservation {
+        protocol::Reservation {
+            id: reservation.id,
+            owner: reservation.owner,
+            state: reservation.state.into(),
+            slots: reservation.slots.into_iter().map(Into::into).collect(),
+            held_for: reservation.held_for_ms.map(Millis),
+            jobs: reservation.jobs.into_iter().map(|attached| (attached.part, attached.job)).collect(),
+            missing: reservation.missing.into_iter().map(Capacity).collect(),
+            version: reservation.version,
+        }
+    }
+}
+
+impl TryFrom<protocol::Reservation> for Reservation {
+    type Error = OutOfCalendar;
+
+    fn try_from(reservation: protocol::Reservation) -> Result<Reservation, OutOfCalendar> {
+        let jobs = reservation.jobs.into_iter();
+        Ok(Reservation {
+            id: reservation.id,
+            owner: reservation.owner,
+            state: reservation.state.into(),
+            slots: reservation.slots.into_iter().map(Slot::try_from).collect::<Result<_, _>>()?,
+            held_for_ms: reservation.held_for.map(|left| left.0),
+            jobs: jobs.map(|(part, job)| AttachedJob { part, job }).collect(),
+            missing: reservation.missing.into_iter().map(|missing| missing.0).collect(),
+            version: reservation.version,
+        })
+    }
+}
+
+impl From<State> for life_cycle::State {
+    fn from(state: State) -> life_cycle::State {
+        match state {
+            State::Requested => life_cycle::State::Requested,
+            State::Rejected => life_cycle::State::Rejected,
+            State::Accepted => life_cycle::State::Accepted,
+            State::Committed => life_cycle::State::Committed,
+            State::ChangeRequested => life_cycle::State::ChangeRequested,
+            State::Active => life_cycle::State::Active,
+            State::Completed => life_cycle::State::Completed,
+            State::Cancelled => life_cycle::State::Cancelled,
+            State::Terminated => life_cycle::State::Terminated,
+        }
+    }
+}
+
+impl From<life_cycle::State> for State {
+    fn from(state: life_cycle::State) -> State {
+        match state {
+            life_cycle::State::Requested => State::Requested,
+            life_cycle::State::Rejected => State::Rejected,
+            life_cycle::State::Accepted => State::Accepted,
+            life_cycle::State::Committed => State::Committed,
+            life_cycle::State::ChangeRequested => State::ChangeRequested,
+            life_cycle::State::Active => State::Active,
+            life_cycle::State::Completed => State::Completed,
+            life_cycle::State::Cancelled => State::Cancelled,
+            life_cycle::State::Terminated => State::Terminated,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_written_with_the_words_of_the_life_cycle() {
+        for state in life_cycle::State::ALL {
+            let written = serde_json::to_string(&State::from(state)).unwrap();
+            assert_eq!(written, format!("{:?}", state.word()));
+            assert_eq!(life_cycle::State::from(State::from(state)), state);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What OpenAPI says of the documents: everything has a description, and what is refused is said to be.
+
+use bookahead_api as api;
+use bookahead_api::description::complete;
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(
+    api::Probe,
+    api::Offers,
+    api::Reserve,
+    api::ExtendHold,
+    api::Commit,
+    api::Attach,
+    api::Change,
+    api::Release,
+    api::Reservation,
+    api::Reservations,
+    api::Problem,
+    api::Resources,
+    api::Sites,
+    api::Heartbeat,
+    api::Schedule,
+    api::Event,
+    api::SubmitJob,
+    api::Job,
+    api::Jobs,
+    api::Health
+)))]
+struct Documents;
+
+fn schemas() -> serde_json::Map<String, Value> {
+    let document = complete(&Documents::openapi()).unwrap();
+    document["components"]["schemas"].as_object().unwrap().clone()
+}
+
+/// Of a field, which may be something or nothing.
+fn has_description(schema: &Value) -> bool {
+    let alternatives = schema["oneOf"].as_array();
+    schema["description"].is_string()
+        || alternatives.is_some_and(|all| all.iter().any(|one| one["description"].is_string()))
+}
+
+#[test]
+fn every_document_and_every_field_is_described() {
+    for (name, schema) in &schemas() {
+        assert!(has_description(schema), "{name}");
+        let fields = schema["properties"].as_object();
+        for (field, schema) in fields.into_iter().flatten() {
+            assert!(has_description(schema), "{name}.{field}");
+        }
+    }
+}
+
+#[test]
+fn documents_that_come_in_say_that_they_take_no_other_fields() {
+    let schemas = schemas();
+    let incoming = [
+        "Probe",
+        "Request",
+        "Part",
+        "Reserve",
+        "ExtendHold",
+        "Commit",
+        "Attach",
+        "Change",
+        "Release",
+        "Heartbeat",
+        "Resource",
+        "SubmitJob",
+    ];
+    for name in incoming {
+        assert_eq!(schemas[name]["additionalProperties"], json!(false), "{name}");
+    }
+    for name in ["Constraint", "Requirement", "Work"] {
+        let alternatives = schemas[name]["oneOf"].as_array().unwrap();
+        assert!(alternatives.iter().all(|one| one["additionalProperties"] == json!(false)), "{name}");
+    }
+}
+
+#[test]
+fn types_are_described_as_what_they_are() {
+    let schemas = schemas();
+    let attribute = &schemas["AttributeValue"]["oneOf"];
+    assert_eq!((&attribute[0]["type"], &attribute[1]["type"]), (&json!("string"), &json!("integer")));
+    assert_eq!(schemas["Resource"]["properties"]["capacity"]["maximum"], json!(u32::MAX));
+    assert_eq!(schemas["Problem"]["properties"]["status"]["maximum"], json!(599));
+    assert_eq!(schemas["Resource"]["properties"]["joins"]["minItems"], json!(2));
+    assert_eq!(schemas["Timestamp"]["format"], json!("date-time"));
+    assert_eq!(schemas["Part"]["required"].as_array().unwrap().len(), 4);
+}

@@ -1,0 +1,21 @@
+//! Integration tests of the documents, one binary.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod descriptions;
+mod reading;
+mod round_trip;
+mod words;
+
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
+
+/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
+fn cases(cases: u32) -> ProptestConfig {
+    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
+    ProptestConfig {
+        cases: if quick { cases / 4 } else { cases },
+        rng_seed: RngSeed::Fixed(2000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}

@@ -1,0 +1,119 @@
+//! Nothing is lost on the way: a word of the protocol becomes a document, JSON text, a document, and the same word.
+
+use crate::{cases, words};
+use bookahead_api as api;
+use bookahead_api::operation::Method;
+use bookahead_api::{Operation, header};
+use bookahead_plan::placement::Relaxation;
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::problem::{Blocker, BlockerKind};
+use bookahead_protocol::{Call, Offer, Part, Problem, Request, Reservation, ReservationId, Resource, Why};
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Through JSON text.
+fn written_and_read<T: Serialize + DeserializeOwned>(document: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(document).unwrap()).unwrap()
+}
+
+/// What a plain server hears.
+fn heard(method: Method, path: &str, if_match: Option<String>, body: Option<String>) -> Call {
+    fn read<T: DeserializeOwned>(body: Option<String>) -> T {
+        serde_json::from_str(&body.unwrap()).unwrap()
+    }
+    let nobody = ReservationId(0);
+    let about = |id: &str| id.parse::<ReservationId>().unwrap();
+    let steps: Vec<&str> = path.strip_prefix("/v1/").unwrap().split('/').collect();
+    match (method, steps.as_slice()) {
+        (Method::Post, ["probes"]) => read::<api::Probe>(body).into(),
+        (Method::Post, ["reservations"]) => read::<api::Reserve>(body).call(nobody),
+        (Method::Post, ["reservations", id, "extend"]) => read::<api::ExtendHold>(body).call(about(id)),
+        (Method::Post, ["reservations", id, "commit"]) => read::<api::Commit>(body).call(about(id)),
+        (Method::Post, ["reservations", id, "jobs"]) => read::<api::Attach>(body).call(about(id)),
+        (Method::Post, ["reservations", id, "release"]) => read::<api::Release>(body).call(about(id)),
+        (Method::Put, ["reservations", id]) => {
+            let version = header::read_if_match(&if_match.unwrap()).unwrap();
+            read::<api::Change>(body).call(about(id), version)
+        }
+        (Method::Delete, ["reservations", id]) if body.is_none() => Call::Cancel { id: about(id) },
+        (Method::Get, ["reservations", id]) if body.is_none() => Call::Show { id: about(id) },
+        _ => panic!("{method:?} {path} is no route"),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+
+    #[test]
+    fn a_call_that_went_over_http_is_the_same_call(call in words::call()) {
+        let operation = Operation::try_from(call.clone()).unwrap();
+        prop_assert_eq!(operation.only_asks(), call.only_asks());
+        let if_match = match &operation {
+            Operation::Change(_, version, _) => Some(header::if_match(*version)),
+            _ => None,
+        };
+        let body = operation.body().unwrap();
+        prop_assert_eq!(heard(operation.method(), &operation.path(), if_match, body), call);
+    }
+
+    #[test]
+    fn offers_that_went_over_http_are_the_same_offers(offers in words::offers()) {
+        let document = api::Offers::try_from(offers.clone()).unwrap();
+        prop_assert_eq!(Vec::<Offer>::from(written_and_read(&document)), offers);
+    }
+
+    #[test]
+    fn a_reservation_that_went_over_http_is_the_same_reservation(reservation in words::reservation()) {
+        let document = api::Reservation::try_from(reservation.clone()).unwrap();
+        prop_assert_eq!(Reservation::from(written_and_read(&document)), reservation);
+    }
+
+    #[test]
+    fn a_problem_that_went_over_http_is_the_same_problem(problem in words::problem()) {
+        let document = api::Problem::from(problem.clone());
+        prop_assert!(document.reason.as_ref().is_some_and(serde_json::Value::is_object));
+        prop_assert_eq!(Problem::try_from(written_and_read(&document)), Ok(problem));
+    }
+
+    #[test]
+    fn a_resource_that_went_over_http_is_the_same_resource(resource in words::resource()) {
+        let document = api::Resource::from(resource.clone());
+        prop_assert_eq!(Resource::from(written_and_read(&document)), resource);
+    }
+
+    #[test]
+    fn the_code_of_a_problem_is_the_one_that_the_protocol_gives_it(why in words::why()) {
+        let document = api::Problem::from(Problem::new(why.clone()));
+        prop_assert_eq!(&document.code, why.code());
+        prop_assert_eq!(&document.detail, &why.to_string());
+        prop_assert_eq!(document.status, api::Problem::status(&why));
+        prop_assert_eq!(document.kind, format!("/problems/{}", why.code()));
+    }
+}
+
+#[test]
+fn what_has_no_date_cannot_be_asked_for_or_offered() {
+    let wanted = bookahead_plan::placement::Request {
+        earliest_start: Time(0),
+        latest_end: Time::MAX,
+        duration: Seconds(1),
+        capacity: Capacity(1),
+    };
+    let part = Part { wanted, kind: "processors".into(), requirements: vec![], resource: None };
+    let call = Call::Probe { request: Request::single(part), most: 1, starts: vec![] };
+    assert_eq!(Operation::try_from(call), Err(api::OutOfCalendar(Time::MAX)));
+}
+
+#[test]
+fn a_refusal_gets_through_whatever_its_instants_are() {
+    let far = Time(1_000_000_000_000_000);
+    let problem = Problem {
+        blockers: vec![Blocker { kind: BlockerKind::Reservation, interval: Interval::new(Time(0), far) }],
+        relaxations: vec![Relaxation::Earlier(far), Relaxation::Fewer(Capacity(2))],
+        ..Problem::new(Why::Expired)
+    };
+    let document = written_and_read(&api::Problem::from(problem));
+    assert_eq!(document.blockers[0].end, None);
+    assert_eq!(document.relaxations, [api::Relaxation::Fewer { by: 2 }]);
+}

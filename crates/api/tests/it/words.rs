@@ -1,0 +1,278 @@
+//! Any word of the protocol, as far as its instants have dates.
+
+use bookahead_plan::placement::{self, Reason, Relaxation};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit};
+use bookahead_protocol::request::Malformed;
+use bookahead_protocol::{
+    Call, Constraint, IllegalMove, Impact, JobId, Key, Millis, Move, Name, Objective, Offer, Part, Problem,
+    Rating, Request, Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Value, Why,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Those that can be written as a date.
+pub(crate) fn time() -> impl Strategy<Value = Time> {
+    prop_oneof![
+        4 => 1_700_000_000_i64..1_900_000_000,
+        1 => -62_167_219_200_i64..=253_402_207_200,
+        1 => select(vec![-62_167_219_200, 0, 253_402_207_200]),
+    ]
+    .prop_map(Time)
+}
+
+fn interval() -> impl Strategy<Value = Interval> {
+    (time(), time()).prop_map(|(begin, end)| Interval::new(begin, end))
+}
+
+fn seconds() -> impl Strategy<Value = Seconds> {
+    prop_oneof![3 => 0_i64..100_000, 1 => any::<i64>()].prop_map(Seconds)
+}
+
+fn millis() -> impl Strategy<Value = Millis> {
+    prop_oneof![3 => 0_i64..100_000, 1 => any::<i64>()].prop_map(Millis)
+}
+
+fn capacity() -> impl Strategy<Value = Capacity> {
+    any::<u32>().prop_map(Capacity)
+}
+
+fn name() -> impl Strategy<Value = Name> {
+    prop_oneof![3 => "[a-z]{1,8}", 1 => any::<String>()].prop_map(Name::from)
+}
+
+fn place() -> impl Strategy<Value = usize> {
+    prop_oneof![4 => 0_usize..32, 1 => any::<usize>()]
+}
+
+fn id() -> impl Strategy<Value = ReservationId> {
+    any::<u128>().prop_map(ReservationId)
+}
+
+fn job() -> impl Strategy<Value = JobId> {
+    any::<u128>().prop_map(JobId)
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![name().prop_map(Value::Text), any::<i64>().prop_map(Value::Number)]
+}
+
+fn requirement() -> impl Strategy<Value = Requirement> {
+    let test = prop_oneof![
+        Just(Test::Present),
+        value().prop_map(Test::Is),
+        vec(value(), 0..4).prop_map(Test::OneOf),
+        any::<i64>().prop_map(Test::AtLeast),
+        any::<i64>().prop_map(Test::AtMost),
+    ];
+    (name(), test).prop_map(|(attribute, test)| Requirement { attribute, test })
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let wanted = (time(), time(), seconds(), capacity());
+    let wanted = wanted.prop_map(|(earliest_start, latest_end, duration, capacity)| placement::Request {
+        earliest_start,
+        latest_end,
+        duration,
+        capacity,
+    });
+    (wanted, name(), vec(requirement(), 0..4), option::of(name()))
+        .prop_map(|(wanted, kind, requirements, resource)| Part { wanted, kind, requirements, resource })
+}
+
+fn constraint() -> impl Strategy<Value = Constraint> {
+    let two = || (place(), place());
+    prop_oneof![
+        (two(), seconds()).prop_map(|((first, second), by)| Constraint::Offset { first, second, by }),
+        (two(), seconds(), option::of(seconds()))
+            .prop_map(|((first, second), least, most)| { Constraint::After { first, second, least, most } }),
+        two().prop_map(|(first, second)| Constraint::EndsBefore { first, second }),
+        two().prop_map(|(first, second)| Constraint::SameSite(first, second)),
+        two().prop_map(|(first, second)| Constraint::DifferentSites(first, second)),
+        (place(), two()).prop_map(|(link, (one, other))| Constraint::Joins { link, ends: [one, other] }),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let objectives = vec![
+        Objective::EarliestEnd,
+        Objective::BestAvailability,
+        Objective::LeastImpact,
+        Objective::LowestCost,
+    ];
+    (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives))
+        .prop_map(|(parts, constraints, objective)| Request { parts, constraints, objective })
+}
+
+pub(crate) fn call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        (request(), any::<u32>(), vec(time(), 0..4)).prop_map(|(request, most, starts)| Call::Probe {
+            request,
+            most,
+            starts
+        }),
+        (id(), request(), millis(), any::<bool>()).prop_map(|(id, request, hold_for, book)| Call::Reserve {
+            id,
+            request,
+            hold_for,
+            book
+        }),
+        (id(), millis()).prop_map(|(id, hold_for)| Call::ExtendHold { id, hold_for }),
+        (id(), vec(job(), 0..4)).prop_map(|(id, jobs)| Call::Commit { id, jobs }),
+        (id(), place(), job()).prop_map(|(id, part, job)| Call::Attach { id, part, job }),
+        (id(), option::of(any::<u32>()), request()).prop_map(|(id, version, request)| Call::Change {
+            id,
+            version,
+            request
+        }),
+        (id(), place(), time(), capacity()).prop_map(|(id, part, from, keep)| Call::Release {
+            id,
+            part,
+            from,
+            keep
+        }),
+        id().prop_map(|id| Call::Cancel { id }),
+        id().prop_map(|id| Call::Show { id }),
+    ]
+}
+
+pub(crate) fn resource() -> impl Strategy<Value = Resource> {
+    let names = (name(), name(), name(), option::of([name(), name()]));
+    (names, capacity(), btree_map(name(), value(), 0..4), any::<u32>()).prop_map(
+        |((name, kind, site, joins), capacity, attributes, price)| Resource {
+            name,
+            kind,
+            site,
+            capacity,
+            joins,
+            attributes,
+            price,
+        },
+    )
+}
+
+fn impact() -> impl Strategy<Value = Impact> {
+    (any::<u32>(), seconds(), seconds()).prop_map(|(delayed, total_delay, longest_delay)| Impact {
+        delayed,
+        total_delay,
+        longest_delay,
+    })
+}
+
+fn slot() -> impl Strategy<Value = Slot> {
+    let what = (name(), name(), option::of([name(), name()]), interval(), capacity());
+    let ratings = (
+        seconds(),
+        option::of(capacity()),
+        option::of(any::<u32>().prop_map(Rating)),
+        option::of(impact()),
+        any::<u64>(),
+    );
+    (what, ratings).prop_map(|(what, ratings)| {
+        let (resource, site, joins, interval, capacity) = what;
+        let (slack, free, rating, impact, cost) = ratings;
+        Slot { resource, site, joins, interval, capacity, slack, free, rating, impact, cost }
+    })
+}
+
+pub(crate) fn offers() -> impl Strategy<Value = Vec<Offer>> {
+    vec(vec(slot(), 0..3).prop_map(|slots| Offer { slots }), 0..3)
+}
+
+pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
+    let who = (id(), name(), select(State::ALL.to_vec()), vec(slot(), 0..3));
+    let rest = (option::of(millis()), vec((place(), job()), 0..3), vec(capacity(), 0..3), any::<u32>());
+    (who, rest).prop_map(|((id, owner, state, slots), (held_for, jobs, missing, version))| Reservation {
+        id,
+        owner,
+        state,
+        slots,
+        held_for,
+        jobs,
+        missing,
+        version,
+    })
+}
+
+fn malformed() -> impl Strategy<Value = Malformed> {
+    prop_oneof![
+        Just(Malformed::NoParts),
+        any::<usize>().prop_map(Malformed::TooManyParts),
+        (place(), place(), place()).prop_map(|(constraint, part, parts)| Malformed::NoSuchPart {
+            constraint,
+            part,
+            parts
+        }),
+        place().prop_map(Malformed::WithItself),
+        place().prop_map(Malformed::NoDuration),
+        place().prop_map(Malformed::NoCapacity),
+        place().prop_map(Malformed::EmptyGap),
+        place().prop_map(Malformed::TimeOutOfRange),
+    ]
+}
+
+fn refused() -> impl Strategy<Value = Why> {
+    let reasons = vec![Reason::TooWide, Reason::NoWindow, Reason::NoRoom, Reason::NotAdmitted];
+    let limits = vec![Limit::Count, Limit::Area, Limit::Horizon, Limit::Notice, Limit::Share];
+    prop_oneof![
+        malformed().prop_map(Why::Malformed),
+        any::<usize>().prop_map(Why::OnePartOnly),
+        (place(), name()).prop_map(|(part, kind)| Why::NoSuchResource { part, kind }),
+        select(reasons).prop_map(Why::NoSlot),
+        (select(limits), any::<i64>(), any::<i64>()).prop_map(|(limit, most, asked)| Why::Limit {
+            limit,
+            most,
+            asked
+        }),
+        (any::<u32>(), any::<bool>()).prop_map(|(tried, all)| Why::NoCandidate { tried, all }),
+        Just(Why::Silence),
+        Just(Why::Busy),
+    ]
+}
+
+fn too_late_or_wrong() -> impl Strategy<Value = Why> {
+    let impossible = vec![Impossible::JobsOfAHold, Impossible::TooManyJobs, Impossible::ChangeOfSeveralParts];
+    prop_oneof![
+        id().prop_map(Why::Unknown),
+        (select(State::ALL.to_vec()), select(Move::ALL.to_vec()))
+            .prop_map(|(from, attempted)| Why::Illegal(IllegalMove { from, attempted })),
+        Just(Why::Expired),
+        id().prop_map(Why::CancelledBefore),
+        id().prop_map(Why::NotOwner),
+        id().prop_map(Why::IdTaken),
+        any::<u128>().prop_map(|key| Why::KeyTaken(Key(key))),
+        (any::<u32>(), any::<u32>()).prop_map(|(seen, now)| Why::Changed { seen, now }),
+        place().prop_map(Why::NoSuchPart),
+        Just(Why::Interrupted),
+        Just(Why::PartLost),
+        select(impossible).prop_map(Why::Unsupported),
+    ]
+}
+
+pub(crate) fn why() -> impl Strategy<Value = Why> {
+    prop_oneof![refused(), too_late_or_wrong()]
+}
+
+fn blocker() -> impl Strategy<Value = Blocker> {
+    let kinds = vec![BlockerKind::RunningJob, BlockerKind::WaitingJob, BlockerKind::Reservation];
+    let begin = prop_oneof![4 => time(), 1 => Just(Time::MIN)];
+    let end = prop_oneof![4 => time(), 1 => Just(Time::MAX)];
+    (select(kinds), begin, end)
+        .prop_map(|(kind, begin, end)| Blocker { kind, interval: Interval::new(begin, end) })
+}
+
+fn relaxation() -> impl Strategy<Value = Relaxation> {
+    prop_oneof![
+        seconds().prop_map(Relaxation::Later),
+        seconds().prop_map(Relaxation::Shorter),
+        capacity().prop_map(Relaxation::Fewer),
+        time().prop_map(Relaxation::Earlier),
+    ]
+}
+
+pub(crate) fn problem() -> impl Strategy<Value = Problem> {
+    (why(), vec(blocker(), 0..3), option::of(seconds()), vec(relaxation(), 0..4))
+        .prop_map(|(why, blockers, busy_for, relaxations)| Problem { why, blockers, busy_for, relaxations })
+}
