@@ -1,0 +1,215 @@
+//! One server, and how something is sent to it: once, or again and again with the same key until an answer comes or
+//! patience ends.
+
+use crate::error::ClientError;
+use crate::make;
+use crate::options::Options;
+use crate::order::{Order, behalf, value_of};
+use crate::reply::Reply;
+use crate::tls;
+use bookahead_api::operation::Method;
+use bookahead_protocol::Caller;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{RequestBuilder, Response, Url};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// A connection that nobody uses is closed after this, before most servers would.
+const IDLE: Duration = Duration::from_secs(30);
+/// So many connections that nobody uses are kept.
+const MOST_IDLE: usize = 32;
+/// The first wait before a call is repeated; the next are twice as long each.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// No wait is longer, unless the server asks for it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+const TRACE: HeaderName = HeaderName::from_static("traceparent");
+
+/// A client of one server. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    /// Without a slash at its end.
+    base: Arc<str>,
+    /// What goes with every request: who calls, on whose behalf, for which trace.
+    headers: HeaderMap,
+    pub(crate) options: Arc<Options>,
+}
+
+impl Client {
+    /// For the server at this address. Nothing is sent yet; certificates and keys are read.
+    pub fn new(url: &str, options: Options) -> Result<Client, ClientError> {
+        let base = checked(url)?;
+        let tls = tls::config(&base, &options)?;
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .http1_only()
+            .no_proxy()
+            .redirect(Policy::none())
+            .connect_timeout(options.connect_timeout)
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(MOST_IDLE)
+            .tcp_nodelay(true)
+            .user_agent(concat!("bookahead/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|why| ClientError::Tls { url: base.clone(), why: why.to_string() })?;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = &options.token {
+            headers.insert(AUTHORIZATION, secret(token)?);
+        }
+        let client = Client { http, base: base.into(), headers, options: Arc::new(options) };
+        Ok(match client.options.user.clone() {
+            Some(user) => client.on_behalf_of(&Caller { user, roles: client.options.roles.clone() }),
+            None => client,
+        })
+    }
+
+    /// The address of the server.
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The same server, called for somebody else.
+    pub fn on_behalf_of(&self, caller: &Caller) -> Client {
+        let mut client = self.clone();
+        client.headers.extend(behalf(caller));
+        client
+    }
+
+    /// The same server, called as part of a trace (W3C `traceparent`).
+    pub fn traced(&self, trace: &str) -> Result<Client, ClientError> {
+        let mut client = self.clone();
+        client.headers.insert(TRACE, value_of("the trace", trace)?);
+        Ok(client)
+    }
+
+    /// Sends something once.
+    pub(crate) async fn once(&self, order: &Order, within: Duration) -> Result<Reply, ClientError> {
+        let request = self.request(order)?.timeout(within);
+        let response = self.response(request, order, within).await?;
+        Reply::read(response, within, self.options.most_bytes).await
+    }
+
+    /// Sends something that changes nothing, once.
+    pub(crate) async fn ask(&self, order: &Order) -> Result<Reply, ClientError> {
+        self.once(order, self.options.timeout).await
+    }
+
+    /// Sends something until there is an answer. It must carry a key, or be such that twice is the same as once.
+    pub(crate) async fn insist(&self, order: &Order) -> Result<Reply, ClientError> {
+        let until = Instant::now() + self.options.patience;
+        let mut within = self.options.timeout;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let outcome = self.once(order, within).await;
+            let (failure, asked) = match outcome {
+                Ok(reply) if reply.is_success() => return Ok(reply),
+                Ok(reply) => (reply.refusal(), reply.retry_after),
+                Err(failure) => (failure, None),
+            };
+            let wait = varied(pause)?.max(asked.unwrap_or_default());
+            if !failure.may_pass() || Instant::now() + wait >= until {
+                return Err(failure);
+            }
+            sleep(wait).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            within = within.min(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Sends something and returns as soon as the answer begins.
+    pub(crate) async fn response(
+        &self,
+        request: RequestBuilder,
+        order: &Order,
+        within: Duration,
+    ) -> Result<Response, ClientError> {
+        let url = format!("{}{}", self.base, order.path);
+        request.send().await.map_err(|why| ClientError::of_failure(&url, within, &why))
+    }
+
+    pub(crate) fn request(&self, order: &Order) -> Result<RequestBuilder, ClientError> {
+        let text = format!("{}{}", self.base, order.path);
+        let mut url = Url::parse(&text).map_err(|why| bad_url(&text, &why))?;
+        if !order.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&order.query);
+        }
+        let method = match order.method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+            Method::Put => reqwest::Method::PUT,
+            Method::Delete => reqwest::Method::DELETE,
+        };
+        let mut headers = self.headers.clone();
+        headers.extend(order.headers.clone());
+        let request = self.http.request(method, url);
+        Ok(match &order.body {
+            None => request.headers(headers),
+            Some(body) => {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                request.headers(headers).body(body.clone())
+            }
+        })
+    }
+}
+
+/// Between half of a wait and all of it, so that many who were cut off at once do not come back at once.
+fn varied(pause: Duration) -> Result<Duration, ClientError> {
+    let half = u64::try_from(pause.as_millis() / 2).unwrap_or(u64::MAX);
+    let more = u64::try_from(make::random()? % u128::from(half.max(1))).unwrap_or_default();
+    Ok(Duration::from_millis(half.saturating_add(more)))
+}
+
+fn secret(token: &str) -> Result<HeaderValue, ClientError> {
+    let mut value = value_of("the token", &format!("Bearer {token}"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The address without a slash at its end, if it is one of a server.
+fn checked(text: &str) -> Result<String, ClientError> {
+    let url = Url::parse(text).map_err(|why| bad_url(text, &why))?;
+    let fault = if !matches!(url.scheme(), "http" | "https") {
+        Some("it does not begin with http:// or https://")
+    } else if !url.username().is_empty() || url.password().is_some() {
+        Some("it has a user in it, which belongs into a token")
+    } else if url.query().is_some() || url.fragment().is_some() {
+        Some("it has a query or a fragment")
+    } else {
+        None
+    };
+    match fault {
+        Some(why) => Err(bad_url(text, &why)),
+        None => Ok(url.as_str().trim_end_matches('/').to_owned()),
+    }
+}
+
+fn bad_url(url: &str, why: &dyn ToString) -> ClientError {
+    ClientError::BadUrl { url: url.into(), why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_that_of_a_server_and_nothing_else() {
+        assert_eq!(checked("http://127.0.0.1:7420/").unwrap(), "http://127.0.0.1:7420");
+        assert_eq!(checked("https://a.example/grid/").unwrap(), "https://a.example/grid");
+        for wrong in ["", "north", "ftp://north", "http://u:p@north", "http://north/?a=1", "http://north/#x"]
+        {
+            assert!(matches!(checked(wrong), Err(ClientError::BadUrl { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn waits_vary_within_bounds() {
+        for _ in 0..100 {
+            let wait = varied(Duration::from_millis(100)).unwrap();
+            assert!((50..100).contains(&wait.as_millis()), "{wait:?}");
+        }
+        assert!(varied(Duration::ZERO).unwrap() < Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,26 @@
+//! A typed client of the HTTP API: used by the command line, by brokers towards their peers, and by tests. Relies on `api`
+//! for what is said; never decides, and never takes an answer for another than it is.
+//!
+//! - [`Client`]: one server, and a method for each of its routes
+//! - [`Client::call`]: a call of the protocol, for brokers; it is never repeated here
+//! - [`Watch`]: what happens there, as it happens
+//! - [`Options`]: how the server is reached, and on whose behalf
+//! - [`ClientError`]: why there is no answer, and what to do
+//! - [`make`]: identities and keys that nobody else makes
+
+mod call;
+mod client;
+mod error;
+pub mod make;
+mod options;
+mod order;
+mod reply;
+mod routes;
+mod sse;
+mod tls;
+mod watch;
+
+pub use client::Client;
+pub use error::ClientError;
+pub use options::{Identity, Options};
+pub use watch::Watch;

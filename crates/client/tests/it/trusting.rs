@@ -1,0 +1,97 @@
+//! TLS: whom the client trusts, and how it shows who it is. The certificates in `fixtures` are valid from 2020 to 2120; the
+//! keys of their authorities were thrown away.
+
+use crate::options;
+use crate::server::{Act, Server};
+use bookahead_client::{Client, ClientError, Identity, Options};
+use rustls::RootCertStore;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn certificate(name: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(fixture(name)).unwrap()
+}
+
+/// Of a server that speaks only to those who have a certificate.
+fn acceptor() -> TlsAcceptor {
+    let provider = Arc::new(ring::default_provider());
+    let mut authorities = RootCertStore::empty();
+    authorities.add(certificate("authority.pem")).unwrap();
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider.clone());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(clients.build().unwrap())
+        .with_single_cert(
+            vec![certificate("server.pem")],
+            PrivateKeyDer::from_pem_file(fixture("server.key.pem")).unwrap(),
+        )
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+async fn server() -> Server {
+    Server::start_tls([Act::answer(200, &json!({"resources": []}))], acceptor()).await
+}
+
+fn identity() -> Identity {
+    Identity { certificate: fixture("peer.pem"), key: fixture("peer.key.pem") }
+}
+
+#[tokio::test]
+async fn a_server_whose_authority_is_trusted_is_spoken_to() {
+    let mut server = server().await;
+    let trusting = Options { ca: Some(fixture("authority.pem")), identity: Some(identity()), ..options() };
+    let client = Client::new(&server.url, trusting).unwrap();
+    assert!(client.resources().await.unwrap().resources.is_empty());
+    assert_eq!(server.heard().await.line, "GET /v1/resources");
+}
+
+#[tokio::test]
+async fn a_server_whose_authority_is_not_trusted_is_not_even_asked_and_not_tried_again() {
+    for ca in [Some(fixture("other-authority.pem")), None] {
+        let mut server = server().await;
+        let Ok(client) = Client::new(&server.url, Options { ca: ca.clone(), ..options() }) else {
+            assert!(ca.is_none(), "a system may have no authorities at all");
+            continue;
+        };
+        let error = client.cancel_job(bookahead_protocol::JobId(1)).await.unwrap_err();
+        assert!(error.was_not_sent() && !error.may_pass(), "{error}");
+        assert!(error.to_string().contains("check the certificates"), "{error}");
+        assert!(server.heard_nothing_more());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_certificate_of_ours_says_so() {
+    let server = server().await;
+    let client =
+        Client::new(&server.url, Options { ca: Some(fixture("authority.pem")), ..options() }).unwrap();
+    let error = client.resources().await.unwrap_err();
+    // The server hangs up at once, which may be noticed before what it said.
+    let told = matches!(error, ClientError::CannotConnect { .. }) && error.to_string().contains("identity");
+    assert!(told || matches!(error, ClientError::Broken { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named() {
+    let missing = Options { ca: Some(fixture("nowhere.pem")), ..options() };
+    let empty = Options { ca: Some(fixture("server.key.pem")), ..options() };
+    let swapped = Identity { certificate: fixture("peer.pem"), key: fixture("server.key.pem") };
+    let swapped = Options { ca: Some(fixture("authority.pem")), identity: Some(swapped), ..options() };
+    for (wrong, name) in [(missing, "nowhere.pem"), (empty, "server.key.pem"), (swapped, "peer.pem")] {
+        let error = Client::new("https://127.0.0.1:1", wrong.clone()).unwrap_err();
+        assert!(matches!(error, ClientError::BadFile { .. }) && error.to_string().contains(name), "{error}");
+        assert!(Client::new("http://127.0.0.1:1", wrong).is_ok(), "without TLS they are not read");
+    }
+}
