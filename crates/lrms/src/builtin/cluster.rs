@@ -1,0 +1,390 @@
+//! One resource of a site without a batch system: the scheduler of `plan` in front of a queue, around what is kept free
+//! for reservations. Local jobs come from a source and are forgotten when they are over; submitted jobs are told of.
+//!
+//! It relies on being told when a job ends whose run time nobody knows beforehand. It never starts a process and never
+//! lets a job outlive its limit or stay in room that is kept free for a reservation.
+
+use super::Hosted;
+use super::reserved::{Guest, Reserved, end_of_run};
+use super::sources::{LocalJob, Source};
+use crate::job::{Job, JobChange, JobState, Why};
+use bookahead_plan::{
+    Capacity, Interval, JobKey, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting, planner,
+};
+use bookahead_protocol::ledger::View;
+use bookahead_protocol::{JobId, ReservationId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Local jobs that come while so many wait go elsewhere: a source that offers more than the resource can do must not
+/// fill the memory.
+pub(super) const MOST_WAITING: usize = 10_000;
+
+/// A job outside of reservations.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    asked: Waiting,
+    /// Of submitted jobs.
+    id: Option<JobId>,
+    /// How long it takes; None where only its process knows.
+    run: Option<Seconds>,
+    started: Option<Time>,
+}
+
+impl Task {
+    /// What the scheduler believes of it, if it runs.
+    fn running(&self) -> Option<Running> {
+        let expected_end = self.started? + self.asked.estimate;
+        Some(Running { expected_end, capacity: self.asked.capacity })
+    }
+
+    /// When it ends and how, if it runs and nothing unforeseen happens.
+    fn end(&self) -> Option<(Time, JobState)> {
+        self.started.map(|started| end_of_run(started, self.run, self.asked.estimate))
+    }
+}
+
+/// A resource with its queue.
+pub(super) struct Cluster {
+    policy: Policy,
+    capacity: Capacity,
+    lost: Capacity,
+    scheduler: Scheduler,
+    /// Jobs that wait or run outside of reservations; later ones have higher keys.
+    tasks: BTreeMap<JobKey, Task>,
+    next_key: u32,
+    /// Of those that run.
+    ends: BTreeSet<(Time, JobKey)>,
+    /// Of submitted jobs.
+    keys: BTreeMap<JobId, JobKey>,
+    reserved: Reserved,
+    source: Box<dyn Source>,
+    upcoming: Option<LocalJob>,
+    latest_submit: Time,
+    /// Something changed that the next step must look at.
+    unsettled: bool,
+    /// The scheduler still knows a job that has left the queue.
+    stale: bool,
+}
+
+impl Cluster {
+    /// An idle one.
+    pub(super) fn new(hosted: Hosted, now: Time) -> Cluster {
+        let mut source = hosted.source;
+        let upcoming = source.next();
+        Cluster {
+            policy: hosted.policy,
+            capacity: hosted.capacity,
+            lost: Capacity::ZERO,
+            scheduler: Scheduler::new(hosted.policy, hosted.capacity, now),
+            tasks: BTreeMap::new(),
+            next_key: 0,
+            ends: BTreeSet::new(),
+            keys: BTreeMap::new(),
+            reserved: Reserved::default(),
+            source,
+            upcoming,
+            latest_submit: Time::MIN,
+            unsettled: true,
+            stale: false,
+        }
+    }
+
+    /// What there is, failed or not.
+    pub(super) fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+
+    /// What failed.
+    pub(super) fn lost(&self) -> Capacity {
+        self.lost
+    }
+
+    /// What is kept free, for whom.
+    pub(super) fn reserved(&self) -> &Reserved {
+        &self.reserved
+    }
+
+    /// What is to be seen of jobs outside of reservations.
+    pub(super) fn view(&self) -> View {
+        let running = self.tasks.values().filter_map(Task::running).collect();
+        let waiting =
+            self.tasks.values().filter(|task| task.started.is_none()).map(|task| task.asked).collect();
+        View { running, waiting, foreign: Vec::new() }
+    }
+
+    /// Forgets reservations that are over.
+    pub(super) fn forget_past(&mut self) {
+        self.reserved.forget_past(self.scheduler.now());
+    }
+
+    /// When something happens, if nothing unforeseen happens before.
+    pub(super) fn next_event(&self) -> Option<Time> {
+        let now = self.scheduler.now();
+        if self.unsettled {
+            return Some(now);
+        }
+        let end = self.ends.first().map(|(time, _)| *time);
+        let submission = self.upcoming.map(|job| job.submit);
+        let guest = self.reserved.next_event(now);
+        [end, submission, guest, self.next_chance()].into_iter().flatten().min().map(|time| time.max(now))
+    }
+
+    /// When a waiting job may start, or a running one must leave since more is promised than there is.
+    fn next_chance(&self) -> Option<Time> {
+        let overbooked = || {
+            let ahead = Interval::new(self.scheduler.now(), Time::MAX);
+            self.scheduler.profile().min_free(ahead) < 0
+        };
+        self.scheduler.next_chance().filter(|_| self.scheduler.waiting() > 0 || overbooked())
+    }
+
+    /// Goes on until `now`. Where time is `pretended` everything happens when it is due; otherwise what was due before
+    /// happens now, since no process can be started in the past.
+    pub(super) fn advance(&mut self, now: Time, pretended: bool, changes: &mut Vec<JobChange>) {
+        while let Some(next) = self.next_event().filter(|next| *next <= now) {
+            self.step(if pretended { next } else { now.max(next) }, changes);
+        }
+        self.scheduler.advance(now);
+    }
+
+    fn step(&mut self, now: Time, changes: &mut Vec<JobChange>) {
+        self.scheduler.advance(now);
+        self.unsettled = false;
+        self.end_due(now, changes);
+        self.take_local(now);
+        if self.stale {
+            self.rebuild();
+        }
+        self.make_room(now, changes);
+        let available = Capacity(self.capacity.0.saturating_sub(self.lost.0));
+        self.reserved.settle(now, available, changes);
+        self.start(now, changes);
+    }
+
+    fn end_due(&mut self, now: Time, changes: &mut Vec<JobChange>) {
+        while let Some(&(_, key)) = self.ends.first().filter(|(end, _)| *end <= now) {
+            self.end(key, None, changes);
+        }
+    }
+
+    /// Takes a job that runs off the machine: as it ends by itself, or at once and for a reason.
+    fn end(&mut self, key: JobKey, killed: Option<(Why, Time)>, changes: &mut Vec<JobChange>) {
+        let Some(task) = self.tasks.remove(&key) else { return };
+        let (Some(running), Some((end, state))) = (task.running(), task.end()) else { return };
+        self.ends.remove(&(end, key));
+        self.scheduler.end(running);
+        if let Some(id) = task.id {
+            self.keys.remove(&id);
+            let (state, at) = killed.map_or((state, end), |(why, at)| (JobState::Killed(why), at));
+            changes.push(JobChange { id, state, at });
+        }
+    }
+
+    fn take_local(&mut self, now: Time) {
+        while let Some(job) = self.upcoming.filter(|job| job.submit <= now) {
+            self.upcoming = self.source.next();
+            if self.scheduler.waiting() < MOST_WAITING {
+                let (estimate, run) = (job.estimate, Some(job.run));
+                self.enqueue(Task {
+                    asked: waiting(job.submit, estimate, job.capacity),
+                    id: None,
+                    run,
+                    started: None,
+                });
+            }
+        }
+    }
+
+    /// Where capacity failed, jobs are stopped, the last that came first, until reservations have what they need.
+    fn make_room(&mut self, now: Time, changes: &mut Vec<JobChange>) {
+        if self.scheduler.profile().free_now() >= 0 {
+            return;
+        }
+        self.scheduler.withdraw_promises();
+        while self.scheduler.profile().free_now() < 0
+            && let Some(key) =
+                self.tasks.iter().rev().find(|(_, task)| task.started.is_some()).map(|(key, _)| *key)
+        {
+            self.end(key, Some((Why::Displaced, now)), changes);
+        }
+    }
+
+    fn start(&mut self, now: Time, changes: &mut Vec<JobChange>) {
+        let mut started = Vec::new();
+        self.scheduler.schedule(|key| started.push(key));
+        for key in started {
+            let Some(task) = self.tasks.get_mut(&key) else { continue };
+            task.started = Some(now);
+            self.ends.extend(task.end().map(|(end, _)| (end, key)));
+            changes.extend(task.id.map(|id| JobChange { id, state: JobState::Running, at: now }));
+        }
+    }
+
+    /// Puts a job behind all others, or on the machine if it runs already. One that is wider than the machine is turned away.
+    fn enqueue(&mut self, mut task: Task) {
+        if self.next_key == u32::MAX {
+            self.rebuild();
+        }
+        // The order of keys is the order of the queue.
+        self.latest_submit = self.latest_submit.max(task.asked.submit);
+        task.asked.submit = self.latest_submit;
+        self.unsettled = true;
+        self.insert(task);
+    }
+
+    fn insert(&mut self, task: Task) {
+        let key = JobKey(self.next_key);
+        if let Some(running) = task.running() {
+            self.scheduler.adopt(running);
+            self.ends.extend(task.end().map(|(end, _)| (end, key)));
+        } else if self.scheduler.submit(key, task.asked).is_err() {
+            return;
+        }
+        self.next_key += 1;
+        self.keys.extend(task.id.map(|id| (id, key)));
+        self.tasks.insert(key, task);
+    }
+
+    /// Tells a new scheduler everything that there is, with new keys: one cannot be told that a waiting job has left.
+    fn rebuild(&mut self) {
+        self.stale = false;
+        self.scheduler.reset(self.policy, self.capacity, self.scheduler.now());
+        self.scheduler.reserve(always(self.lost));
+        for span in self.reserved.backings().values().flatten() {
+            self.scheduler.reserve(*span);
+        }
+        self.next_key = 0;
+        self.ends.clear();
+        self.keys.clear();
+        for task in std::mem::take(&mut self.tasks).into_values() {
+            self.insert(task);
+        }
+    }
+
+    /// Takes a submitted job; it starts in the next step at the earliest. Where `started` says so it runs already.
+    pub(super) fn submit(
+        &mut self,
+        job: &Job,
+        order: u64,
+        run: Option<Seconds>,
+        submit: Time,
+        started: Option<Time>,
+    ) {
+        let (id, capacity, limit) = (job.id, job.capacity, job.limit);
+        self.unsettled = true;
+        match job.reservation {
+            Some(reservation) => {
+                self.reserved.admit(reservation, Guest { id, order, capacity, limit, run, started });
+            }
+            None => {
+                self.enqueue(Task { asked: waiting(submit, limit, capacity), id: Some(id), run, started });
+            }
+        }
+    }
+
+    /// A submitted job leaves, whether it waits or runs: it was cancelled, or its process has ended.
+    pub(super) fn remove(&mut self, id: JobId) {
+        self.unsettled = true;
+        match self.keys.get(&id).copied() {
+            None => drop(self.reserved.remove(id)),
+            Some(key) if self.tasks.get(&key).is_some_and(|task| task.started.is_some()) => {
+                self.end(key, None, &mut Vec::new());
+            }
+            Some(key) => {
+                self.tasks.remove(&key);
+                self.keys.remove(&id);
+                self.stale = true;
+            }
+        }
+    }
+
+    /// What is kept free for `id` is this from now on.
+    pub(super) fn back(&mut self, id: ReservationId, spans: &[Span]) {
+        if self.reserved.spans(id) == spans {
+            return;
+        }
+        for span in self.reserved.back(id, spans) {
+            self.scheduler.release(span);
+        }
+        spans.iter().for_each(|span| self.scheduler.reserve(*span));
+        self.unsettled = true;
+    }
+
+    /// So much has failed from now on.
+    pub(super) fn set_lost(&mut self, lost: Capacity) {
+        self.scheduler.release(always(self.lost));
+        self.scheduler.reserve(always(lost));
+        self.lost = lost;
+        self.unsettled = true;
+    }
+
+    /// When each submitted job that waits would start, if all jobs took all of their time and nothing else came.
+    pub(super) fn expected_starts(&self) -> BTreeMap<JobId, Time> {
+        let now = self.scheduler.now();
+        let mut starts: BTreeMap<JobId, Time> = self.reserved.expected_starts(now).into_iter().collect();
+        let queue = || self.tasks.values().filter(|task| task.started.is_none());
+        if queue().any(|task| task.id.is_some()) {
+            let View { running, waiting, .. } = self.view();
+            let reserved = self.reserved.backings().values().flatten().copied();
+            let reservations: Vec<Span> = reserved.chain([always(self.lost)]).collect();
+            let frozen = planner::Cluster {
+                capacity: self.capacity,
+                now,
+                running: &running,
+                waiting: &waiting,
+                reservations: &reservations,
+            };
+            let mut planner = Planner::new();
+            let planned = planner.plan(self.policy, &frozen).iter().zip(queue());
+            starts.extend(planned.filter_map(|(start, task)| Some((task.id?, *start))));
+        }
+        starts.retain(|_, start| *start < Time::MAX);
+        starts
+    }
+
+    /// How many things it remembers: of jobs, and of the room that they take.
+    pub(super) fn remembered(&self) -> usize {
+        let scheduled = self.scheduler.waiting() + self.scheduler.profile().breakpoints();
+        self.tasks.len() + self.ends.len() + self.keys.len() + scheduled
+    }
+}
+
+fn waiting(submit: Time, estimate: Seconds, capacity: Capacity) -> Waiting {
+    Waiting { submit, estimate: estimate.max(Seconds(1)), capacity, priority: 0 }
+}
+
+fn always(capacity: Capacity) -> Span {
+    Span { interval: Interval::new(Time::MIN, Time::MAX), capacity }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sources::Nothing;
+    use super::*;
+    use bookahead_protocol::Name;
+
+    #[test]
+    fn when_keys_run_out_jobs_get_new_ones_and_keep_their_order() {
+        let source = Box::new(Nothing);
+        let hosted = Hosted { name: Name::from("cpu"), capacity: Capacity(8), policy: Policy::FCFS, source };
+        let mut cluster = Cluster::new(hosted, Time(0));
+        cluster.next_key = u32::MAX - 3;
+        let mut changes = Vec::new();
+        for number in 0..8 {
+            let task = Task {
+                asked: waiting(Time(0), Seconds(10), Capacity(4)),
+                id: Some(JobId(number)),
+                run: Some(Seconds(10)),
+                started: None,
+            };
+            cluster.enqueue(task);
+            cluster.advance(Time(0), true, &mut changes);
+        }
+        assert!(cluster.next_key < 10);
+        cluster.advance(Time(100), true, &mut changes);
+        let started = changes.iter().filter(|change| change.state == JobState::Running);
+        let started: Vec<(u128, i64)> = started.map(|change| (change.id.0, change.at.0)).collect();
+        assert_eq!(started, [(0, 0), (1, 0), (2, 10), (3, 10), (4, 20), (5, 20), (6, 30), (7, 30)]);
+        assert_eq!(cluster.remembered(), 0);
+    }
+}

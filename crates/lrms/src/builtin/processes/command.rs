@@ -1,0 +1,181 @@
+//! How a job's program is run: by a small wrapper that notes that it was started and how it ended, so that both are known
+//! even if nobody of us is there. The wrapper is a fixed text, and what users wrote comes to it as arguments: no shell
+//! ever reads it.
+//!
+//! A program runs as the user of the daemon, with nothing to read, in an environment of its own: `PATH`, `HOME` and `LANG`
+//! as the daemon has them, what the job gives, and `BOOKAHEAD_JOB`, `BOOKAHEAD_FOLDER`, `BOOKAHEAD_CAPACITY` and, inside a
+//! reservation, `BOOKAHEAD_RESERVATION`.
+
+use super::folder::JobFolder;
+use super::system::{self, FOLDER_VARIABLE};
+use crate::error::LrmsError;
+use crate::job::{Job, Work};
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Run in the folder of the job, with the folder and the program's path and arguments behind it.
+///
+/// `set -C` makes the first line fail if the file is there: of two wrappers one runs the program. It uses nothing but
+/// what is built into a shell, and sets no variable, since the program would see it. It outlives a signal that asks
+/// the program to end, to note how that ended; one that comes before the program has begun is lost, and the next
+/// one, which cannot be ignored, is not. The program's path has a slash in it, so it is never taken for
+/// something built into the shell.
+const WRAPPER: &str = r#"
+set -C
+{ echo "$$" > started; } 2> /dev/null || exit 0
+trap : HUP INT TERM
+(cd "$1" && shift && exec "$@")
+echo "$?" > exit
+"#;
+
+/// A job may be described in so many bytes.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Whether a job can be run as it is written.
+pub(in super::super) fn check(job: &Job) -> Result<(), LrmsError> {
+    let malformed = |why: String| Err(LrmsError::Malformed(why));
+    let texts: Vec<&str> = match &job.work {
+        Work::Pretended { .. } => return Ok(()),
+        Work::Script { text, arguments } => {
+            if interpreter(text).is_some_and(|(program, _)| !program.starts_with('/')) {
+                return malformed(
+                    "its first line does not name an interpreter by an absolute path; correct it".into(),
+                );
+            }
+            // The text may contain anything.
+            arguments.iter().map(String::as_str).collect()
+        }
+        Work::Program { program, arguments, folder, environment } => {
+            if program.is_empty() {
+                return malformed("it names no program; name one".into());
+            }
+            if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_absolute()) {
+                return malformed(format!(
+                    "the folder {} is not an absolute path; write it as one",
+                    folder.display()
+                ));
+            }
+            if let Some(name) = environment.keys().find(|name| !is_variable(name)) {
+                return malformed(format!(
+                    "{name:?} cannot be the name of a variable; use letters, digits and _"
+                ));
+            }
+            let folder = folder.as_ref().map(|folder| folder.to_str().unwrap_or("\0"));
+            let texts = arguments.iter().chain(environment.values()).chain([program]);
+            texts.map(String::as_str).chain(folder).collect()
+        }
+    };
+    if texts.iter().any(|text| text.contains('\0')) {
+        return malformed("a program, folder, argument or variable contains a NUL; remove it".into());
+    }
+    let bytes = serde_json::to_vec(job).map_or(usize::MAX, |bytes| bytes.len());
+    if bytes > MOST_BYTES {
+        return malformed(format!(
+            "it is {bytes} bytes long, and {MOST_BYTES} are allowed; keep data in files"
+        ));
+    }
+    Ok(())
+}
+
+/// Shells pass on no others, and some take others for functions.
+fn is_variable(name: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.bytes().all(legal) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// What a job's environment has from the daemon's.
+pub(super) fn inherited() -> BTreeMap<String, OsString> {
+    let defaults = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LANG", "C.UTF-8")];
+    let value = |(name, default): (&str, &str)| {
+        (name.to_owned(), env::var_os(name).unwrap_or_else(|| OsString::from(default)))
+    };
+    defaults.map(value).into()
+}
+
+/// The wrapper around a job's program; an error says why it cannot be run.
+pub(super) fn wrapped(
+    job: &Job,
+    folder: &JobFolder,
+    inherited: &BTreeMap<String, OsString>,
+) -> Result<Command, String> {
+    let environment = environment(job, folder, inherited);
+    let path = environment.get("PATH").map_or(OsStr::new(""), OsString::as_os_str);
+    let (place, program, arguments) = parts(&job.work, folder, path)?;
+    let output =
+        |name: &str| folder.append_to(name).map_err(|why: io::Error| format!("cannot write {name}: {why}"));
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", WRAPPER, "bookahead-job"]).arg(place).arg(program).args(arguments);
+    command.current_dir(folder.path()).env_clear().envs(&environment);
+    command.stdin(Stdio::null()).stdout(output("output")?).stderr(output("error")?);
+    system::lead_a_group(&mut command);
+    Ok(command)
+}
+
+fn environment(
+    job: &Job,
+    folder: &JobFolder,
+    inherited: &BTreeMap<String, OsString>,
+) -> BTreeMap<String, OsString> {
+    let mut all = inherited.clone();
+    if let Work::Program { environment, .. } = &job.work {
+        all.extend(environment.iter().map(|(name, value)| (name.clone(), value.into())));
+    }
+    all.insert(FOLDER_VARIABLE.into(), folder.path().into());
+    all.insert("BOOKAHEAD_JOB".into(), job.id.to_string().into());
+    all.insert("BOOKAHEAD_CAPACITY".into(), job.capacity.to_string().into());
+    match job.reservation {
+        Some(id) => all.insert("BOOKAHEAD_RESERVATION".into(), id.to_string().into()),
+        None => all.remove("BOOKAHEAD_RESERVATION"),
+    };
+    all
+}
+
+/// Where to run, what to run, and its arguments; both paths are absolute.
+fn parts(work: &Work, folder: &JobFolder, path: &OsStr) -> Result<(PathBuf, PathBuf, Vec<OsString>), String> {
+    match work {
+        Work::Program { program, arguments, folder: place, .. } => {
+            let place = place.as_deref().unwrap_or_else(|| folder.path());
+            if !place.is_dir() {
+                return Err(format!("there is no folder {}", place.display()));
+            }
+            let program = find(program, place, path)?;
+            Ok((place.into(), program, arguments.iter().map(OsString::from).collect()))
+        }
+        Work::Script { text, arguments } => {
+            let (interpreter, option) = interpreter(text).unwrap_or(("/bin/sh", None));
+            let script = [folder.script().into_os_string()];
+            let arguments = arguments.iter().map(OsString::from);
+            let arguments = option.map(OsString::from).into_iter().chain(script).chain(arguments);
+            Ok((folder.path().into(), find(interpreter, folder.path(), path)?, arguments.collect()))
+        }
+        Work::Pretended { .. } => Err("it is only pretended".into()),
+    }
+}
+
+/// What the first line of a script says: the interpreter, and one argument for it.
+fn interpreter(text: &str) -> Option<(&str, Option<&str>)> {
+    let line = text.strip_prefix("#!")?.lines().next()?.trim();
+    match line.split_once([' ', '\t']) {
+        Some((program, option)) => Some((program, Some(option.trim_start()))),
+        None => Some((line, None)),
+    }
+}
+
+/// A program by its path, or by its name in one of the folders of `path`.
+fn find(program: &str, place: &Path, path: &OsStr) -> Result<PathBuf, String> {
+    if program.contains('/') {
+        let program = place.join(program);
+        return if system::is_program(&program) {
+            Ok(program)
+        } else {
+            Err(format!("{} is not a program that may be run", program.display()))
+        };
+    }
+    let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
+    let found = folders.map(|folder| folder.join(program)).find(|candidate| system::is_program(candidate));
+    found.ok_or_else(|| format!("there is no program {program:?} in the folders of PATH"))
+}

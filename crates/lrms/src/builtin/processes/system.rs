@@ -1,0 +1,126 @@
+//! What has to be asked of the operating system beyond the standard library: groups of processes, signals, and which
+//! process belongs to which job. A process is known by the variable `BOOKAHEAD_FOLDER`, the folder of its job, that it was
+//! started with and passes on to its children. So a process id that was given anew is never taken for the old one, nor
+//! a job of another site for one of ours.
+//!
+//! Programs are run on Unix. Where there is no `/proc`, jobs that outlive a crash of ours cannot be found again.
+
+use bookahead_protocol::JobId;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+/// The variable by which the processes of a job are known.
+pub(super) const FOLDER_VARIABLE: &str = "BOOKAHEAD_FOLDER";
+
+/// What to tell a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// Please end.
+    Terminate,
+    /// End.
+    Kill,
+}
+
+/// The processes of all jobs whose folders are in `jobs`.
+pub(super) fn processes(jobs: &Path) -> BTreeMap<JobId, Vec<i32>> {
+    let mut found: BTreeMap<JobId, Vec<i32>> = BTreeMap::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return found };
+    for entry in entries.flatten() {
+        let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some((process, id)) = process.and_then(|process| Some((process, job_of(process, jobs)?))) {
+            found.entry(id).or_default().push(process);
+        }
+    }
+    found
+}
+
+/// The job to which a process belongs, if it is alive and the folder of the job is in `jobs`.
+pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
+    let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    variables.find_map(|variable| {
+        let folder = variable.strip_prefix(FOLDER_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        let name = folder.strip_prefix(jobs.as_os_str().as_encoded_bytes())?.strip_prefix(b"/")?;
+        std::str::from_utf8(name).ok()?.parse().ok()
+    })
+}
+
+/// Makes a folder that only we can read.
+pub(super) fn create_private(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Whether a file may be run.
+pub(super) fn is_program(path: &Path) -> bool {
+    let Ok(about) = fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    let may_be_run = std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_be_run = true;
+    about.is_file() && may_be_run
+}
+
+/// The process will lead a group of its own, which its children belong to.
+#[cfg(unix)]
+pub(super) fn lead_a_group(command: &mut Command) {
+    std::os::unix::process::CommandExt::process_group(command, 0);
+}
+
+/// Tells all processes of the group that `leader` leads. That some or all are gone is no error.
+#[cfg(unix)]
+pub(super) fn tell_group(leader: i32, signal: Signal) {
+    if let Some(leader) = one_process(leader) {
+        let _gone = rustix::process::kill_process_group(leader, signal.number());
+    }
+}
+
+/// Tells one process. That it is gone is no error.
+#[cfg(unix)]
+pub(super) fn tell(process: i32, signal: Signal) {
+    if let Some(process) = one_process(process) {
+        let _gone = rustix::process::kill_process(process, signal.number());
+    }
+}
+
+/// The leader of the group that a process belongs to.
+#[cfg(unix)]
+pub(super) fn group_of(process: i32) -> Option<i32> {
+    let group = rustix::process::getpgid(one_process(process)).ok()?;
+    Some(group.as_raw_nonzero().get())
+}
+
+/// Zero, one and negative numbers would mean many processes, or the first of all.
+#[cfg(unix)]
+fn one_process(process: i32) -> Option<rustix::process::Pid> {
+    Some(process).filter(|process| *process > 1).and_then(rustix::process::Pid::from_raw)
+}
+
+#[cfg(unix)]
+impl Signal {
+    fn number(self) -> rustix::process::Signal {
+        match self {
+            Signal::Terminate => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn lead_a_group(_: &mut Command) {}
+
+#[cfg(not(unix))]
+pub(super) fn tell_group(_: i32, _: Signal) {}
+
+#[cfg(not(unix))]
+pub(super) fn group_of(_: i32) -> Option<i32> {
+    None
+}
+
+#[cfg(not(unix))]
+pub(super) fn tell(_: i32, _: Signal) {}

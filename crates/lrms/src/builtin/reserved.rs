@@ -1,0 +1,229 @@
+//! What is kept free on one resource, for which reservation, and the jobs inside: guests. A guest starts as soon as its
+//! reservation has begun and has room for it beside the other guests, looked at in the order of submission; it is ended
+//! when its time is up or its reservation ends or shrinks, the guest that came last first. Guests never touch the queue:
+//! what they use is kept free for them anyway.
+
+use crate::job::{JobChange, JobState, Why};
+use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
+use bookahead_protocol::{JobId, ReservationId};
+use std::collections::BTreeMap;
+
+/// A job inside a reservation, waiting or running.
+#[derive(Debug, Clone)]
+pub(super) struct Guest {
+    pub(super) id: JobId,
+    /// Later guests have higher numbers, over all reservations.
+    pub(super) order: u64,
+    pub(super) capacity: Capacity,
+    pub(super) limit: Seconds,
+    /// How long it takes; None where only its process knows.
+    pub(super) run: Option<Seconds>,
+    pub(super) started: Option<Time>,
+}
+
+/// The reservations of one resource.
+#[derive(Debug, Default)]
+pub(super) struct Reserved {
+    backings: BTreeMap<ReservationId, Vec<Span>>,
+    /// In the order of submission; only of reservations that have some.
+    guests: BTreeMap<ReservationId, Vec<Guest>>,
+}
+
+impl Reserved {
+    /// Keeps these spans free for a reservation instead of those that are returned.
+    pub(super) fn back(&mut self, id: ReservationId, spans: &[Span]) -> Vec<Span> {
+        let before = if spans.is_empty() {
+            self.backings.remove(&id)
+        } else {
+            self.backings.insert(id, spans.to_vec())
+        };
+        before.unwrap_or_default()
+    }
+
+    /// What is kept free for a reservation.
+    pub(super) fn spans(&self, id: ReservationId) -> &[Span] {
+        self.backings.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// All that is kept free.
+    pub(super) fn backings(&self) -> &BTreeMap<ReservationId, Vec<Span>> {
+        &self.backings
+    }
+
+    /// Forgets reservations that are over.
+    pub(super) fn forget_past(&mut self, now: Time) {
+        self.backings.retain(|_, spans| !is_over(spans, now));
+    }
+
+    /// Takes a guest; it starts in the next [`Reserved::settle`] at the earliest.
+    pub(super) fn admit(&mut self, id: ReservationId, guest: Guest) {
+        self.guests.entry(id).or_default().push(guest);
+    }
+
+    /// A guest leaves; answers whether it was here.
+    pub(super) fn remove(&mut self, id: JobId) -> bool {
+        let mut found = false;
+        self.guests.retain(|_, guests| {
+            let before = guests.len();
+            guests.retain(|guest| guest.id != id);
+            found |= guests.len() < before;
+            !guests.is_empty()
+        });
+        found
+    }
+
+    /// When something happens to guests, if nothing unforeseen happens before.
+    pub(super) fn next_event(&self, now: Time) -> Option<Time> {
+        let edges = self.guests.keys().flat_map(|id| edges(self.spans(*id))).filter(|edge| *edge > now);
+        let ends = self.guests.values().flatten().filter_map(Guest::end).map(|(end, _)| end);
+        edges.chain(ends).min()
+    }
+
+    /// Ends and starts guests as is due now. Together they use at most `available`.
+    pub(super) fn settle(&mut self, now: Time, available: Capacity, changes: &mut Vec<JobChange>) {
+        for (id, guests) in &mut self.guests {
+            let spans = self.backings.get(id).map_or(&[][..], Vec::as_slice);
+            end_those_whose_time_is_up(guests, now, changes);
+            shrink_to(room(spans, now), guests, now, changes);
+            if is_over(spans, now) {
+                let over = guests.drain(..).map(|guest| guest.killed(Why::ReservationOver, now));
+                changes.extend(over);
+            }
+        }
+        self.displace(available, now, changes);
+        self.start(now, available, changes);
+        self.guests.retain(|_, guests| !guests.is_empty());
+    }
+
+    /// Where so much capacity failed that reservations lack some, the last of all guests leave.
+    fn displace(&mut self, available: Capacity, now: Time, changes: &mut Vec<JobChange>) {
+        while self.used() > u64::from(available.0) {
+            let running = |guest: &&Guest| guest.started.is_some();
+            let Some(last) = self.guests.values().flatten().filter(running).max_by_key(|guest| guest.order)
+            else {
+                return;
+            };
+            changes.push(last.killed(Why::Displaced, now));
+            let id = last.id;
+            self.remove(id);
+        }
+    }
+
+    fn start(&mut self, now: Time, available: Capacity, changes: &mut Vec<JobChange>) {
+        let mut left = u64::from(available.0).saturating_sub(self.used());
+        for (id, guests) in &mut self.guests {
+            let spans = self.backings.get(id).map_or(&[][..], Vec::as_slice);
+            let mut room = u64::from(room(spans, now).0).saturating_sub(used(guests)).min(left);
+            for guest in guests.iter_mut().filter(|guest| guest.started.is_none()) {
+                let needed = u64::from(guest.capacity.0);
+                if needed <= room {
+                    guest.started = Some(now);
+                    changes.push(JobChange { id: guest.id, state: JobState::Running, at: now });
+                    room -= needed;
+                    left -= needed;
+                }
+            }
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.guests.values().map(|guests| used(guests)).sum()
+    }
+
+    /// When each waiting guest would start, if those before it took all of their time.
+    pub(super) fn expected_starts(&self, now: Time) -> Vec<(JobId, Time)> {
+        let mut starts = Vec::new();
+        for (id, guests) in &self.guests {
+            let mut free = free_inside(self.spans(*id), now);
+            for guest in guests {
+                let start = guest.started.or_else(|| {
+                    let need = Need { capacity: guest.capacity, length: Seconds(1) };
+                    let start = free.earliest_fit(now, need, None)?;
+                    starts.push((guest.id, start));
+                    Some(start)
+                });
+                if let Some(start) = start {
+                    free.add(Span::starting(start, guest.limit, guest.capacity));
+                }
+            }
+        }
+        starts
+    }
+}
+
+impl Guest {
+    /// When it ends and how, if it runs and nothing unforeseen happens.
+    fn end(&self) -> Option<(Time, JobState)> {
+        self.started.map(|started| end_of_run(started, self.run, self.limit))
+    }
+
+    fn killed(&self, why: Why, at: Time) -> JobChange {
+        JobChange { id: self.id, state: JobState::Killed(why), at }
+    }
+}
+
+/// When a job ends that started then, and how, if nothing unforeseen happens.
+pub(super) fn end_of_run(started: Time, run: Option<Seconds>, limit: Seconds) -> (Time, JobState) {
+    match run {
+        Some(run) if run <= limit => (started + run.max(Seconds::ZERO), JobState::Done { exit: 0 }),
+        _ => (started + limit, JobState::Killed(Why::Limit)),
+    }
+}
+
+fn end_those_whose_time_is_up(guests: &mut Vec<Guest>, now: Time, changes: &mut Vec<JobChange>) {
+    guests.retain(|guest| match guest.end() {
+        Some((at, state)) if at <= now => {
+            changes.push(JobChange { id: guest.id, state, at });
+            false
+        }
+        _ => true,
+    });
+}
+
+/// The last to come leave first, until the others have room.
+fn shrink_to(room: Capacity, guests: &mut Vec<Guest>, now: Time, changes: &mut Vec<JobChange>) {
+    while used(guests) > u64::from(room.0)
+        && let Some(last) = guests.iter().rposition(|guest| guest.started.is_some())
+    {
+        changes.push(guests.remove(last).killed(Why::ReservationOver, now));
+    }
+}
+
+/// What running guests use.
+fn used(guests: &[Guest]) -> u64 {
+    let running = guests.iter().filter(|guest| guest.started.is_some());
+    running.map(|guest| u64::from(guest.capacity.0)).sum()
+}
+
+/// The room that a reservation has at an instant.
+fn room(spans: &[Span], at: Time) -> Capacity {
+    let then = spans.iter().filter(|span| span.interval.contains(at));
+    then.fold(Capacity::ZERO, |room, span| Capacity(room.0.saturating_add(span.capacity.0)))
+}
+
+/// The most room that a reservation has at any instant from now on.
+pub(super) fn most_room(spans: &[Span], now: Time) -> Capacity {
+    let instants = edges(spans).filter(|edge| *edge > now).chain([now]);
+    instants.map(|instant| room(spans, instant)).max().unwrap_or(Capacity::ZERO)
+}
+
+fn is_over(spans: &[Span], now: Time) -> bool {
+    spans.iter().all(|span| span.area() == 0 || span.interval.end <= now)
+}
+
+fn edges(spans: &[Span]) -> impl Iterator<Item = Time> {
+    spans.iter().flat_map(|span| [span.interval.begin, span.interval.end])
+}
+
+/// The room of a reservation as a profile: what is outside of it is taken.
+fn free_inside(spans: &[Span], now: Time) -> Profile {
+    let most = most_room(spans, now);
+    let mut free = Profile::new(most, now);
+    let mut instants: Vec<Time> = edges(spans).filter(|edge| *edge > now).chain([now, Time::MAX]).collect();
+    instants.sort_unstable();
+    for pair in instants.windows(2) {
+        let taken = Capacity(most.0.saturating_sub(room(spans, pair[0]).0));
+        free.add(Span { interval: Interval::new(pair[0], pair[1]), capacity: taken });
+    }
+    free
+}

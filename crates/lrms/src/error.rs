@@ -1,0 +1,94 @@
+//! Why a resource manager could not do something: what, why, and what to do about it.
+
+use bookahead_plan::Capacity;
+use bookahead_protocol::{JobId, Name, ReservationId};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why something could not be done.
+#[derive(Debug, Error)]
+pub enum LrmsError {
+    /// There is no such resource.
+    #[error("there is no resource {resource} here; ask for the resources of this site")]
+    UnknownResource {
+        /// The name that was given.
+        resource: Name,
+    },
+    /// Two resources have one name.
+    #[error("there are two resources {resource}; give each a name of its own")]
+    SameName {
+        /// The name that both have.
+        resource: Name,
+    },
+    /// Nothing is kept free for the reservation of a job.
+    #[error(
+        "nothing is kept free on {resource} for {id}: it is not committed, or over; commit it first, or submit the job without it"
+    )]
+    NoBacking {
+        /// On which resource.
+        resource: Name,
+        /// For which reservation.
+        id: ReservationId,
+    },
+    /// A job needs more than there ever will be for it.
+    #[error("the job needs {needed}, and {within} has {available}; ask for less")]
+    TooWide {
+        /// What it needs.
+        needed: Capacity,
+        /// Of which resource or reservation.
+        within: String,
+        /// What that has.
+        available: Capacity,
+    },
+    /// A job that cannot be run as it is written.
+    #[error("the job cannot be run: {0}")]
+    Malformed(String),
+    /// Another job has this id.
+    #[error("another job was submitted as {id}; take a new id for each job")]
+    OtherJob {
+        /// The id.
+        id: JobId,
+    },
+    /// Jobs can only be pretended here.
+    #[error("no programs are run here, jobs are only pretended; give the site a folder for jobs")]
+    OnlyPretends,
+    /// Too many jobs wait or run.
+    #[error("{most} jobs wait or run already; try again when some are over")]
+    Full {
+        /// So many may.
+        most: usize,
+    },
+    /// The folder of the jobs belongs to another process.
+    #[error("{} is in use by another process; end that one, or take another folder", folder.display())]
+    InUse {
+        /// Which folder.
+        folder: PathBuf,
+    },
+    /// What is in the folder of the jobs is not what was written there.
+    #[error("{} is damaged: {why}; restore it, or remove its folder and give the job up", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file system would not.
+    #[error("cannot {what} {}: {source}; check the folder and its permissions", path.display())]
+    Files {
+        /// What was tried.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl LrmsError {
+    /// What the file system said when this was tried with that file.
+    pub(crate) fn files(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LrmsError {
+        let path = path.to_owned();
+        move |source| LrmsError::Files { what, path, source }
+    }
+}

@@ -1,0 +1,19 @@
+//! Speaking to local resource managers. Nothing else knows how a batch system is spoken to.
+//!
+//! - [`adapter`]: what a site wants of a resource manager, one trait
+//! - [`job`]: jobs as a site hands them over, and what becomes of them
+//! - [`error`]: why something could not be done
+//! - [`builtin`]: a scheduler for sites without a batch system
+//!
+//! It relies on its caller for the time: it is an argument, and nothing here reads a clock. It never decides what is
+//! promised; that is the ledger's.
+
+pub mod adapter;
+pub mod builtin;
+pub mod error;
+pub mod job;
+
+pub use adapter::{Backing, Capabilities, Lrms, Seen, Snapshot};
+pub use builtin::{Builtin, Hosted};
+pub use error::LrmsError;
+pub use job::{Job, JobChange, JobState, JobStatus, Why, Work};

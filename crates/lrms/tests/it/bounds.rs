@@ -1,0 +1,75 @@
+//! Nothing grows without end.
+
+use crate::{at, builtin, cpu, job, wake};
+use bookahead_lrms::builtin::sources::{Mix, Steady};
+use bookahead_lrms::builtin::{MOST_JOBS, REMEMBERED};
+use bookahead_lrms::{Builtin, Hosted, Lrms, LrmsError};
+use bookahead_plan::{Capacity, Policy, Seconds, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A busy cluster, and how many jobs its source has brought.
+fn busy(load: u32) -> (Builtin, Arc<AtomicUsize>) {
+    let widths = [1, 2, 4, 8, 32].map(Capacity).to_vec();
+    let mix = Mix { capacity: Capacity(128), load, widths, estimates: [30, 300, 900].map(Seconds).to_vec() };
+    let brought = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&brought);
+    let source = Steady::new(&mix, Time(0), 1).inspect(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let hosted =
+        Hosted { name: cpu(), capacity: Capacity(128), policy: Policy::EASY, source: Box::new(source) };
+    let mut builtin = Builtin::new(vec![hosted], at(0), None).unwrap();
+    wake(&mut builtin, 0);
+    (builtin, brought)
+}
+
+/// The most that it remembers while so many jobs come.
+fn most_remembered(load: u32, jobs: usize) -> usize {
+    let (mut builtin, brought) = busy(load);
+    let (mut now, mut most) = (0, 0);
+    while brought.load(Ordering::Relaxed) < jobs {
+        now += 3_600;
+        assert_eq!(builtin.advance(at(now)).unwrap(), []);
+        most = most.max(builtin.remembered());
+    }
+    most
+}
+
+#[test]
+fn a_million_local_jobs_leave_nothing_behind() {
+    let most = most_remembered(80, 1_000_000);
+    assert!(most < 1_000, "{most}");
+}
+
+#[test]
+fn local_jobs_go_elsewhere_when_too_many_wait() {
+    // For each job that waits: itself, its place in the queue. For each that runs: itself, its end, its room.
+    let most = most_remembered(300, 40_000);
+    assert!((20_000..22_000).contains(&most), "{most}");
+}
+
+#[test]
+fn of_jobs_that_are_over_the_newest_are_remembered() {
+    let mut builtin = builtin(8, Policy::EASY);
+    for id in 0..3 * REMEMBERED as u128 {
+        builtin.submit(at(0), &job(id, 8, 1, 1)).unwrap();
+    }
+    builtin.advance(at(100_000)).unwrap();
+    let jobs = builtin.jobs();
+    assert_eq!(jobs.len(), REMEMBERED);
+    assert_eq!(jobs[0].job.id.0, 2 * REMEMBERED as u128);
+    assert_eq!(builtin.remembered(), REMEMBERED);
+}
+
+#[test]
+fn only_so_many_submitted_jobs_may_wait() {
+    let mut builtin = builtin(8, Policy::EASY);
+    for id in 0..MOST_JOBS as u128 {
+        builtin.submit(at(0), &job(id, 8, 1, 1)).unwrap();
+    }
+    let refused = builtin.submit(at(0), &job(99_999, 8, 1, 1)).unwrap_err();
+    assert!(matches!(refused, LrmsError::Full { .. }), "{refused}");
+    builtin.advance(at(10)).unwrap();
+    builtin.submit(at(10), &job(99_999, 8, 1, 1)).unwrap();
+}

@@ -1,0 +1,58 @@
+//! Nobody who comes later delays the first waiting job.
+
+use crate::{at, backing, builtin, cases, job, policies, span};
+use bookahead_lrms::{Builtin, JobState, JobStatus, Lrms};
+use bookahead_plan::Time;
+use bookahead_protocol::JobId;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const CAPACITY: u32 = 8;
+
+/// How much later, what it needs, for how long it asks, how long it takes.
+type Submission = (i64, u32, i64, i64);
+
+fn submissions() -> impl Strategy<Value = Vec<Submission>> {
+    prop::collection::vec((0..6_i64, 1..=CAPACITY, 1..30_i64, 0..30_i64), 2..25)
+}
+
+fn head(builtin: &Builtin) -> Option<JobStatus> {
+    builtin.jobs().into_iter().find(|status| status.state == JobState::Waiting)
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn the_first_in_line_starts_when_it_was_told_or_earlier(
+        submissions in submissions(), reserved in prop::collection::vec((0..80_i64, 1..20_i64, 1..4_u32), 0..4),
+        cancelled in prop::option::of(0..20_u128), policy in 0..3_usize,
+    ) {
+        let mut builtin = builtin(CAPACITY, policies()[policy]);
+        for (id, (begin, length, capacity)) in (0..).zip(&reserved) {
+            builtin.back(at(0), &backing(id, &[span(*begin, begin + length, *capacity)])).unwrap();
+        }
+        let mut told: BTreeMap<JobId, Time> = BTreeMap::new();
+        let mut now = 0;
+        for (id, (later, capacity, limit, run)) in (0..).zip(&submissions) {
+            now += later;
+            builtin.advance(at(now)).unwrap();
+            builtin.submit(at(now), &job(id, *capacity, *limit, *run)).unwrap();
+            if let Some(head) = head(&builtin) {
+                let start = head.expected_start.unwrap();
+                prop_assert!(told.get(&head.job.id).is_none_or(|before| start <= *before));
+                told.insert(head.job.id, start);
+            }
+            // Whoever leaves only makes room.
+            if let Some(cancelled) = cancelled.filter(|cancelled| cancelled % 7 == id % 7) {
+                builtin.cancel(at(now), JobId(cancelled)).unwrap();
+            }
+        }
+        builtin.advance(at(10_000)).unwrap();
+        for status in builtin.jobs() {
+            if let Some((told, started)) = told.get(&status.job.id).zip(status.started) {
+                prop_assert!(started <= *told, "{status:?} was told {told}");
+            }
+        }
+    }
+}
