@@ -4,14 +4,18 @@
 mod chance;
 mod children;
 mod concurrent;
+mod connections;
+mod daemon;
 mod damage;
 mod failing_disk;
 mod formats;
+mod http;
 mod killed;
 mod ledgers;
 mod log_damage;
 mod opening;
 mod reading;
+mod security;
 mod snapshots;
 
 use bookahead_service::journal::{Durability, Journal, JournalError, Kind, Options, Replay};

@@ -1,0 +1,181 @@
+//! Carries the calls of a broker to its peers, and their answers back. Each call is a task of its own with a time-out; a call
+//! that is still under way is not sent a second time, and at most so many are under way to one peer, so that a peer that
+//! hangs costs a bounded amount of room. What is dropped here the head repeats.
+
+use super::jobs::Errand;
+use crate::keeper::Door;
+use crate::party::{Input, Trace};
+use bookahead_client::{Client, ClientError, Options};
+use bookahead_protocol::broker::Outgoing;
+use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Moment, Name};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
+
+/// So many calls may be under way to one peer.
+const AT_ONCE: usize = 256;
+
+/// How a peer is reached.
+#[derive(Clone)]
+pub struct Link {
+    /// Its address.
+    pub url: String,
+    /// How.
+    pub client: Client,
+}
+
+/// Carries calls to peers.
+#[derive(Clone)]
+pub struct Courier {
+    runtime: Handle,
+    door: Door,
+    /// What is shown to those of whom nothing else is said.
+    options: Arc<Mutex<Options>>,
+    peers: Arc<Mutex<BTreeMap<Name, Way>>>,
+}
+
+struct Way {
+    link: Link,
+    /// Where it is and how it is spoken to was said by the operator, and nobody else may say otherwise.
+    appointed: bool,
+    under_way: BTreeSet<Key>,
+}
+
+impl Courier {
+    /// One that knows nobody yet; answers go to a door.
+    pub fn new(runtime: Handle, door: Door, options: Options) -> Courier {
+        Courier { runtime, door, options: Arc::new(Mutex::new(options)), peers: Arc::default() }
+    }
+
+    /// The time of the broker.
+    pub fn now(&self) -> Moment {
+        self.door.clock().now()
+    }
+
+    fn peers(&self) -> MutexGuard<'_, BTreeMap<Name, Way>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn options(&self) -> MutexGuard<'_, Options> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gets to know where a peer is, unless the operator has said it.
+    pub fn meet(&self, peer: &Name, url: &str) {
+        if self.peers().get(peer).is_some_and(|way| way.appointed || way.link.url == url) {
+            return;
+        }
+        let options = self.options().clone();
+        if let Err(why) = self.reach(peer, url, options, false) {
+            tracing::warn!(%peer, url, "cannot be reached: {why}");
+        }
+    }
+
+    /// Gets to know from the operator where a peer is and how it is spoken to.
+    pub fn appoint(&self, peer: &Name, url: &str, options: Options) -> Result<(), ClientError> {
+        self.reach(peer, url, options, true)
+    }
+
+    /// From now on shows this to all peers of whom nothing else is said.
+    pub fn show(&self, options: Options) {
+        *self.options() = options.clone();
+        let met: Vec<(Name, String)> = self
+            .peers()
+            .iter()
+            .filter(|(_, way)| !way.appointed)
+            .map(|(name, way)| (name.clone(), way.link.url.clone()))
+            .collect();
+        for (peer, url) in met {
+            if let Err(why) = self.reach(&peer, &url, options.clone(), false) {
+                tracing::warn!(%peer, url, "is spoken to as before: {why}");
+            }
+        }
+    }
+
+    /// What is under way stays under way.
+    fn reach(&self, peer: &Name, url: &str, options: Options, appointed: bool) -> Result<(), ClientError> {
+        let link = Link { url: url.to_owned(), client: Client::new(url, options)? };
+        let mut peers = self.peers();
+        let under_way = peers.remove(peer).map(|way| way.under_way).unwrap_or_default();
+        peers.insert(peer.clone(), Way { link, appointed, under_way });
+        Ok(())
+    }
+
+    /// All who are known.
+    pub fn links(&self) -> Vec<(Name, Link)> {
+        self.peers().iter().map(|(name, way)| (name.clone(), way.link.clone())).collect()
+    }
+
+    /// Sends a call, and hands in the answer when it comes.
+    pub(super) fn send(&self, outgoing: Outgoing, trace: Trace) {
+        let Outgoing { to, envelope } = outgoing;
+        let Some(client) = self.set_out(&to, envelope.key) else { return };
+        let courier = self.clone();
+        self.runtime.spawn(async move {
+            let answer = client.call(&envelope, trace.as_deref()).await;
+            if let Some(way) = courier.peers().get_mut(&to) {
+                way.under_way.remove(&envelope.key);
+            }
+            if let Some(answer) = understood(&to, &envelope, answer) {
+                let input = Input::Answered { from: to, key: envelope.key, answer, trace };
+                courier.door.tell(input).await;
+            }
+        });
+    }
+
+    /// Does what is to be done for a job.
+    pub(super) fn run(&self, errand: Errand) {
+        let (to, caller, id) = match &errand {
+            Errand::Call(to, envelope) => {
+                return self.send(Outgoing { to: to.clone(), envelope: envelope.clone() }, None);
+            }
+            Errand::Submit(to, caller, asked) => (to.clone(), caller.clone(), asked.id.unwrap_or(JobId(0))),
+            Errand::Look(to, caller, id) | Errand::Cancel(to, caller, id) => {
+                (to.clone(), caller.clone(), *id)
+            }
+        };
+        // One errand at a time for each job.
+        let key = Key(id.0);
+        let Some(client) = self.set_out(&to, key) else { return };
+        let (courier, client) = (self.clone(), client.on_behalf_of(&caller));
+        self.runtime.spawn(async move {
+            let answer = match errand {
+                Errand::Submit(_, _, asked) => client.submit(&asked, &key.to_string()).await,
+                Errand::Look(..) | Errand::Call(..) => client.job(id).await,
+                Errand::Cancel(..) => client.cancel_job(id).await,
+            };
+            if let Some(way) = courier.peers().get_mut(&to) {
+                way.under_way.remove(&key);
+            }
+            let answer = match answer {
+                Ok(job) => Ok(Box::new(job)),
+                Err(ClientError::Refused(problem)) => Err(*problem),
+                Err(why) => return tracing::debug!(peer = %to, job = %id, "no answer: {why}"),
+            };
+            courier.door.tell(Input::JobAnswered { from: to, id, answer }).await;
+        });
+    }
+
+    /// Who is to be asked, unless that is under way or too much is.
+    fn set_out(&self, to: &Name, key: Key) -> Option<Client> {
+        let mut peers = self.peers();
+        let way = peers.get_mut(to)?;
+        let free = way.under_way.len() < AT_ONCE && way.under_way.insert(key);
+        free.then(|| way.link.client.clone())
+    }
+}
+
+/// What the head is told. Nothing where it should ask again.
+fn understood(peer: &Name, envelope: &Envelope, answer: Result<Answer, ClientError>) -> Option<Answer> {
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(why) => {
+            tracing::debug!(%peer, call = envelope.call.word(), "no answer: {why}");
+            // Whoever cannot be reached offers nothing: nobody need wait to find out. Of everything that changes something
+            // only an answer tells what became of it.
+            let probe = matches!(envelope.call, Call::Probe { .. });
+            (probe && why.was_not_sent()).then(|| Problem::new(Why::Silence).into())
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What happens to jobs at a broker, what is sent because of it, and the rules. Plain values; nothing here decides.
+
+use bookahead_api as api;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::jobs::{Patience, choice};
+use bookahead_protocol::{Caller, Envelope, JobId, Millis, Name};
+use serde::{Deserialize, Serialize};
+
+/// Something that happened to a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// Somebody gave it to the broker.
+    Submitted {
+        /// Its id.
+        id: JobId,
+        /// Whose it is.
+        caller: Caller,
+        /// What it is.
+        asked: Box<api::SubmitJob>,
+        /// When.
+        at: Time,
+    },
+    /// Something happened to the choice of its site.
+    Choice {
+        /// Of which job.
+        id: JobId,
+        /// What.
+        event: choice::Event,
+    },
+    /// The site has it.
+    Handed {
+        /// Which job.
+        id: JobId,
+    },
+    /// Its owner no longer wants it.
+    Unwanted {
+        /// Which job.
+        id: JobId,
+    },
+    /// It is over.
+    Over {
+        /// How it was in the end.
+        job: Box<api::Job>,
+        /// When the broker learnt it.
+        at: Time,
+    },
+}
+
+/// Something to be sent because of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::broker) enum Errand {
+    /// A call about a reservation.
+    Call(Name, Envelope),
+    /// Give it to a site.
+    Submit(Name, Caller, Box<api::SubmitJob>),
+    /// Ask the site how it is.
+    Look(Name, Caller, JobId),
+    /// Have the site end it.
+    Cancel(Name, Caller, JobId),
+}
+
+/// How a broker deals with jobs.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// How long the sites are asked to hold.
+    pub hold_for: Millis,
+    /// How long they may take to answer.
+    pub answer_within: Millis,
+    /// How often what is not answered is repeated.
+    pub patience: Patience,
+    /// How often a job is looked after.
+    pub look_every: Millis,
+    /// A job without a latest end must have ended so long after it was submitted.
+    pub usual_window: Seconds,
+    /// How long what is over is remembered.
+    pub retention: Seconds,
+}
+
+/// What is to be done: first written, then sent.
+#[derive(Debug, Default)]
+pub(in crate::broker) struct Effects {
+    /// To be written.
+    pub(in crate::broker) events: Vec<Event>,
+    /// To be sent.
+    pub(in crate::broker) errands: Vec<Errand>,
+}

@@ -1,0 +1,77 @@
+//! The time that a party lives in: the time of day, or, for demonstrations and trials on a workload, a faster one that all
+//! parties of a grid compute alike from the time of day. The only place that reads a clock for a head.
+
+use bookahead_protocol::{Millis, Moment};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Nothing sleeps longer than this at a time, so that a clock that is set is noticed.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+
+/// A clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    /// From here on time goes faster.
+    origin: Moment,
+    speed: u32,
+}
+
+impl Clock {
+    /// The time of day.
+    pub const WALL: Clock = Clock { origin: Moment(0), speed: 1 };
+
+    /// `speed` times as fast as the time of day, which it agrees with at `origin`. Two parties with the same two numbers
+    /// agree with each other, also after a restart.
+    pub fn accelerated(origin: Moment, speed: u32) -> Clock {
+        Clock { origin, speed: speed.max(1) }
+    }
+
+    /// `speed` times as fast as the time of day, from now on.
+    pub fn accelerated_from_now(speed: u32) -> Clock {
+        Clock::accelerated(wall(), speed)
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> Moment {
+        let passed = wall() - self.origin;
+        self.origin + Millis(passed.0.saturating_mul(i64::from(self.speed)))
+    }
+
+    /// How many times as fast as the time of day it goes.
+    pub fn speed(&self) -> u32 {
+        self.speed
+    }
+
+    /// Where it agreed with the time of day.
+    pub fn origin(&self) -> Moment {
+        self.origin
+    }
+
+    /// How long to sleep until a moment, or less.
+    pub fn sleep_until(&self, moment: Moment) -> Duration {
+        let ahead = (moment - self.now()).0.max(0);
+        // Rounded up: whoever wakes too early would only sleep again.
+        let millis = ahead.unsigned_abs().div_ceil(u64::from(self.speed));
+        Duration::from_millis(millis).min(LONGEST_SLEEP)
+    }
+}
+
+fn wall() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Moment(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accelerated_clock_passes_through_its_origin_and_is_as_much_ahead_as_it_is_faster() {
+        let origin = wall() - Millis::seconds(10);
+        let clock = Clock::accelerated(origin, 60);
+        let ahead = clock.now() - origin;
+        assert!((600_000..660_000).contains(&ahead.0), "{ahead}");
+        assert!(clock.sleep_until(clock.now() + Millis::seconds(60)) <= Duration::from_secs(1));
+        assert_eq!(clock.sleep_until(Moment(0)), Duration::ZERO);
+        assert_eq!(Clock::WALL.sleep_until(Moment::MAX), LONGEST_SLEEP);
+    }
+}

@@ -1,0 +1,202 @@
+//! What an operator writes of a broker.
+
+use super::broker_rules::BrokerRules;
+use super::clock::{ClockConfig, in_its_time};
+use super::error::{self, ConfigError};
+use super::length::Length;
+use super::links::{BrokerLink, Calls, PeerLink, check_brokers, check_peers};
+use super::server::{self, Server, check_url};
+use super::site::{a_day, check_heartbeat, check_reachable, state, usual_heartbeat};
+use super::wrong::{Wrong, check_name};
+use crate::broker::JobRules;
+use crate::security::Security;
+use bookahead_api::AttributeValue;
+use bookahead_protocol::Name;
+use bookahead_protocol::broker::Rules;
+use bookahead_protocol::jobs::Patience;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Where a broker listens unless it is told otherwise.
+pub const BROKER_PORT: u16 = 7400;
+
+/// A broker. Paths are from the folder of the file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BrokerConfig {
+    /// What it is called.
+    pub name: String,
+    /// Where it listens.
+    #[serde(default = "usual_address", deserialize_with = "server::address")]
+    pub listen: SocketAddr,
+    /// Where others reach it, if that is not where it listens.
+    pub url: Option<String>,
+    /// The folder of its journal; `bookahead-` and its name, if it is not said.
+    pub state: Option<PathBuf>,
+    /// How long it remembers what is over.
+    #[serde(default = "a_day")]
+    pub retention: Length,
+    /// Whether sites and brokers that are not named here may register; those that are loopback's own, if it is not said.
+    pub open: Option<bool>,
+    /// How often it asks its peers how they are, and tells its own brokers that it is there.
+    #[serde(default = "usual_heartbeat")]
+    pub heartbeat: Length,
+    /// A job that is given to it without a latest end must have ended so long after that.
+    #[serde(default = "usual_job_window")]
+    pub job_window: Length,
+    /// The time that it lives in; its peers need the same.
+    #[serde(default)]
+    pub clock: ClockConfig,
+    /// What else there is to know of it.
+    #[serde(default)]
+    pub attributes: BTreeMap<Name, AttributeValue>,
+    /// How it works.
+    #[serde(default)]
+    pub rules: BrokerRules,
+    /// Whom it asks.
+    #[serde(default, rename = "peer")]
+    pub peers: Vec<PeerLink>,
+    /// With whom it registers.
+    #[serde(default, rename = "broker")]
+    pub brokers: Vec<BrokerLink>,
+    /// How it calls them all.
+    #[serde(default)]
+    pub calls: Calls,
+    /// What is too much.
+    #[serde(default)]
+    pub server: Server,
+    /// Who may do what.
+    #[serde(default)]
+    pub security: Security,
+}
+
+fn usual_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, BROKER_PORT))
+}
+
+fn usual_job_window() -> Length {
+    Length::of_seconds(7 * 86_400)
+}
+
+impl BrokerConfig {
+    /// From a file.
+    pub fn read(path: &Path) -> Result<BrokerConfig, ConfigError> {
+        BrokerConfig::parse(path, &error::read(path, "broker")?)
+    }
+
+    /// From a text; `path` is what errors call it.
+    pub fn parse(path: &Path, text: &str) -> Result<BrokerConfig, ConfigError> {
+        error::parse(path, text, BrokerConfig::check)
+    }
+
+    /// Says what makes no sense, as far as that can be known without looking at other files.
+    pub fn check(&self) -> Result<(), Wrong> {
+        check_name("a broker", &self.name)?;
+        self.url.as_deref().map_or(Ok(()), check_url)?;
+        self.clock.check()?;
+        check_heartbeat(self.heartbeat)?;
+        check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
+        self.rules.check().map_err(|wrong| wrong.within("rules"))?;
+        self.calls.check().map_err(|wrong| wrong.within("calls"))?;
+        check_peers(&self.peers)?;
+        check_brokers(&self.brokers)?;
+        self.server.check().map_err(|wrong| wrong.within("server"))?;
+        if self.peers.is_empty() && !self.is_open() {
+            let why = "there is no [[peer]] and nobody may register, so that there is nobody to ask; \
+                       name peers, or write open = true";
+            return Err(Wrong::new("open", why));
+        }
+        Ok(())
+    }
+
+    /// Whether sites and brokers that are not named may register. Only where everybody is on this machine that goes without
+    /// saying.
+    pub fn is_open(&self) -> bool {
+        let guarded = self.security.keys.is_some() || !self.security.peers.is_empty();
+        self.open.unwrap_or(self.listen.ip().to_canonical().is_loopback() && !guarded)
+    }
+
+    /// As its head wants it.
+    pub fn rules(&self, maker: u64) -> Rules {
+        self.rules.rules(maker, self.retention.seconds(), self.clock.speed)
+    }
+
+    /// How it deals with jobs.
+    pub fn job_rules(&self) -> JobRules {
+        let speed = self.clock.speed;
+        let in_its_time = |length| in_its_time(length, speed);
+        let hold_time = self.rules.hold_time;
+        let usual = Patience::default();
+        JobRules {
+            // Until all have answered, and the best of them has been told.
+            hold_for: in_its_time(Length(hold_time.0 + hold_time.0 + hold_time.0)),
+            answer_within: in_its_time(hold_time),
+            patience: Patience {
+                first: in_its_time(Length(usual.first)),
+                longest: in_its_time(Length(usual.longest)),
+            },
+            look_every: in_its_time(self.heartbeat),
+            usual_window: self.job_window.seconds(),
+            retention: self.retention.seconds(),
+        }
+    }
+
+    /// The folder of its journal; `base` is that of the file.
+    pub fn state(&self, base: &Path) -> PathBuf {
+        state(self.state.as_deref(), &self.name, base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_protocol::Millis;
+
+    fn read(text: &str) -> Result<BrokerConfig, ConfigError> {
+        BrokerConfig::parse(Path::new("broker.toml"), text)
+    }
+
+    #[test]
+    fn a_name_is_enough_where_everybody_may_register() {
+        let broker = read("name = \"grid\"\n").expect("a broker");
+        assert!(broker.is_open());
+        assert_eq!(broker.rules(7), Rules { maker: 7, ..Rules::default() });
+        assert!(
+            !read("name = \"grid\"\nlisten = \"192.0.2.1:7400\"\nopen = true\n[security]\nkeys = \"k\"\n")
+                .map(|broker| BrokerConfig { open: None, ..broker }.is_open())
+                .expect("a broker")
+        );
+    }
+
+    #[test]
+    fn its_waits_take_as_long_in_real_time_however_fast_the_clock_is() {
+        let clock = "clock = { speed = 100, origin = \"2026-11-16T00:00:00Z\" }\n";
+        let rules = read(&format!("name = \"grid\"\n{clock}[rules]\nsurvey_time = \"2s\"\n"))
+            .expect("a broker")
+            .rules(1);
+        assert_eq!(rules.survey_time, Millis::seconds(200));
+        assert_eq!(rules.hold_time, Millis::seconds(1_000));
+        assert_eq!(rules.longest_hold, Millis::seconds(90_000));
+        assert_eq!(rules.retention, Rules::default().retention);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_its_line_its_field_and_what_to_write() {
+        for (text, words) in [
+            ("name = \"g\"\n[rules]\nslots = 0\n", ["line 3", "rules.slots", "give 1"]),
+            ("name = \"g\"\nopen = false\n", ["line 2", "open", "name peers"]),
+            ("name = \"g\"\n[[peer]]\nname = \"a\"\nurl = \"a\"\n", ["line 4", "peer[1].url", "http://"]),
+            (
+                "name = \"g\"\n[[peer]]\nname = \"a\"\nurl = \"http://a\"\n[[peer]]\nname = \"a\"\nurl = \"http://b\"\n",
+                ["line 6", "peer[2].name", "two peers"],
+            ),
+            ("name = \"g\"\n[[broker]]\nurl = \"ftp://a\"\n", ["line 3", "broker[1].url", "http://"]),
+            ("name = \"g\"\nsurvey_time = \"1s\"\n", ["line 2", "unknown field `survey_time`", "`rules`"]),
+        ] {
+            let why = read(text).expect_err(text).to_string();
+            assert!(words.iter().all(|word| why.contains(word)), "{words:?}: {why}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Reading a file of configuration, and saying what is wrong with it: which file, which line, which field, and what to
+//! write instead.
+
+use super::wrong::{Step, Wrong};
+use serde::de::DeserializeOwned;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use toml::de::{DeTable, DeValue};
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file is not there, or may not be read.
+    #[error("{} cannot be read: {cause}; give the configuration of a {of}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Of whom it should be.
+        of: &'static str,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A field is unknown, missing, or of another type.
+    #[error("{}, {}: {why}", path.display(), in_line(*line))]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: Option<usize>,
+        /// Why, and what was expected.
+        why: String,
+    },
+    /// A value makes no sense.
+    #[error("{}, {}: {}", path.display(), in_line(*line), of_field(field, why))]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: Option<usize>,
+        /// Which value.
+        field: String,
+        /// Why, and what to write instead.
+        why: String,
+    },
+}
+
+fn in_line(line: Option<usize>) -> String {
+    line.map_or_else(|| "as a whole".to_owned(), |line| format!("line {line}"))
+}
+
+/// Some reasons begin with the field themselves.
+fn of_field(field: &str, why: &str) -> String {
+    if field.is_empty() || why.starts_with(field) { why.to_owned() } else { format!("{field}: {why}") }
+}
+
+/// A configuration, from the text of a file.
+pub(super) fn parse<T: DeserializeOwned>(
+    path: &Path,
+    text: &str,
+    check: impl FnOnce(&T) -> Result<(), Wrong>,
+) -> Result<T, ConfigError> {
+    let config: T = toml::from_str(text).map_err(|error| {
+        let line = error.span().map(|span| line_at(text, span.start));
+        ConfigError::Unfit { path: path.to_owned(), line, why: error.message().to_owned() }
+    })?;
+    check(&config).map_err(|wrong| located(path, text, &wrong))?;
+    Ok(config)
+}
+
+/// The text of a file.
+pub(super) fn read(path: &Path, of: &'static str) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
+        path: path.to_owned(),
+        of,
+        cause,
+    })
+}
+
+fn located(path: &Path, text: &str, wrong: &Wrong) -> ConfigError {
+    let line = line_of(text, wrong.way());
+    ConfigError::Wrong { path: path.to_owned(), line, field: wrong.field(), why: wrong.why.clone() }
+}
+
+/// The line of a value, or of the innermost table around it where it is not said.
+fn line_of(text: &str, way: &[Step]) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let mut found = None;
+    let mut here = Here::Table(table.get_ref());
+    for step in way {
+        let Some((at, next)) = here.step(step) else { break };
+        found = Some(at);
+        here = next;
+    }
+    found.map(|at| line_at(text, at))
+}
+
+enum Here<'a> {
+    Table(&'a DeTable<'a>),
+    Value(&'a DeValue<'a>),
+}
+
+impl<'a> Here<'a> {
+    /// Where in the text the next step leads, and what is there.
+    fn step(&self, step: &Step) -> Option<(usize, Here<'a>)> {
+        match (self, step) {
+            (Here::Table(table), Step::Field(name)) => field(table, name),
+            (Here::Value(DeValue::Table(table)), Step::Field(name)) => field(table, name),
+            (Here::Value(DeValue::Array(list)), Step::Place(place)) => {
+                let one = list.get(*place)?;
+                Some((one.span().start, Here::Value(one.get_ref())))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn field<'a>(table: &'a DeTable<'a>, name: &str) -> Option<(usize, Here<'a>)> {
+    let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
+    Some((key.span().start, Here::Value(value.get_ref())))
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "name = \"a\"\n\n[[resource]]\nname = \"x\"\ncapacity = 1\n\n[[resource]]\nname = \"y\"\n\
+                        jobs = { load = 3 }\n";
+
+    #[test]
+    fn a_value_is_found_in_its_line_and_a_missing_one_in_its_table() {
+        let line = |wrong: Wrong| line_of(TEXT, wrong.way());
+        assert_eq!(line(Wrong::new("name", "")), Some(1));
+        assert_eq!(line(Wrong::new("capacity", "").within(0).within("resource")), Some(5));
+        assert_eq!(line(Wrong::new("load", "").within("jobs").within(1).within("resource")), Some(9));
+        assert_eq!(line(Wrong::new("capacity", "").within(1).within("resource")), Some(7));
+        assert_eq!(line(Wrong::new("holds", "")), None);
+        assert_eq!(line(Wrong::all("")), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! A resource as it is described: what it is, and how requests are placed on it. Sites that run and sites that are
+//! simulated are described alike; only their local jobs are not, hence the parameter.
+
+use super::length::Length;
+use super::wrong::{Wrong, check_name};
+use bookahead_api::AttributeValue;
+use bookahead_api::resource::attributes_into;
+use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
+use bookahead_plan::{Policy, Seconds};
+use bookahead_protocol::ledger::Offered;
+use bookahead_protocol::{Name, Resource as Described};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// A resource.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resource<Jobs> {
+    /// What it is called.
+    pub name: String,
+    /// Processors, bandwidth, seats, or any other word.
+    pub kind: String,
+    /// What there is in all.
+    pub capacity: u32,
+    /// Of one unit for an hour, in thousandths.
+    #[serde(default)]
+    pub price: u32,
+    /// Of a link: the two sites that it joins.
+    pub joins: Option<[String; 2]>,
+    /// What else there is to know.
+    #[serde(default)]
+    pub attributes: BTreeMap<Name, AttributeValue>,
+    /// How slots are rated.
+    #[serde(default)]
+    pub method: MethodName,
+    /// How local jobs are queued, by the names of `simulate --scheduler`.
+    #[serde(default = "usual_policy")]
+    pub policy: String,
+    /// As `simulate --slots`.
+    #[serde(default = "usual_slots")]
+    pub slots: usize,
+    /// As `simulate --gap`.
+    #[serde(default = "usual_gap")]
+    pub gap: Length,
+    /// Slots that delay more waiting jobs are refused.
+    pub max_delayed: Option<u32>,
+    /// Slots that delay a waiting job by more are refused.
+    pub max_delay: Option<Length>,
+    /// Jobs of local users.
+    pub jobs: Option<Jobs>,
+}
+
+fn usual_policy() -> String {
+    Policy::EASY.to_string()
+}
+
+fn usual_slots() -> usize {
+    SlotRules::default().most
+}
+
+fn usual_gap() -> Length {
+    SlotRules::default().gap.into()
+}
+
+/// The methods by which slots are rated, by their names: in options and in descriptions alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MethodName {
+    /// By plans of the queue with the slot taken.
+    #[default]
+    WhatIf,
+    /// By the approximate end of the present workload.
+    Load,
+    /// By vacancies that running jobs and the first in the queue leave.
+    Earliest,
+    /// By vacancies that all planned jobs leave: nobody is delayed.
+    LocalJobsPreferred,
+}
+
+impl MethodName {
+    /// All of them.
+    pub const ALL: [MethodName; 4] =
+        [MethodName::WhatIf, MethodName::Load, MethodName::Earliest, MethodName::LocalJobsPreferred];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            MethodName::WhatIf => "what-if",
+            MethodName::Load => "load",
+            MethodName::Earliest => "earliest",
+            MethodName::LocalJobsPreferred => "local-jobs-preferred",
+        }
+    }
+
+    /// What it does, in a line.
+    pub fn about(self) -> &'static str {
+        match self {
+            MethodName::WhatIf => "By plans of the queue with the slot taken",
+            MethodName::Load => "By the approximate end of the present workload",
+            MethodName::Earliest => "By vacancies that running jobs and the first in the queue leave",
+            MethodName::LocalJobsPreferred => "By vacancies that all planned jobs leave: nobody is delayed",
+        }
+    }
+
+    /// The method; weights are those of what-if.
+    pub fn method(self, weights: Weights) -> Method {
+        match self {
+            MethodName::WhatIf => Method::WhatIf(weights),
+            MethodName::Load => Method::Load,
+            MethodName::Earliest => Method::EarliestStart { local_jobs_preferred: false },
+            MethodName::LocalJobsPreferred => Method::EarliestStart { local_jobs_preferred: true },
+        }
+    }
+}
+
+impl<Jobs> Resource<Jobs> {
+    /// As the ledger of a site wants it.
+    pub fn offered(&self, site: &str) -> Result<Offered, Wrong> {
+        check_name("a resource", &self.name)?;
+        check_kind(&self.kind)?;
+        Ok(Offered { resource: self.resource(site), placement: self.placement()? })
+    }
+
+    fn resource(&self, site: &str) -> Described {
+        let mut resource = Described::new(site, &self.name, &self.kind, self.capacity);
+        resource.joins = self.joins.as_ref().map(|ends| ends.each_ref().map(|end| end.as_str().into()));
+        resource.attributes = attributes_into(self.attributes.clone());
+        resource.price = self.price;
+        resource
+    }
+
+    /// How requests are placed on it.
+    pub fn placement(&self) -> Result<placement::Rules, Wrong> {
+        let admission = Admission {
+            delayed_jobs: self.max_delayed,
+            total_delay: None,
+            longest_delay: self.max_delay.map(Length::seconds),
+        };
+        Ok(placement::Rules {
+            policy: self.queue_policy()?,
+            method: self.method.method(Weights::EVEN),
+            slots: SlotRules { most: self.slots, gap: self.gap.seconds().max(Seconds::ZERO), natural: true },
+            admission,
+        })
+    }
+
+    /// How local jobs are queued.
+    pub fn queue_policy(&self) -> Result<Policy, Wrong> {
+        Policy::from_str(&self.policy).map_err(|why| Wrong::new("policy", why.to_string()))
+    }
+}
+
+fn check_kind(kind: &str) -> Result<(), Wrong> {
+    if kind.is_empty() || kind.chars().any(char::is_control) {
+        return Err(Wrong::new("kind", "a kind is a word, such as \"processors\""));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::value::{Error, StrDeserializer};
+
+    #[test]
+    fn methods_are_read_by_their_names() {
+        for method in MethodName::ALL {
+            let name: StrDeserializer<'_, Error> = StrDeserializer::new(method.word());
+            assert_eq!(MethodName::deserialize(name), Ok(method));
+        }
+    }
+}

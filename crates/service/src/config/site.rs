@@ -1,0 +1,329 @@
+//! What an operator writes of a site.
+
+use super::clock::ClockConfig;
+use super::error::{self, ConfigError};
+use super::length::Length;
+use super::links::{BrokerLink, Calls, check_brokers, in_list};
+use super::local_jobs::LocalJobs;
+use super::practice::{Holds, Limits, Reveal};
+use super::resource::Resource;
+use super::server::{self, Server, check_url};
+use super::wrong::{Wrong, check_name};
+use crate::security::{Role, Security};
+use bookahead_api::AttributeValue;
+use bookahead_protocol::Name;
+use bookahead_protocol::ledger::{self, Rules};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// Where a site listens unless it is told otherwise.
+pub const SITE_PORT: u16 = 7420;
+
+/// A site. Paths are from the folder of the file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiteConfig {
+    /// What it is called.
+    pub name: String,
+    /// Where it listens.
+    #[serde(default = "usual_address", deserialize_with = "server::address")]
+    pub listen: SocketAddr,
+    /// Where others reach it, if that is not where it listens.
+    pub url: Option<String>,
+    /// The folder of its journal, and of its jobs; `bookahead-` and its name, if it is not said.
+    pub state: Option<PathBuf>,
+    /// How long it remembers what is over.
+    #[serde(default = "a_day")]
+    pub retention: Length,
+    /// It remembers at most so many answers.
+    #[serde(default = "usual_answers")]
+    pub most_answers: usize,
+    /// How often it tells its brokers that it is there.
+    #[serde(default = "usual_heartbeat")]
+    pub heartbeat: Length,
+    /// The time that it lives in.
+    #[serde(default)]
+    pub clock: ClockConfig,
+    /// How jobs are run that are submitted to it.
+    #[serde(default)]
+    pub jobs: SubmittedJobs,
+    /// What else there is to know of it, for those who choose among sites.
+    #[serde(default)]
+    pub attributes: BTreeMap<Name, AttributeValue>,
+    /// How long it holds.
+    #[serde(default)]
+    pub holds: Holds,
+    /// How much it tells.
+    #[serde(default)]
+    pub reveal: Reveal,
+    /// What everybody may have of whom nothing else is said.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What those may have who have a role; the most generous of them.
+    #[serde(default)]
+    pub role_limits: BTreeMap<String, Limits>,
+    /// What a user may have, whatever his roles.
+    #[serde(default)]
+    pub user_limits: BTreeMap<String, Limits>,
+    /// What it offers.
+    #[serde(default, rename = "resource")]
+    pub resources: Vec<Resource<LocalJobs>>,
+    /// With whom it registers.
+    #[serde(default, rename = "broker")]
+    pub brokers: Vec<BrokerLink>,
+    /// How it calls them.
+    #[serde(default)]
+    pub calls: Calls,
+    /// What is too much.
+    #[serde(default)]
+    pub server: Server,
+    /// Who may do what.
+    #[serde(default)]
+    pub security: Security,
+}
+
+/// How jobs are run that are submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SubmittedJobs {
+    /// Whether they are programs that run on this machine, with the rights of the service; else they are only pretended.
+    pub processes: bool,
+}
+
+fn usual_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, SITE_PORT))
+}
+
+pub(super) fn a_day() -> Length {
+    Length::of_seconds(86_400)
+}
+
+pub(super) fn usual_heartbeat() -> Length {
+    Length::of_seconds(5)
+}
+
+fn usual_answers() -> usize {
+    Rules::new("", Vec::new()).most_answers
+}
+
+impl SiteConfig {
+    /// From a file.
+    pub fn read(path: &Path) -> Result<SiteConfig, ConfigError> {
+        SiteConfig::parse(path, &error::read(path, "site")?)
+    }
+
+    /// From a text; `path` is what errors call it.
+    pub fn parse(path: &Path, text: &str) -> Result<SiteConfig, ConfigError> {
+        error::parse(path, text, SiteConfig::check)
+    }
+
+    /// Says what makes no sense, as far as that can be known without looking at other files.
+    pub fn check(&self) -> Result<(), Wrong> {
+        check_name("a site", &self.name)?;
+        self.url.as_deref().map_or(Ok(()), check_url)?;
+        self.clock.check()?;
+        check_heartbeat(self.heartbeat)?;
+        check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
+        self.calls.check().map_err(|wrong| wrong.within("calls"))?;
+        check_brokers(&self.brokers)?;
+        self.server.check().map_err(|wrong| wrong.within("server"))?;
+        self.check_roles()?;
+        self.check_jobs()?;
+        self.rules().map(drop)
+    }
+
+    fn check_roles(&self) -> Result<(), Wrong> {
+        let Some(unknown) = self.role_limits.keys().find(|role| Role::of(role).is_none()) else {
+            return Ok(());
+        };
+        let known: Vec<&str> = Role::ALL.map(Role::word).into();
+        let why = format!("there is no role {unknown}; take one of: {}", known.join(", "));
+        Err(Wrong::new(unknown.clone(), why).within("role_limits"))
+    }
+
+    /// Real programs need real time, and room that nothing pretends to use.
+    fn check_jobs(&self) -> Result<(), Wrong> {
+        if self.jobs.processes && self.clock.speed > 1 {
+            let why = "programs do not run faster because a clock does; write processes = false, or leave out clock";
+            return Err(Wrong::new("processes", why).within("jobs"));
+        }
+        in_list("resource", self.resources.iter().map(|resource| {
+            let Some(jobs) = &resource.jobs else { return Ok(()) };
+            if self.jobs.processes {
+                let why = "local jobs are only pretended, and programs really run here; leave out one of the two";
+                return Err(Wrong::new("jobs", why));
+            }
+            jobs.check(resource.capacity).map_err(|wrong| wrong.within("jobs"))
+        }))
+    }
+
+    /// As its ledger wants it.
+    pub fn rules(&self) -> Result<Rules, Wrong> {
+        let mut offered = Vec::new();
+        for (at, resource) in self.resources.iter().enumerate() {
+            offered.push(resource.offered(&self.name).map_err(|wrong| wrong.within(at).within("resource"))?);
+        }
+        let mut rules = Rules::new(self.name.as_str(), offered);
+        rules.holds = self.holds.rules(self.clock.speed)?;
+        rules.reveal = (&self.reveal).into();
+        rules.limits = ledger::Limits {
+            default: self.limits.user_limits(),
+            roles: Limits::by_name(&self.role_limits),
+            users: Limits::by_name(&self.user_limits),
+        };
+        rules.retention = self.retention.seconds();
+        rules.most_answers = self.most_answers;
+        rules.check().map_err(|why| wrong_rules(&rules, &why))?;
+        Ok(rules)
+    }
+
+    /// The folder of its journal and jobs; `base` is that of the file.
+    pub fn state(&self, base: &Path) -> PathBuf {
+        state(self.state.as_deref(), &self.name, base)
+    }
+}
+
+/// Where in the file the ledger's complaint belongs.
+fn wrong_rules(rules: &Rules, why: &ledger::RulesError) -> Wrong {
+    use ledger::RulesError as Why;
+    let place = |name: &Name| rules.resources.iter().rposition(|offered| offered.resource.name == *name);
+    let text = why.to_string();
+    match why {
+        Why::NoResource => Wrong::new("resource", "there is no [[resource]]; describe at least one"),
+        Why::SameName(name) => Wrong::new("name", text).within(place(name).unwrap_or(0)).within("resource"),
+        Why::NoCapacity(name) => {
+            let text = format!("{text}; give 1 or more");
+            Wrong::new("capacity", text).within(place(name).unwrap_or(0)).within("resource")
+        }
+        Why::NoSlots => Wrong::new("slots", text).within("reveal"),
+        Why::OtherSite { .. } | Why::Negative(_) => Wrong::all(text),
+    }
+}
+
+/// The folder of a party's state.
+pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
+    match said {
+        Some(said) => base.join(said),
+        None => base.join(format!("bookahead-{name}")),
+    }
+}
+
+pub(super) fn check_heartbeat(heartbeat: Length) -> Result<(), Wrong> {
+    if heartbeat < Length(bookahead_protocol::Millis(100)) {
+        let why = "a heart that beats so fast does nothing else; give 100ms or more, usually \"5s\"";
+        return Err(Wrong::new("heartbeat", why));
+    }
+    Ok(())
+}
+
+/// Whoever registers says where he can be reached, and everywhere is no such place.
+pub(super) fn check_reachable(
+    listen: SocketAddr,
+    url: Option<&str>,
+    brokers: &[BrokerLink],
+) -> Result<(), Wrong> {
+    if listen.ip().is_unspecified() && url.is_none() && !brokers.is_empty() {
+        let why = "a broker cannot call back to an address that means every interface; \
+                   write url = \"https://…\" as others reach it";
+        return Err(Wrong::new("listen", why));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_protocol::Millis;
+
+    const SMALL: &str =
+        "name = \"north\"\n\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n";
+
+    fn read(text: &str) -> Result<SiteConfig, ConfigError> {
+        SiteConfig::parse(Path::new("site.toml"), text)
+    }
+
+    #[track_caller]
+    fn refused(text: &str, words: &[&str]) {
+        let why = read(text).expect_err(text).to_string();
+        for word in words.iter().chain(&["site.toml"]) {
+            assert!(why.contains(word), "'{word}' is missing in: {why}");
+        }
+    }
+
+    #[test]
+    fn a_name_and_a_resource_are_enough() {
+        let site = read(SMALL).expect("a site");
+        assert_eq!(site.listen.to_string(), "127.0.0.1:7420");
+        assert_eq!(site.state(Path::new("/etc")), Path::new("/etc/bookahead-north"));
+        let rules = site.rules().expect("rules");
+        assert_eq!(rules, Rules { resources: rules.resources.clone(), ..Rules::new("north", Vec::new()) });
+        assert_eq!(rules.resources.len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_line_and_what_was_expected() {
+        refused(&SMALL.replace("capacity", "capicity"), &["line 6", "capicity", "`capacity`"]);
+        refused(&SMALL.replace("64", "\"64\""), &["line 6", "u32"]);
+        refused(&SMALL.replace("kind = \"processors\"\n", ""), &["line 3", "kind"]);
+        refused(&format!("listen = \"localhost\"\n{SMALL}"), &["line 1", "localhost", "127.0.0.1:7420"]);
+        refused(&format!("heartbeat = \"5 s\"\n{SMALL}"), &["line 1", "5 s", "2h30m"]);
+        refused(&format!("{SMALL}method = \"best\"\n"), &["line 7", "best", "what-if"]);
+        refused(&format!("{SMALL}[security]\nkey = \"k\"\n"), &["line 8", "`key`", "`keys`"]);
+        let missing = SiteConfig::read(Path::new("nowhere/site.toml")).expect_err("no file").to_string();
+        assert!(missing.contains("nowhere/site.toml cannot be read"), "{missing}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_its_line_its_field_and_what_to_write() {
+        refused("name = \"a/b\"\n", &["line 1", "name", "a/b", "letters"]);
+        refused("name = \"a\"\n", &["resource", "at least one"]);
+        refused(&SMALL.replace("64", "0"), &["line 6", "resource[1].capacity", "no capacity", "give 1"]);
+        refused(&format!("{SMALL}policy = \"sjf\"\n"), &["line 7", "resource[1].policy", "sjf", "easy"]);
+        let twice = format!("{SMALL}[[resource]]\nname = \"cluster\"\nkind = \"x\"\ncapacity = 1\n");
+        refused(&twice, &["line 8", "resource[2].name", "two resources"]);
+        refused(&format!("url = \"north:7420\"\n{SMALL}"), &["line 1", "url", "http://127.0.0.1:7420"]);
+        refused(&format!("heartbeat = \"1ms\"\n{SMALL}"), &["line 1", "heartbeat", "5s"]);
+        refused(&format!("clock = {{ speed = 60 }}\n{SMALL}"), &["line 1", "clock.speed", "origin ="]);
+        refused(&format!("clock = {{ speed = 0 }}\n{SMALL}"), &["line 1", "clock.speed", "give 1"]);
+        refused(&format!("{SMALL}[reveal]\nslots = 0\n"), &["line 8", "reveal.slots"]);
+        refused(&format!("{SMALL}[server]\nconcurrent = 0\n"), &["line 8", "server.concurrent"]);
+        refused(&format!("{SMALL}[calls]\nkey = \"k\"\n"), &["line 8", "calls.key", "certificate ="]);
+        refused(&format!("{SMALL}[role_limits.root]\ncount = 1\n"), &["role_limits.root", "operator"]);
+        let adaptive = "[holds]\nadaptive = { target = 120.0, shortest = \"1s\" }\n";
+        refused(&format!("{SMALL}{adaptive}"), &["line 8", "holds.adaptive.target", "0 to 100"]);
+        let everywhere = "listen = \"0.0.0.0:1\"\n[[broker]]\nurl = \"http://b\"\n";
+        refused(&SMALL.replace("\n\n", &format!("\n{everywhere}")), &["line 2", "listen", "url ="]);
+    }
+
+    #[test]
+    fn local_jobs_are_drawn_or_of_a_log_and_not_beside_real_programs() {
+        let with = |jobs: &str| format!("{SMALL}jobs = {jobs}\n");
+        assert!(read(&with("{ load = 0.7, size = [1, 64], estimate = [\"10m\", \"4h\"] }")).is_ok());
+        for (jobs, words) in [
+            ("{ load = 3.0 }", ["resource[1].jobs.load", "at most 2"]),
+            ("{ load = 0.7, swf = \"x\" }", ["resource[1].jobs", "either"]),
+            ("{ load = 0.7, size = [0, 4] }", ["resource[1].jobs.size", "from 1 to 64"]),
+            ("{ load = 0.7, estimate = [\"2h\", \"1h\"] }", ["resource[1].jobs.estimate", "10m"]),
+            ("{ load = 0.7, first = 3 }", ["resource[1].jobs.load", "for logs"]),
+            ("{ swf = \"x\", seed = 3 }", ["resource[1].jobs.swf", "leave out"]),
+        ] {
+            refused(&with(jobs), &["line 7", words[0], words[1]]);
+        }
+        let real = format!("jobs = {{ processes = true }}\n{}", with("{ load = 0.7 }"));
+        refused(&real, &["line 8", "resource[1].jobs", "pretended"]);
+        let faster = format!(
+            "jobs = {{ processes = true }}\nclock = {{ speed = 60, origin = \"2026-11-16T00:00:00Z\" }}\n{SMALL}"
+        );
+        refused(&faster, &["line 1", "jobs.processes", "processes = false"]);
+    }
+
+    #[test]
+    fn holds_last_as_long_in_real_time_however_fast_the_clock_is() {
+        let clock = "clock = { speed = 60, origin = \"2026-11-16T00:00:00Z\" }\n";
+        let site = read(&format!("{clock}{SMALL}")).expect("a site");
+        assert_eq!(site.rules().expect("rules").holds.longest, Millis::seconds(300 * 60));
+        assert_eq!(site.clock.clock().speed(), 60);
+    }
+}

@@ -1,0 +1,29 @@
+//! A configured party at work: journal, keeper, routes, registration and all, from a configuration to a value that can be
+//! stopped. Several of them fit into one process. It prints nothing; what there is to tell goes to `tracing`.
+//!
+//! - [`site`], [`broker`]: start one; [`Running`]: one at work
+//! - [`check_site`], [`check_broker`]: whether one could start, without starting it
+//! - [`compact_site`], [`compact_broker`]: shorten the journal of one that does not run
+
+mod broker;
+mod compact;
+mod credentials;
+mod error;
+mod front;
+mod identity;
+mod registration;
+mod resources;
+mod running;
+mod site;
+
+pub use broker::{broker, check_broker};
+pub use compact::{Compacted, compact_broker, compact_site};
+pub use error::DaemonError;
+pub use running::Running;
+pub use site::{check_site, site};
+
+/// The file in a state folder that holds a party's journal.
+pub const JOURNAL: &str = "journal.db";
+
+/// The version that parties say of themselves.
+const VERSION: &str = env!("CARGO_PKG_VERSION");

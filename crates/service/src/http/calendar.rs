@@ -1,0 +1,178 @@
+//! Reservations as a calendar that people subscribe to (iCalendar, RFC 5545): one event for each that the viewer may see, under
+//! an identity that never changes, so that a calendar program follows what becomes of it.
+
+mod text;
+
+use super::Shared;
+use super::asking::Asking;
+use super::openapi::Refused;
+use super::problem::Refusal;
+use crate::party::Filter;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use bookahead_plan::Time;
+use bookahead_protocol::{Moment, Name, Reservation, Slot, State as Life};
+use std::sync::Arc;
+use text::Calendar;
+
+/// A calendar has at most so many events.
+const MOST_EVENTS: usize = 10_000;
+
+/// Those that were never more than asked for have no place in a calendar.
+const SHOWN: [Life; 7] = [
+    Life::Accepted,
+    Life::Committed,
+    Life::ChangeRequested,
+    Life::Active,
+    Life::Completed,
+    Life::Cancelled,
+    Life::Terminated,
+];
+
+/// Reservations as a calendar
+///
+/// iCalendar, to be subscribed to. Users see their own; operators and readers see all.
+#[utoipa::path(
+    get, path = "/v1/calendar.ics", operation_id = "calendar", tag = "reservations",
+    responses((status = 200, description = "The calendar", body = String, content_type = "text/calendar"), Refused)
+)]
+pub(super) async fn calendar(State(shared): State<Arc<Shared>>, asking: Asking) -> Result<Response, Refusal> {
+    let mut filter = Filter {
+        owner: asking.whose(None)?,
+        states: SHOWN.into_iter().collect(),
+        limit: shared.limits.most_page,
+        ..Filter::default()
+    };
+    let mut calendar = Calendar::begin(&shared.about.name, &shared.about.version);
+    let mut events = 0;
+    // A page at a time, so that nobody waits long behind a calendar.
+    loop {
+        let wanted = Filter { limit: filter.limit.min(MOST_EVENTS - events), ..filter.clone() };
+        let seen = shared.look(move |sight, now| (sight.list(now, &wanted), now));
+        let ((page, more), now) = seen.await?;
+        page.iter().for_each(|reservation| event(&mut calendar, &shared.about.name, now, reservation));
+        events += page.len();
+        filter.after = page.last().map(|last| last.id);
+        if !more || page.is_empty() || events >= MOST_EVENTS {
+            break;
+        }
+    }
+    Ok(([(CONTENT_TYPE, "text/calendar; charset=utf-8")], calendar.end()).into_response())
+}
+
+/// One event for one reservation: from its first begin to its last end.
+fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reservation) {
+    let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
+    let end = reservation.slots.iter().map(|slot| slot.interval.end).max();
+    let (Some(begin), Some(end)) = (begin.and_then(date_time), end.and_then(date_time)) else { return };
+    let Some(now) = date_time(now.second()) else { return };
+    let slots = &reservation.slots;
+    calendar.line("BEGIN", "VEVENT");
+    calendar.text("UID", &format!("{}@{party}", reservation.id));
+    calendar.line("DTSTAMP", &now);
+    calendar.line("DTSTART", &begin);
+    calendar.line("DTEND", &end);
+    calendar.line("SEQUENCE", &reservation.version.to_string());
+    calendar.line("STATUS", status(reservation.state));
+    calendar.text("SUMMARY", &slots.iter().map(summary).collect::<Vec<_>>().join(", "));
+    calendar.text("LOCATION", &sites(slots));
+    calendar.text("DESCRIPTION", &description(reservation));
+    calendar.line("END", "VEVENT");
+}
+
+/// What a calendar program makes of it.
+fn status(state: Life) -> &'static str {
+    match state {
+        Life::Requested | Life::Accepted => "TENTATIVE",
+        Life::Committed | Life::ChangeRequested | Life::Active | Life::Completed => "CONFIRMED",
+        Life::Rejected | Life::Cancelled | Life::Terminated => "CANCELLED",
+    }
+}
+
+fn summary(slot: &Slot) -> String {
+    format!("{} of {}", slot.capacity, slot.resource)
+}
+
+fn sites(slots: &[Slot]) -> String {
+    let mut sites: Vec<&str> = slots.iter().map(|slot| slot.site.as_str()).collect();
+    sites.dedup();
+    sites.join(", ")
+}
+
+fn description(reservation: &Reservation) -> String {
+    let part = |slot: &Slot| {
+        let [begin, end] =
+            [slot.interval.begin, slot.interval.end].map(|time| date_time(time).unwrap_or_default());
+        format!("{} at {}, {begin} to {end}", summary(slot), slot.site)
+    };
+    let parts: Vec<_> = reservation.slots.iter().map(part).collect();
+    format!("{} of {}, {}\n{}", reservation.id, reservation.owner, reservation.state, parts.join("\n"))
+}
+
+/// An instant in UTC, such as 20261116T090000Z; None where it has no date.
+fn date_time(time: Time) -> Option<String> {
+    let date = jiff::Timestamp::from_second(time.0).ok()?;
+    let date = date.to_zoned(jiff::tz::TimeZone::UTC);
+    (0..=9999).contains(&date.year()).then(|| date.strftime("%Y%m%dT%H%M%SZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_plan::{Capacity, Interval, Seconds};
+    use bookahead_protocol::ReservationId;
+
+    fn slot(resource: &str, begin: i64, end: i64) -> Slot {
+        Slot {
+            resource: resource.into(),
+            site: "north, by the lake".into(),
+            joins: None,
+            interval: Interval::new(Time(begin), Time(end)),
+            capacity: Capacity(64),
+            slack: Seconds(0),
+            free: None,
+            rating: None,
+            impact: None,
+            cost: 0,
+        }
+    }
+
+    #[test]
+    fn an_event_spans_all_parts_of_its_reservation() {
+        let nine = 1_794_819_600;
+        let reservation = Reservation {
+            id: ReservationId(0x4f),
+            owner: "ada".into(),
+            state: Life::Committed,
+            slots: vec![slot("cluster", nine, nine + 7_200), slot("link", nine - 60, nine + 3_600)],
+            held_for: None,
+            jobs: Vec::new(),
+            missing: Vec::new(),
+            version: 3,
+        };
+        let mut calendar = Calendar::begin(&"north".into(), "0.1.0");
+        event(&mut calendar, &"north".into(), Moment::of(Time(nine)), &reservation);
+        let text = calendar.end();
+        for line in [
+            "UID:rsv_4f@north",
+            "DTSTAMP:20261116T090000Z",
+            "DTSTART:20261116T085900Z",
+            "DTEND:20261116T110000Z",
+            "SEQUENCE:3",
+            "STATUS:CONFIRMED",
+            "SUMMARY:64 of cluster\\, 64 of link",
+            "LOCATION:north\\, by the lake",
+        ] {
+            assert!(text.contains(&format!("\r\n{line}\r\n")), "{line} in {text}");
+        }
+        assert!(text.split("\r\n").all(|line| line.len() <= 75), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_date_is_left_out() {
+        assert_eq!(date_time(Time(0)).as_deref(), Some("19700101T000000Z"));
+        assert_eq!(date_time(Time::MAX), None);
+        assert_eq!(date_time(Time(-62_167_219_201)), None);
+    }
+}

@@ -1,0 +1,163 @@
+//! Jobs: submitting, looking at and ending them. The id of a job that brings none follows from the key, so that a submission
+//! that is repeated is the same job.
+
+use super::Shared;
+use super::answer::{created, written};
+use super::asking::{Asking, Changing};
+use super::body::Document;
+use super::key::{Optional, Required};
+use super::looking::PAGE;
+use super::openapi::{OfBody, OfJob, OfReservation, Refused};
+use super::problem::Refusal;
+use super::query::{Filters, Id, identity};
+use crate::keeper::Closed;
+use crate::party::{Input, Reply};
+use axum::extract::State;
+use axum::response::Response;
+use bookahead_api as api;
+use bookahead_api::ids::JobIdText;
+use bookahead_protocol::{JobId, Key};
+use std::sync::Arc;
+
+/// What a party says of a job that it is to change.
+type Outcome = Result<api::Job, api::Problem>;
+
+/// Submit a job
+///
+/// It runs in its reservation, or waits in the queue. The same Idempotency-Key is the same job.
+#[utoipa::path(
+    post, path = "/v1/jobs", operation_id = "submit_job", tag = "jobs",
+    params(
+        ("Idempotency-Key" = String, Header, min_length = 1, max_length = 257, example = json!("\"8e03978e-40d5-43e8\""),
+            description = "A text in quotes that is new for every new call, and the same when a call is repeated"),
+    ),
+    request_body = api::SubmitJob,
+    responses(
+        (status = 201, description = "The job", body = api::Job,
+            headers(("Location" = String, description = "Where it is to be found"))),
+        Refused, OfBody, OfReservation
+    )
+)]
+pub(super) async fn submit(
+    State(shared): State<Arc<Shared>>,
+    Changing(asking): Changing,
+    Required(key): Required,
+    Document(job): Document<api::SubmitJob>,
+) -> Result<Response, Refusal> {
+    let id = job.id.unwrap_or_else(|| key.job());
+    let (caller, trace) = (asking.caller(), asking.trace());
+    let input = move |reply| Input::Submit { caller, id, job: Box::new(job), trace, reply };
+    let job = shared.job_call(&asking, key.key, id, "submit", input).await?;
+    created(&job, &format!("/v1/jobs/{}", job.id))
+}
+
+/// List jobs
+///
+/// Users see their own; operators and readers see all. In order of their submission, a page at a time.
+#[utoipa::path(
+    get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs",
+    params(api::JobsQuery),
+    responses((status = 200, description = "A page of them", body = api::Jobs), Refused)
+)]
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    asking: Asking,
+    Filters(query): Filters<api::JobsQuery>,
+) -> Result<Response, Refusal> {
+    let owner = asking.whose(query.owner)?;
+    let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
+    let limit = limit.min(shared.limits.most_page);
+    let after = query.cursor.as_deref().map(identity::<JobId>).transpose();
+    let after = after.map_err(|_| Refusal::bad_request("cursor is not the next of any page"))?;
+    let viewer = asking.viewer();
+    let page = shared.look(move |sight, _| {
+        let jobs = sight.jobs(&viewer).into_iter();
+        let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
+        page(jobs, after, limit)
+    });
+    written(
+        &page
+            .await?
+            .ok_or_else(|| Refusal::bad_request("the job of this cursor is no longer known; begin anew"))?,
+    )
+}
+
+/// A page of jobs after one of them, if that is still there.
+fn page(mut jobs: impl Iterator<Item = api::Job>, after: Option<JobId>, limit: usize) -> Option<api::Jobs> {
+    if let Some(after) = after {
+        jobs.find(|job| job.id == after)?;
+    }
+    let page: Vec<_> = jobs.by_ref().take(limit).collect();
+    let next = jobs.next().and(page.last()).map(|last| last.id.to_string());
+    Some(api::Jobs { jobs: page, next })
+}
+
+/// Show one job
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", operation_id = "show_job", tag = "jobs",
+    params(("id" = JobIdText, Path, description = "Which")),
+    responses((status = 200, description = "How it is", body = api::Job), Refused, OfJob)
+)]
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    asking: Asking,
+    Id(id): Id<JobId>,
+) -> Result<Response, Refusal> {
+    let viewer = asking.viewer();
+    let found = shared.look(move |sight, _| sight.jobs(&viewer).into_iter().find(|job| job.id == id)).await?;
+    let unknown = || Refusal::new(api::Code::UnknownJob, format!("{id} is not known here"));
+    written(&found.ok_or_else(unknown)?)
+}
+
+/// End a job
+///
+/// Whether it waits or runs. One that is over stays as it is.
+#[utoipa::path(
+    delete, path = "/v1/jobs/{id}", operation_id = "cancel_job", tag = "jobs",
+    params(
+        ("id" = JobIdText, Path, description = "Which"),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for submitting"),
+    ),
+    responses((status = 200, description = "How it is now", body = api::Job), Refused, OfJob)
+)]
+pub(super) async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    Changing(asking): Changing,
+    Id(id): Id<JobId>,
+    Optional(key): Optional,
+) -> Result<Response, Refusal> {
+    let caller = asking.caller();
+    let input = move |reply| Input::CancelJob { caller, id, reply };
+    written(&shared.job_call(&asking, key.key, id, "cancel-job", input).await?)
+}
+
+impl Shared {
+    /// Has the party do something with a job.
+    async fn job_call(
+        self: &Arc<Self>,
+        asking: &Asking,
+        key: Key,
+        id: JobId,
+        word: &'static str,
+        input: impl FnOnce(Reply<Outcome>) -> Input + Send + 'static,
+    ) -> Result<api::Job, Refusal> {
+        asking.is_about(id);
+        let (shared, asks) = (self.clone(), asking.clone());
+        let outcome = self.finish(asking, key, async move {
+            let outcome = shared.door.ask(shared.limits.patience, input).await;
+            let said = described(&outcome);
+            shared.metrics.count_call(word, said);
+            asks.line().inspect(|line| line.note_outcome(said));
+            outcome
+        });
+        Ok(outcome.await?.map_err(|closed| self.closed(closed))??)
+    }
+}
+
+fn described(outcome: &Result<Outcome, Closed>) -> &str {
+    match outcome {
+        Ok(Ok(_)) => "done",
+        Ok(Err(problem)) => &problem.code,
+        Err(_) => "unanswered",
+    }
+}

@@ -1,0 +1,146 @@
+//! What is counted, as a value: requests, calls and their outcomes, who was turned away, and, at the moment of the question, the
+//! reservations in each state. Labels are words from closed sets, so that what is kept is bounded; none names a user.
+
+use super::About;
+use crate::keeper::Closed;
+use bookahead_protocol::{Answer, State, Why};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// From a look at memory to the patience of a caller, in seconds.
+const LATENCIES: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0, 60.0];
+
+/// All counts of a party.
+pub(super) struct Metrics {
+    registry: Registry,
+    requests: Family<Request, Counter>,
+    latency: Family<Route, Histogram, fn() -> Histogram>,
+    calls: Family<Called, Counter>,
+    no_room: Counter,
+    turned_away: Family<Reason, Counter>,
+    reservations: Family<InState, Gauge>,
+    durable: Gauge,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Request {
+    route: String,
+    method: &'static str,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    route: String,
+    method: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    call: &'static str,
+    outcome: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InState {
+    state: &'static str,
+}
+
+impl Metrics {
+    /// With nothing counted.
+    pub(super) fn new(about: &About) -> Metrics {
+        let mut registry = Registry::with_prefix("bookahead");
+        let latencies: fn() -> Histogram = || Histogram::new(LATENCIES);
+        let metrics = Metrics {
+            requests: Family::default(),
+            latency: Family::new_with_constructor(latencies),
+            calls: Family::default(),
+            no_room: Counter::default(),
+            turned_away: Family::default(),
+            reservations: Family::default(),
+            durable: Gauge::default(),
+            registry: Registry::default(),
+        };
+        let itself = Info::new([("name", about.name.to_string()), ("version", about.version.clone())]);
+        registry.register("party", "Which site or broker this is", itself);
+        registry.register("http_requests", "Requests by route, method and status", metrics.requests.clone());
+        let (help, unit) = ("How long requests took until their answer began", Unit::Seconds);
+        registry.register_with_unit("http_request_duration", help, unit, metrics.latency.clone());
+        registry.register(
+            "calls",
+            "Calls to the head, by their word and what came of them",
+            metrics.calls.clone(),
+        );
+        registry.register(
+            "no_room",
+            "Calls that were refused since there is no room",
+            metrics.no_room.clone(),
+        );
+        let help = "Requests that were turned away since there were too many";
+        registry.register("turned_away", help, metrics.turned_away.clone());
+        registry.register(
+            "reservations",
+            "Reservations that are known, by state",
+            metrics.reservations.clone(),
+        );
+        registry.register("journal_sequence", "The last event that is durable", metrics.durable.clone());
+        Metrics { registry, ..metrics }
+    }
+
+    /// A request was answered.
+    pub(super) fn answered(&self, route: &str, method: &'static str, status: u16, took: Duration) {
+        let request = Request { route: route.to_owned(), method, status };
+        self.requests.get_or_create(&request).inc();
+        self.latency.get_or_create(&Route { route: route.to_owned(), method }).observe(took.as_secs_f64());
+    }
+
+    /// A call to the head had an outcome.
+    pub(super) fn called(&self, word: &'static str, answer: &Result<Answer, Closed>) {
+        self.count_call(word, answer.as_ref().map_or("unanswered", Answer::word));
+        if let Ok(Answer::Problem(problem)) = answer
+            && matches!(problem.why, Why::NoSlot(_) | Why::NoCandidate { .. })
+        {
+            self.no_room.inc();
+        }
+    }
+
+    /// Something was asked of the party, and came to this.
+    pub(super) fn count_call(&self, call: &'static str, outcome: &str) {
+        self.calls.get_or_create(&Called { call, outcome: outcome.to_owned() }).inc();
+    }
+
+    /// A request was turned away.
+    pub(super) fn turned_away(&self, reason: &'static str) {
+        self.turned_away.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// All counts in the text format of OpenMetrics.
+    pub(super) fn text(&self, counts: Option<&BTreeMap<State, usize>>, durable: u64) -> String {
+        if let Some(counts) = counts {
+            for state in State::ALL {
+                let count = counts.get(&state).copied().unwrap_or(0);
+                let gauge = self.reservations.get_or_create(&InState { state: state.word() });
+                gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
+        self.durable.set(i64::try_from(durable).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        // Writing into memory does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,136 @@
+//! The HTTP face of a party: one set of routes for a site and a broker. A request becomes a call to the head behind the door
+//! ([`crate::keeper`]), and the answer a document; what can be refused without the head is refused here, always as a problem
+//! document. Relies on [`crate::security`] to say who calls. Never decides anything that a head should decide, keeps nothing
+//! that must survive, and never blocks the runtime.
+//!
+//! - on the way in: [`observe`] (trace, metrics), [`guard`] (who, how often, how many at once), [`asking`] (what he may),
+//!   [`body`] and [`query`] (what), [`check`] (within bounds), [`key`] (once)
+//! - the routes: [`probes`], [`reservations`], [`looking`], [`jobs`], [`watch`], [`calendar`], [`health`]
+//! - on the way out: [`call`] (to the party and back), [`answer`], [`problem`], [`audit`]
+
+mod answer;
+mod asking;
+mod audit;
+mod body;
+mod calendar;
+mod call;
+mod check;
+mod conditions;
+mod guard;
+mod health;
+mod jobs;
+mod key;
+mod limits;
+mod looking;
+mod metrics;
+mod observe;
+mod openapi;
+mod probes;
+mod problem;
+mod query;
+mod rate;
+mod reservations;
+pub mod serve;
+mod stop;
+mod trace;
+mod watch;
+
+pub use limits::Limits;
+pub use openapi::openapi;
+pub use stop::{Stop, Stopper};
+
+use crate::keeper::Door;
+use crate::security::Gate;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use bookahead_api as api;
+use bookahead_protocol::Name;
+use key::UnderWay;
+use metrics::Metrics;
+use rate::Rates;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// What is served, and how.
+#[derive(Clone)]
+pub struct Served {
+    /// The way to the party.
+    pub door: Door,
+    /// Who says who calls.
+    pub gate: Arc<Gate>,
+    /// What is too much.
+    pub limits: Limits,
+    /// What the party says of itself.
+    pub about: About,
+}
+
+/// What a party says of itself.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// What it is called.
+    pub name: Name,
+    /// What it is.
+    pub role: api::Role,
+    /// The version of the software.
+    pub version: String,
+    /// Where others reach it.
+    pub url: String,
+}
+
+/// All routes of a party.
+pub fn router(served: Served) -> Router {
+    router_until(served, Stop::never())
+}
+
+/// All routes of a party; those who watch are let go when it stops.
+pub fn router_until(served: Served, stop: Stop) -> Router {
+    let shared = Arc::new(Shared::new(served, stop));
+    let guard = from_fn_with_state(shared.clone(), guard::guard);
+    let routes = openapi::open_routes().merge(openapi::guarded_routes().route_layer(guard));
+    Router::from(routes)
+        .fallback(problem::nothing_here)
+        .method_not_allowed_fallback(problem::not_that_method)
+        .layer(DefaultBodyLimit::max(shared.limits.most_body))
+        .layer(from_fn_with_state(shared.clone(), observe::observe))
+        .with_state(shared)
+}
+
+/// What all handlers share.
+struct Shared {
+    door: Door,
+    gate: Arc<Gate>,
+    limits: Limits,
+    about: About,
+    stop: Stop,
+    metrics: Metrics,
+    /// Keys whose calls are not answered yet.
+    under_way: Arc<UnderWay>,
+    rates: Rates,
+    /// Places for requests that are being worked on.
+    places: Arc<Semaphore>,
+    /// Places for those who watch.
+    watchers: Arc<Semaphore>,
+    /// The OpenAPI document, as it is sent.
+    openapi: Bytes,
+}
+
+impl Shared {
+    fn new(served: Served, stop: Stop) -> Shared {
+        let Served { door, gate, limits, about } = served;
+        Shared {
+            metrics: Metrics::new(&about),
+            under_way: Arc::default(),
+            rates: Rates::new(limits.requests_per_second, limits.burst),
+            places: Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS))),
+            watchers: Arc::new(Semaphore::new(limits.watchers.min(Semaphore::MAX_PERMITS))),
+            openapi: openapi::text().into(),
+            door,
+            gate,
+            limits,
+            about,
+            stop,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The routes, and the document that describes them: both come from the same attributes beside the handlers, so that there is no
+//! route without a description. What can be refused stands here once for all routes of a kind.
+
+use super::{Shared, calendar, health, jobs, looking, probes, reservations, watch};
+use bookahead_api as api;
+use bookahead_api::problem::MEDIA_TYPE;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{SchemaType, Type};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Header, OpenApi, Ref, RefOr, Schema};
+use utoipa::{IntoResponses, OpenApi as _};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Routes whose handlers need to know who calls.
+pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(Described::openapi())
+        .routes(routes!(probes::probe))
+        .routes(routes!(reservations::reserve, looking::list))
+        .routes(routes!(reservations::show, reservations::change, reservations::cancel))
+        .routes(routes!(reservations::extend))
+        .routes(routes!(reservations::commit))
+        .routes(routes!(reservations::attach))
+        .routes(routes!(reservations::release))
+        .routes(routes!(watch::one))
+        .routes(routes!(watch::everything))
+        .routes(routes!(calendar::calendar))
+        .routes(routes!(looking::resources))
+        .routes(routes!(looking::schedule))
+        .routes(routes!(looking::sites, looking::register))
+        .routes(routes!(jobs::submit, jobs::list))
+        .routes(routes!(jobs::show, jobs::cancel))
+}
+
+/// Routes for everybody.
+pub(super) fn open_routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(Described::openapi())
+        .routes(routes!(health::health))
+        .routes(routes!(health::metrics))
+        .routes(routes!(health::openapi))
+}
+
+/// What all routes take and answer.
+pub fn openapi() -> OpenApi {
+    let mut document = open_routes().merge(guarded_routes()).into_openapi();
+    let operations = document.paths.paths.values_mut().flat_map(operations);
+    operations.for_each(without_null);
+    let bearer = Http::builder().scheme(HttpAuthScheme::Bearer).bearer_format("JWT");
+    let bearer = SecurityScheme::Http(bearer.description(Some(BEARER)).build());
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("bearer", bearer);
+    components.responses.extend(refusals().into_iter().map(|(name, response)| (name, response.into())));
+    let bearer = SecurityRequirement::new::<_, [&str; 0], &str>("bearer", []);
+    document.security = Some(vec![bearer, SecurityRequirement::default()]);
+    document
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+}
+
+/// A header may be missing, but never is it null, as the derived description has it.
+fn without_null(operation: &mut Operation) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter
+            && let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema
+            && let SchemaType::Array(types) = &object.schema_type
+            && let [one, Type::Null] = types.as_slice()
+        {
+            object.schema_type = SchemaType::Type(one.clone());
+        }
+    }
+}
+
+const BEARER: &str = "A token whose subject is the user and whose roles are among user, operator, broker and reader. Whoever has the \
+    role broker names the user that it calls for in Bookahead-User. A site or broker that only listens on its own machine may be \
+    run without authentication, and takes no tokens then.";
+
+/// The document as it is sent and kept.
+pub(super) fn text() -> String {
+    // What is made of texts and numbers can be written.
+    let text = openapi().to_pretty_json().unwrap_or_default();
+    text + "\n"
+}
+
+/// What is not about one route.
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Bookahead",
+        description = "Advance reservations for clusters and other shared resources. A site and a broker answer the same routes. \
+            Times are RFC 3339 with an offset, in whole seconds; whatever is refused is told as a problem document (RFC 9457).",
+    ),
+    tags(
+        (name = "reservations", description = "From a question to a promise, and what becomes of it"),
+        (name = "resources", description = "What there is, and when it is taken"),
+        (name = "sites", description = "Who is there"),
+        (name = "jobs", description = "What is to be run"),
+        (name = "events", description = "What happens, as it happens"),
+        (name = "operation", description = "For those who run it"),
+    ),
+    components(schemas(api::Problem, api::Event)),
+)]
+struct Described;
+
+/// A problem document with a status, as it is described.
+fn problem(status: u16, description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    let mut response = ResponseBuilder::new().description(description).content(MEDIA_TYPE, content);
+    if matches!(status, 429 | 503) {
+        let mut header = Header::new(utoipa::schema!(u64));
+        header.description = Some("In so many seconds it is worth another try".into());
+        response = response.header("Retry-After", header);
+    }
+    response.build()
+}
+
+macro_rules! refusals {
+    ($($(#[$about:meta])* $name:ident { $($status:literal: $description:literal),* $(,)? })*) => {
+        $(
+            $(#[$about])*
+            pub(super) struct $name;
+
+            impl IntoResponses for $name {
+                fn responses() -> BTreeMap<String, RefOr<Response>> {
+                    let name = |status: u16| format!("{}{status}", stringify!($name));
+                    let refer = |status: u16| (status.to_string(), Ref::from_response_name(name(status)).into());
+                    BTreeMap::from_iter([$(refer($status)),*])
+                }
+            }
+        )*
+
+        /// All of them, by the names that routes refer to them by.
+        fn refusals() -> Vec<(String, Response)> {
+            vec![$($((format!("{}{}", stringify!($name), $status), problem($status, $description))),*),*]
+        }
+    };
+}
+
+refusals! {
+    /// What can be refused of every request of somebody.
+    Refused {
+        400: "Not understood, or without something that it needs",
+        401: "It is not known who calls",
+        403: "Not allowed to this user",
+        429: "Too many requests",
+        500: "A failure of the server",
+        503: "Too much under way, or shutting down: ask again",
+        504: "No answer in time: repeat the call with the same key",
+    }
+    /// What can be refused of a body.
+    OfBody {
+        413: "The body is too large",
+        415: "The body is not JSON",
+        422: "Understood, and impossible",
+    }
+    /// What can be refused for lack of room.
+    OfRoom {
+        409: "No room, or not in this state",
+        422: "Understood, and impossible",
+    }
+    /// What can be refused of one reservation.
+    OfReservation {
+        404: "There is no such reservation",
+        409: "Not in this state, or the same call is under way",
+        410: "It is gone: it expired, or was cancelled before",
+        422: "Understood, and impossible",
+    }
+    /// What can be refused of a version.
+    OfVersion {
+        412: "It was changed in the meantime",
+        428: "If-Match is missing",
+    }
+    /// What can be refused of one job.
+    OfJob {
+        404: "There is no such job",
+        409: "The same call is under way",
+    }
+}
+
+#[cfg(test)]
+mod tests;

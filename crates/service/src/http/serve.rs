@@ -1,0 +1,266 @@
+//! Connections: accepting them, TLS, and the bounds that keep one client from being in the way of others. Every connection
+//! has a task of its own, from the handshake on, and there are only so many; who is slow to greet, to ask or to send
+//! loses his connection. HTTP/2 is spoken where TLS agreed on it, HTTP/1.1 otherwise.
+//!
+//! Handlers see who is at the other end as `ConnectInfo<Peer>`.
+
+use crate::security::ClientCertificate;
+use axum::BoxError;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Extensions, Request};
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+/// Where the system has no room for another connection, it will not have it at once.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Far more than our clients send in headers.
+const MOST_HEADER_BYTES: usize = 32 * 1024;
+/// At once on one connection of HTTP/2.
+const MOST_STREAMS: u32 = 100;
+
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its address; that of the proxy where there is one.
+    pub address: SocketAddr,
+    /// The certificate that it showed, from an accepted authority.
+    pub certificate: Option<ClientCertificate>,
+}
+
+/// The certificate that came with a request, if it came through [`serve`] and with one.
+pub fn certificate(extensions: &Extensions) -> Option<&ClientCertificate> {
+    extensions.get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(peer)| peer.certificate.as_ref())
+}
+
+/// How long and how much is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Connections at once, with those that are still in their handshake. Others wait to be accepted.
+    pub connections: usize,
+    /// For a handshake of TLS.
+    pub handshake: Duration,
+    /// For the head of a request, also of the first after the handshake and of the next after an answer.
+    pub head: Duration,
+    /// For the body of a request, all of it.
+    pub body: Duration,
+    /// For requests under way when the service stops.
+    pub farewell: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            connections: 1024,
+            handshake: Duration::from_secs(10),
+            head: Duration::from_secs(30),
+            body: Duration::from_secs(30),
+            farewell: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves until `stop` is ready; then nothing new is accepted, and requests under way have ten seconds to end.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    router: Router,
+    stop: impl Future<Output = ()>,
+) {
+    serve_within(Bounds::default(), listener, tls, router, stop).await;
+}
+
+/// The same within other bounds.
+pub async fn serve_within(
+    bounds: Bounds,
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    router: Router,
+    stop: impl Future<Output = ()>,
+) {
+    let mut stop = pin!(stop);
+    let (stopping, stopped) = watch::channel(false);
+    let reception = Reception { bounds, tls: tls.map(TlsAcceptor::from), router, stopped };
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            Some(_) = connections.join_next() => {}
+            (stream, address) = accept(&listener), if connections.len() < bounds.connections => {
+                connections.spawn(reception.clone().attend(stream, address));
+            }
+        }
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if timeout(bounds.farewell, all_ended).await.is_err() {
+        tracing::warn!(
+            connections = connections.len(),
+            "connections cut off: their requests took too long to end"
+        );
+        connections.shutdown().await;
+    }
+}
+
+/// The next connection. A client that has gone already, or a system that is short of something, is no reason to stop.
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(fault) if is_the_clients(&fault) => {}
+            Err(fault) => {
+                tracing::error!(%fault, "cannot accept connections at the moment");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_the_clients(fault: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(fault.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// What every connection needs.
+#[derive(Clone)]
+struct Reception {
+    bounds: Bounds,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Reception {
+    /// Sees a connection through, from the handshake to its end.
+    async fn attend(self, stream: TcpStream, address: SocketAddr) {
+        // Answers are small: waiting for more to send would only be waiting.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = &self.tls else {
+            return self.converse(stream, Peer { address, certificate: None }, false).await;
+        };
+        match timeout(self.bounds.handshake, tls.accept(stream)).await {
+            Err(_) => tracing::debug!(%address, "no handshake in time"),
+            Ok(Err(fault)) => tracing::debug!(%address, %fault, "handshake failed"),
+            Ok(Ok(stream)) => {
+                let (_, session) = stream.get_ref();
+                let own = session.peer_certificates().and_then(|chain| chain.first());
+                let certificate = own.map(|der| ClientCertificate::of(der));
+                let agreed_on_2 = session.alpn_protocol() == Some(b"h2");
+                self.converse(stream, Peer { address, certificate }, agreed_on_2).await;
+            }
+        }
+    }
+
+    /// Answers requests until the client leaves, is too slow, or the service stops.
+    async fn converse<S>(mut self, stream: S, peer: Peer, http2: bool)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let asked = Arc::new(AtomicBool::new(false));
+        let (router, patience, heard) =
+            (TowerToHyperService::new(self.router), self.bounds.body, asked.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            heard.store(true, Ordering::Relaxed);
+            let mut request = request.map(|body| Body::new(Timed { body, patience, deadline: None }));
+            request.extensions_mut().insert(ConnectInfo(peer));
+            router.call(request)
+        });
+        let builder = protocol(self.bounds, http2);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut first_request = pin!(sleep(self.bounds.head));
+        let (mut waiting, mut stopping) = (true, false);
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(fault) = ended {
+                        tracing::debug!(address = %peer.address, %fault, "connection ended");
+                    }
+                    return;
+                }
+                _ = self.stopped.wait_for(|stopped| *stopped), if !stopping => {
+                    stopping = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                // HTTP/1.1 has its own time-out for heads; HTTP/2 would wait for a greeting for ever.
+                () = &mut first_request, if waiting => {
+                    waiting = false;
+                    if !asked.load(Ordering::Relaxed) {
+                        tracing::debug!(address = %peer.address, "no request in time");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn protocol(bounds: Bounds, http2: bool) -> Builder<TokioExecutor> {
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = if http2 { builder.http2_only() } else { builder.http1_only() };
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head)
+        .max_buf_size(MOST_HEADER_BYTES)
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(bounds.head)
+        .keep_alive_timeout(bounds.head)
+        .max_header_list_size(MOST_HEADER_BYTES as u32)
+        .max_concurrent_streams(MOST_STREAMS);
+    builder
+}
+
+/// The body of a request, which must be there in time.
+struct Timed {
+    body: Incoming,
+    patience: Duration,
+    /// From the moment when it was first waited for.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl HttpBody for Timed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let patience = self.patience;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let late = || Some(Err("the body of the request did not come in time".into()));
+        deadline.as_mut().poll(context).map(|()| late())
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,249 @@
+//! What a token says (RFC 7519), and whether it holds now and here. The time of day is an argument.
+
+use super::error::TokenFault;
+use super::identity::Role;
+use bookahead_protocol::Name;
+use serde::Deserialize;
+use serde_json::Number;
+use std::collections::BTreeSet;
+
+/// How far the clocks of an issuer and of this service may be apart, in seconds.
+const LEEWAY: i64 = 30;
+
+/// Longer names help nobody.
+const LONGEST_NAME: usize = 255;
+
+/// What a token must say beside a user and an expiry.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenRules {
+    /// Whom it must be meant for. Without one, tokens that are meant for somebody are refused: they are not for us.
+    pub audience: Option<String>,
+    /// Whom it must be from.
+    pub issuer: Option<String>,
+}
+
+/// What a token says that was found to be true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// Who.
+    pub user: Name,
+    /// What he may. Never empty in a token that is believed.
+    pub roles: BTreeSet<Role>,
+    /// Until when, in seconds since 1970.
+    pub expires: i64,
+    /// From when on.
+    pub not_before: Option<i64>,
+    /// When it was issued.
+    pub issued: Option<i64>,
+    /// Whom it is meant for.
+    pub audience: Option<String>,
+    /// Whom it is from.
+    pub issuer: Option<String>,
+}
+
+/// As it is written.
+#[derive(Deserialize)]
+struct Written {
+    sub: Option<String>,
+    exp: Option<Number>,
+    nbf: Option<Number>,
+    iat: Option<Number>,
+    iss: Option<String>,
+    aud: Option<Words>,
+    roles: Option<Words>,
+    scope: Option<String>,
+}
+
+/// One or several, as issuers please.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Words {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Claims {
+    /// Reads the content of a token whose signature is right. `now` is in seconds since 1970.
+    pub(super) fn read(json: &[u8], rules: &TokenRules, now: i64) -> Result<Claims, TokenFault> {
+        let written: Written = serde_json::from_slice(json)
+            .map_err(|_| TokenFault::Claims("they are not JSON, or one is of a wrong type"))?;
+        let user = written.sub.as_deref().ok_or(TokenFault::Claims("sub, the user, is missing"))?;
+        let expires = written.exp.as_ref().ok_or(TokenFault::Claims("exp, the expiry, is missing"))?;
+        let claims = Claims {
+            user: visible_name(user)
+                .ok_or(TokenFault::Claims("sub must have 1 to 255 characters, all visible"))?,
+            roles: written.roles(),
+            expires: seconds(expires),
+            not_before: written.nbf.as_ref().map(seconds),
+            issued: written.iat.as_ref().map(seconds),
+            audience: audience(written.aud.as_ref(), rules.audience.as_deref())?,
+            issuer: written.iss,
+        };
+        claims.hold_now(now)?;
+        let from_another = rules.issuer.is_some() && claims.issuer != rules.issuer;
+        if from_another { Err(TokenFault::Issuer) } else { Ok(claims) }
+    }
+
+    fn hold_now(&self, now: i64) -> Result<(), TokenFault> {
+        let latest = now.saturating_add(LEEWAY);
+        if self.expires <= now.saturating_sub(LEEWAY) {
+            return Err(TokenFault::Expired);
+        }
+        let ahead = |moment: Option<i64>| moment.is_some_and(|moment| moment > latest);
+        if ahead(self.not_before) || ahead(self.issued) {
+            return Err(TokenFault::NotYet);
+        }
+        Ok(())
+    }
+}
+
+impl Written {
+    /// Words that are no roles of ours are for others.
+    fn roles(&self) -> BTreeSet<Role> {
+        match (&self.roles, &self.scope) {
+            (Some(Words::Several(all)), _) => all.iter().filter_map(|word| Role::of(word)).collect(),
+            (Some(Words::One(text)), _) | (None, Some(text)) => {
+                text.split_ascii_whitespace().filter_map(Role::of).collect()
+            }
+            (None, None) => BTreeSet::new(),
+        }
+    }
+}
+
+/// Whom of those it is meant for we are.
+fn audience(named: Option<&Words>, ours: Option<&str>) -> Result<Option<String>, TokenFault> {
+    let among = |ours: &str| match named {
+        None => false,
+        Some(Words::One(one)) => one == ours,
+        Some(Words::Several(all)) => all.iter().any(|one| one == ours),
+    };
+    match ours {
+        None if named.is_some() => Err(TokenFault::NoAudience),
+        None => Ok(None),
+        Some(ours) if among(ours) => Ok(Some(ours.into())),
+        Some(_) => Err(TokenFault::Audience),
+    }
+}
+
+/// Issuers may write fractions of a second; they are cut off. What is out of all bounds becomes the bound.
+fn seconds(number: &Number) -> i64 {
+    let whole = number.as_i64();
+    whole.unwrap_or_else(|| number.as_f64().map_or(i64::MAX, |fraction| fraction.floor() as i64))
+}
+
+/// A name that people can tell from others by looking at it.
+pub(super) fn visible_name(text: &str) -> Option<Name> {
+    let fits = !text.is_empty() && text.chars().take(LONGEST_NAME + 1).count() <= LONGEST_NAME;
+    (fits && text.chars().all(is_visible)).then(|| Name::from(text))
+}
+
+/// Beside spaces and control characters, those that have no width or turn the direction of a text are not.
+fn is_visible(character: char) -> bool {
+    let formats = matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}');
+    !formats && !character.is_control() && !character.is_whitespace()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const NOW: i64 = 1_800_000_000;
+
+    fn read(claims: &Value, rules: &TokenRules) -> Result<Claims, TokenFault> {
+        Claims::read(claims.to_string().as_bytes(), rules, NOW)
+    }
+
+    fn with(more: &Value) -> Value {
+        let mut claims = json!({"sub": "ada", "exp": NOW + 60, "roles": ["user"]});
+        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        claims
+    }
+
+    #[test]
+    fn a_token_holds_from_its_begin_to_its_expiry_and_half_a_minute_around() {
+        let rules = TokenRules::default();
+        for (claims, expected) in [
+            (json!({"exp": NOW - 29}), Ok(())),
+            (json!({"exp": NOW - 30}), Err(TokenFault::Expired)),
+            (json!({"exp": NOW as f64 - 30.5}), Err(TokenFault::Expired)),
+            (json!({"exp": i64::MIN}), Err(TokenFault::Expired)),
+            (json!({"exp": -1e300}), Err(TokenFault::Expired)),
+            (json!({"exp": u64::MAX}), Ok(())),
+            (json!({"nbf": NOW + 30}), Ok(())),
+            (json!({"nbf": NOW + 31}), Err(TokenFault::NotYet)),
+            (json!({"iat": NOW + 31}), Err(TokenFault::NotYet)),
+            (json!({"iat": NOW - 1_000_000, "nbf": NOW - 5}), Ok(())),
+        ] {
+            assert_eq!(read(&with(&claims), &rules).map(drop), expected, "{claims}");
+        }
+        for extreme in [i64::MIN, i64::MAX] {
+            let _ = Claims::read(with(&json!({})).to_string().as_bytes(), &rules, extreme);
+        }
+    }
+
+    #[test]
+    fn a_token_without_user_or_expiry_says_nothing() {
+        let rules = TokenRules::default();
+        for (claims, what) in [
+            (json!({"exp": NOW + 60}), "sub"),
+            (json!({"sub": "ada"}), "exp"),
+            (with(&json!({"sub": ""})), "255"),
+            (with(&json!({"sub": "a".repeat(256)})), "255"),
+            (with(&json!({"sub": "ada lovelace"})), "visible"),
+            (with(&json!({"sub": "ada\u{202e}"})), "visible"),
+            (with(&json!({"sub": "ada\n"})), "visible"),
+            (with(&json!({"sub": 7})), "wrong type"),
+            (with(&json!({"exp": "soon"})), "wrong type"),
+            (json!([]), "not JSON"),
+        ] {
+            let fault = read(&claims, &rules).unwrap_err().to_string();
+            assert!(fault.contains(what), "{claims}: {fault}");
+        }
+        let twice = format!("{{\"sub\":\"ada\",\"sub\":\"eve\",\"exp\":{}}}", NOW + 60);
+        assert!(Claims::read(twice.as_bytes(), &rules, NOW).is_err());
+        assert!(read(&with(&json!({"sub": "ü".repeat(255)})), &rules).is_ok());
+    }
+
+    #[test]
+    fn a_token_for_or_from_somebody_else_is_not_for_us() {
+        let ours = TokenRules { audience: Some("bookahead".into()), issuer: Some("https://id".into()) };
+        let good = json!({"aud": ["other", "bookahead"], "iss": "https://id"});
+        assert!(read(&with(&good), &ours).is_ok());
+        assert!(read(&with(&json!({"aud": "bookahead", "iss": "https://id"})), &ours).is_ok());
+        for (claims, fault) in [
+            (json!({"iss": "https://id"}), TokenFault::Audience),
+            (json!({"aud": "other", "iss": "https://id"}), TokenFault::Audience),
+            (json!({"aud": [], "iss": "https://id"}), TokenFault::Audience),
+            (json!({"aud": "bookahead"}), TokenFault::Issuer),
+            (json!({"aud": "bookahead", "iss": "https://evil"}), TokenFault::Issuer),
+        ] {
+            assert_eq!(read(&with(&claims), &ours), Err(fault), "{claims}");
+        }
+        let nobody = TokenRules::default();
+        assert_eq!(read(&with(&json!({"aud": "other"})), &nobody), Err(TokenFault::NoAudience));
+    }
+
+    #[test]
+    fn roles_are_a_list_or_words_and_what_is_not_ours_is_passed_over() {
+        let roles = |claims: Value| read(&claims, &TokenRules::default()).unwrap().roles;
+        let base = json!({"sub": "ada", "exp": NOW + 60});
+        let and = |more: Value| {
+            let mut claims = base.clone();
+            claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            claims
+        };
+        let both = BTreeSet::from([Role::User, Role::Operator]);
+        assert_eq!(roles(and(json!({"roles": ["user", "admin", "operator", "user"]}))), both);
+        assert_eq!(roles(and(json!({"roles": "user operator"}))), both);
+        assert_eq!(roles(and(json!({"scope": "openid user operator"}))), both);
+        assert_eq!(
+            roles(and(json!({"roles": ["reader"], "scope": "operator"}))),
+            BTreeSet::from([Role::Reader])
+        );
+        assert_eq!(roles(and(json!({"roles": ["Operator", ""]}))), BTreeSet::new());
+        assert_eq!(roles(base.clone()), BTreeSet::new());
+    }
+}

@@ -1,0 +1,216 @@
+//! The gate: from the headers and the certificate of a request to who calls, or to a problem that says why nobody is let
+//! in. It remembers nothing of those who pass; keys can be read anew while it is in use.
+
+use super::behalf::{Behalf, only};
+use super::certificate::{ClientCertificate, Fingerprint, PeerCertificate};
+use super::claims::{Claims, TokenRules};
+use super::error::TokenFault;
+use super::identity::{Identity, Role};
+use super::keys::Keys;
+use super::signature::signed_content;
+use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::{HeaderMap, uri::Authority};
+use bookahead_api::{Code, Problem};
+use bookahead_protocol::Name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What goes into `WWW-Authenticate` with status 401.
+pub const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
+
+/// Who everybody is where nobody is asked who he is.
+const ANYBODY: &str = "anonymous";
+
+/// Tells who calls.
+#[derive(Debug)]
+pub struct Gate(Option<Guard>);
+
+#[derive(Debug)]
+struct Guard {
+    keys: RwLock<Arc<Keys>>,
+    rules: TokenRules,
+    peers: BTreeMap<Fingerprint, Identity>,
+    broker_passes_roles: bool,
+}
+
+impl Gate {
+    /// No authentication: everybody is who he says he is in `Bookahead-User`, with the roles user, operator and broker, or
+    /// those that he names in `Bookahead-Roles`. For loopback only ([`super::may_listen`]).
+    pub fn open() -> Gate {
+        Gate(None)
+    }
+
+    /// Lets in who has a token that holds by these keys and rules.
+    pub fn new(keys: Keys, rules: TokenRules) -> Gate {
+        let keys = RwLock::new(Arc::new(keys));
+        Gate(Some(Guard { keys, rules, peers: BTreeMap::new(), broker_passes_roles: true }))
+    }
+
+    /// Lets in who comes with one of these certificates, too.
+    #[must_use]
+    pub fn with_peers(mut self, peers: impl IntoIterator<Item = PeerCertificate>) -> Gate {
+        if let Some(guard) = &mut self.0 {
+            let known = |peer: PeerCertificate| {
+                let roles = peer.roles.into_iter().collect();
+                (peer.fingerprint, Identity { user: peer.name, roles, through: None })
+            };
+            guard.peers.extend(peers.into_iter().map(known));
+        }
+        self
+    }
+
+    /// Whether a broker is believed which roles the user has for whom it calls; it is unless told otherwise.
+    #[must_use]
+    pub fn broker_passes_roles(mut self, yes: bool) -> Gate {
+        if let Some(guard) = &mut self.0 {
+            guard.broker_passes_roles = yes;
+        }
+        self
+    }
+
+    /// Whether it lets everybody in.
+    pub fn is_open(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Reads the keys anew from where they were read. If that fails the old ones stay, and the log says why. Whether there
+    /// are new ones.
+    pub fn reload(&self) -> bool {
+        let Some(guard) = &self.0 else { return false };
+        let Some(path) = guard.keys().source().map(ToOwned::to_owned) else { return false };
+        match Keys::read(&path) {
+            Ok(keys) => {
+                tracing::info!(path = %path.display(), keys = keys.len(), "keys read anew");
+                *guard.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+                true
+            }
+            Err(fault) => {
+                tracing::error!(%fault, "keys not read anew; those of before stay in use");
+                false
+            }
+        }
+    }
+
+    /// Who calls. A token counts for more than a certificate, and one that is not believed is never made up for by one.
+    pub fn identify(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Identity, Problem> {
+        self.identify_at(headers, certificate, wall_seconds())
+    }
+
+    /// The same at a time of day, in seconds since 1970.
+    pub fn identify_at(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&ClientCertificate>,
+        now: i64,
+    ) -> Result<Identity, Problem> {
+        let behalf = Behalf::read(headers)?;
+        let Some(guard) = &self.0 else {
+            local_host_only(headers)?;
+            return Ok(as_he_says(behalf));
+        };
+        let caller = guard.caller(headers, certificate, now).map_err(|fault| unauthenticated(&fault))?;
+        if caller.roles.is_empty() {
+            let detail = format!(
+                "{} has none of the roles user, operator, broker and reader; they stand in the claim roles",
+                caller.user
+            );
+            return Err(Problem::new(Code::Forbidden, detail));
+        }
+        behalf.of(caller, guard.broker_passes_roles)
+    }
+}
+
+impl Guard {
+    fn keys(&self) -> Arc<Keys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn caller(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&ClientCertificate>,
+        now: i64,
+    ) -> Result<Identity, TokenFault> {
+        if let Some(token) = bearer(headers)? {
+            let content = signed_content(token, &self.keys())?;
+            let claims = Claims::read(&content, &self.rules, now)?;
+            return Ok(Identity { user: claims.user, roles: claims.roles, through: None });
+        }
+        let known = certificate.and_then(|certificate| self.peers.get(&certificate.fingerprint));
+        known.cloned().ok_or(TokenFault::Missing)
+    }
+}
+
+/// The token in `Authorization`, if that is there.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, TokenFault> {
+    let text = only(headers, AUTHORIZATION.as_str()).map_err(|_| TokenFault::NotBearer)?;
+    let Some(text) = text else { return Ok(None) };
+    let (scheme, token) = text.split_once(' ').ok_or(TokenFault::NotBearer)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(Some(token.trim())) } else { Err(TokenFault::NotBearer) }
+}
+
+fn unauthenticated(fault: &TokenFault) -> Problem {
+    Problem::new(Code::Unauthenticated, fault.to_string())
+}
+
+fn as_he_says(behalf: Behalf) -> Identity {
+    let user = behalf.user.unwrap_or_else(|| Name::from(ANYBODY));
+    let roles = behalf.roles.unwrap_or_else(|| BTreeSet::from([Role::User, Role::Operator, Role::Broker]));
+    Identity { user, roles, through: None }
+}
+
+/// A page from elsewhere that makes a browser call this machine under another name must not get in where everybody does.
+fn local_host_only(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(host) = only(headers, HOST.as_str())? else { return Ok(()) };
+    if names_this_machine(host) {
+        return Ok(());
+    }
+    let detail = "without authentication, only calls to localhost or a loopback address are taken; \
+                  configure security.keys to serve others";
+    Err(Problem::new(Code::Forbidden, detail))
+}
+
+fn names_this_machine(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();
+    let address = name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
+    address || name == "localhost" || name.ends_with(".localhost")
+}
+
+/// The time of day: tokens know no other, also where a party lives in a faster time.
+fn wall_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for local in
+            ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.1.2.3", "[::1]:80", "[::1]", "a.localhost:1"]
+        {
+            assert!(names_this_machine(local), "{local}");
+        }
+        for foreign in [
+            "",
+            "example.org",
+            "localhost.example.org",
+            "10.0.0.1:80",
+            "[::2]:1",
+            "0.0.0.0",
+            "a b",
+            "127.0.0.1.nip.io",
+        ] {
+            assert!(!names_this_machine(foreign), "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What an operator writes about security: the table `[security]` of a configuration. Settings that contradict each other,
+//! or that would have no effect, are errors, since somebody relies on them.
+
+use super::certificate::PeerCertificate;
+use super::claims::{TokenRules, visible_name};
+use super::error::SecurityError;
+use super::gate::Gate;
+use super::keys::Keys;
+use super::listening::may_listen;
+use super::tls::server_config;
+use rustls::ServerConfig;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The table `[security]`. Without it nobody is asked who he is, and the service listens on loopback only.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Security {
+    /// The file with the keys of tokens: a secret, public keys in PEM, or a JWKS document.
+    pub keys: Option<PathBuf>,
+    /// Whom tokens must be meant for (`aud`).
+    pub audience: Option<String>,
+    /// Whom tokens must be from (`iss`).
+    pub issuer: Option<String>,
+    /// TLS of the listener.
+    pub tls: Option<Tls>,
+    /// Clients that are known by their certificates.
+    #[serde(rename = "peer")]
+    pub peers: Vec<PeerCertificate>,
+    /// Listen beyond loopback without TLS, because a proxy in front does TLS.
+    pub insecure_plain_http: bool,
+    /// Whether a broker is believed which roles the user has for whom it calls. If not, he has the role user only.
+    pub broker_passes_roles: bool,
+}
+
+/// The table `[security.tls]`. All files are in PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The chain of certificates, the service's own first.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The authorities that certificates of clients must come from. Without it clients are not asked for one.
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
+    /// Whether every client must have a certificate.
+    #[serde(default)]
+    pub client_required: bool,
+}
+
+impl Default for Security {
+    fn default() -> Security {
+        Security {
+            keys: None,
+            audience: None,
+            issuer: None,
+            tls: None,
+            peers: Vec::new(),
+            insecure_plain_http: false,
+            broker_passes_roles: true,
+        }
+    }
+}
+
+impl Security {
+    /// The gate. Paths that are not absolute are below `base`. Without keys and peers it is open.
+    pub fn gate(&self, base: &Path) -> Result<Gate, SecurityError> {
+        self.check()?;
+        let keys = match &self.keys {
+            Some(path) => Keys::read(&base.join(path))?,
+            None if self.peers.is_empty() => return Ok(Gate::open()),
+            None => Keys::none(),
+        };
+        let rules = TokenRules { audience: self.audience.clone(), issuer: self.issuer.clone() };
+        let gate = Gate::new(keys, rules).with_peers(self.peers.clone());
+        Ok(gate.broker_passes_roles(self.broker_passes_roles))
+    }
+
+    /// TLS of the listener, if there is any. Paths that are not absolute are below `base`.
+    pub fn server(&self, base: &Path) -> Result<Option<Arc<ServerConfig>>, SecurityError> {
+        self.check()?;
+        let Some(tls) = &self.tls else { return Ok(None) };
+        let authorities = tls.client_ca.as_ref().map(|path| base.join(path));
+        let clients = authorities.as_deref().map(|path| (path, tls.client_required));
+        server_config(&base.join(&tls.certificate), &base.join(&tls.key), clients).map(Some)
+    }
+
+    /// Whether one may listen at this address with these settings; says what to do where one may not.
+    pub fn may_listen(&self, address: SocketAddr, gate: &Gate) -> Result<(), SecurityError> {
+        let protected = self.tls.is_some() || self.insecure_plain_http;
+        may_listen(address, gate, protected).map_err(SecurityError::Settings)
+    }
+
+    fn check(&self) -> Result<(), SecurityError> {
+        let fault = |text: String| Err(SecurityError::Settings(text));
+        let authorities = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if self.keys.is_none() && (self.audience.is_some() || self.issuer.is_some()) {
+            return fault(
+                "security.audience and security.issuer are about tokens; set security.keys too".into(),
+            );
+        }
+        if self.tls.as_ref().is_some_and(|tls| tls.client_required) && !authorities {
+            return fault("security.tls.client_required needs security.tls.client_ca".into());
+        }
+        if !self.peers.is_empty() && !authorities {
+            return fault(
+                "security.peer needs security.tls.client_ca: without it no client shows a certificate".into(),
+            );
+        }
+        self.check_peers()
+    }
+
+    fn check_peers(&self) -> Result<(), SecurityError> {
+        let mut seen = BTreeSet::new();
+        for peer in &self.peers {
+            let name = &peer.name;
+            let fault = |text: String| Err(SecurityError::Settings(text));
+            if visible_name(name.as_str()).is_none() {
+                return fault(format!("security.peer {name:?}: a name has 1 to 255 characters, all visible"));
+            }
+            if peer.roles.is_empty() {
+                return fault(format!(
+                    "security.peer {name}: roles is empty; a broker has roles = [\"broker\"]"
+                ));
+            }
+            if !seen.insert(peer.fingerprint) {
+                return fault(format!("security.peer {name}: another peer has the same fingerprint"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Role;
+    use super::*;
+
+    fn security(text: &str) -> Security {
+        toml::from_str(text).unwrap()
+    }
+
+    const PEER: &str = "[[peer]]\nname = \"broker\"\nroles = [\"broker\"]\nfingerprint = \
+        \"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"\n";
+    const TLS: &str = "[tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n";
+
+    #[test]
+    fn without_settings_the_gate_is_open_and_there_is_no_tls() {
+        let nothing = security("");
+        assert_eq!(nothing, Security::default());
+        assert!(nothing.gate(Path::new(".")).unwrap().is_open());
+        assert!(nothing.server(Path::new(".")).unwrap().is_none());
+        let refused = nothing.may_listen(([0, 0, 0, 0], 80).into(), &Gate::open()).unwrap_err();
+        assert!(refused.to_string().contains("security.keys"), "{refused}");
+    }
+
+    #[test]
+    fn a_peer_alone_closes_the_gate() {
+        let peer = security(&format!("{TLS}client_ca = \"ca.pem\"\n{PEER}"));
+        assert_eq!(peer.peers[0].roles, [Role::Broker]);
+        assert!(!peer.gate(Path::new(".")).unwrap().is_open());
+    }
+
+    #[test]
+    fn settings_that_would_have_no_effect_are_errors() {
+        for (text, what) in [
+            ("audience = \"a\"".into(), "security.keys"),
+            (PEER.into(), "client_ca"),
+            (format!("{TLS}client_required = true"), "client_ca"),
+            (format!("{TLS}client_ca = \"ca.pem\"\n{PEER}{PEER}"), "same fingerprint"),
+            (
+                format!("{TLS}client_ca = \"ca.pem\"\n{}", PEER.replace("[\"broker\"]", "[]")),
+                "roles is empty",
+            ),
+            (format!("{TLS}client_ca = \"ca.pem\"\n{}", PEER.replace("\"broker\"\n", "\" \"\n")), "visible"),
+        ] {
+            let fault = security(&text).gate(Path::new(".")).unwrap_err().to_string();
+            assert!(fault.contains(what), "{text}: {fault}");
+        }
+        for unknown in
+            ["key = \"k\"", "[tls]\ncertificate = \"c\"", "[[peer]]\nname = \"a\"\nroles = [\"root\"]"]
+        {
+            assert!(toml::from_str::<Security>(unknown).is_err(), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_missing_key_file_is_named() {
+        let settings = security("keys = \"keys.json\"");
+        let fault = settings.gate(Path::new("/nowhere")).unwrap_err().to_string();
+        assert!(fault.contains("/nowhere/keys.json"), "{fault}");
+    }
+}

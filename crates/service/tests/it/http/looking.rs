@@ -1,0 +1,158 @@
+//! What can be looked at: pages, schedules, the calendar, the counts, and the document.
+
+use super::{North, ahead, request, reserve};
+use bookahead_service::security::Role;
+use serde_json::{Value, json};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_come_in_pages_that_leave_nothing_out() {
+    let north = North::start().await;
+    let ada = north.ada();
+    let mut made = Vec::new();
+    for key in 0..7 {
+        let new = ada.post_once("/v1/reservations", &key.to_string(), &reserve(1)).await;
+        made.push(new.document(201)["id"].as_str().unwrap().to_owned());
+    }
+    let commit = format!("/v1/reservations/{}/commit", made[3]);
+    assert_eq!(ada.send("POST", &commit, &[], "").await.document(200)["state"], "committed");
+
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = ada.get(&format!("/v1/reservations?limit=3{cursor}")).await.document(200);
+        let page_of = page["reservations"].as_array().unwrap().iter();
+        seen.extend(page_of.map(|one| one["id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    let mut sorted = made.clone();
+    sorted.sort_by_key(|id| (id.len(), id.clone()));
+    assert_eq!(seen, sorted);
+
+    let count = |query: String| {
+        let ada = ada.clone();
+        async move { ada.get(&query).await.document(200)["reservations"].as_array().unwrap().len() }
+    };
+    assert_eq!(count("/v1/reservations?state=committed,active".into()).await, 1);
+    assert_eq!(count("/v1/reservations?resource=cluster".into()).await, 7);
+    assert_eq!(count("/v1/reservations?resource=other".into()).await, 0);
+    assert_eq!(count(format!("/v1/reservations?from={}", ahead(86_400))).await, 0);
+    assert_eq!(count(format!("/v1/reservations?until={}", ahead(3_000))).await, 0);
+    assert_eq!(count(format!("/v1/reservations?from={}&until={}", ahead(0), ahead(86_400))).await, 7);
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resources_sites_and_schedules_are_shown() {
+    let north = North::start().await;
+    let ada = north.ada();
+    ada.post_once("/v1/reservations", "k", &reserve(5)).await.document(201);
+    let resources = ada.get("/v1/resources").await.document(200);
+    assert_eq!(
+        (&resources["resources"][0]["name"], &resources["resources"][0]["capacity"]),
+        (&json!("cluster"), &json!(8))
+    );
+    let sites = ada.get("/v1/sites").await.document(200);
+    assert_eq!((&sites["sites"][0]["name"], &sites["sites"][0]["role"]), (&json!("north"), &json!("site")));
+    let schedule = ada.get("/v1/schedule?resource=cluster").await.document(200);
+    let block = &schedule["resources"][0]["blocks"][0];
+    assert_eq!(
+        (&block["kind"], &block["capacity"], &block["owner"]),
+        (&json!("hold"), &json!(5), &json!("ada"))
+    );
+    assert_eq!(ada.get("/v1/schedule?resource=other").await.document(200), json!({"resources": []}));
+    let head = ada.send("HEAD", "/v1/resources", &[], "").await;
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    north.end().await;
+}
+
+/// The properties of the events of a calendar, unfolded.
+fn events(calendar: &str) -> Vec<Vec<(String, String)>> {
+    assert!(
+        calendar.starts_with("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n")
+            && calendar.ends_with("\r\nEND:VCALENDAR\r\n")
+    );
+    assert!(calendar.split("\r\n").all(|line| line.len() <= 75 && !line.contains(['\r', '\n'])));
+    let mut events = Vec::new();
+    for line in calendar.replace("\r\n ", "").split_terminator("\r\n") {
+        let (name, value) = line.split_once(':').unwrap();
+        match (name, value) {
+            ("BEGIN", "VEVENT") => events.push(Vec::new()),
+            _ => events
+                .last_mut()
+                .into_iter()
+                .for_each(|event: &mut Vec<_>| event.push((name.into(), value.into()))),
+        }
+    }
+    events
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_calendar_shows_each_what_he_may_see() {
+    let north = North::start().await;
+    let ada = north.ada();
+    let made = ada.post_once("/v1/reservations", "1", &reserve(3)).await.document(201);
+    let gone = ada.post_once("/v1/reservations", "2", &reserve(2)).await;
+    ada.send("DELETE", gone.header("location").unwrap(), &[], "").await.document(200);
+    let calendar = ada.get("/v1/calendar.ics").await;
+    assert_eq!(calendar.header("content-type"), Some("text/calendar; charset=utf-8"));
+    let events_of = events(&calendar.body);
+    let property = |event: &[(String, String)], name: &str| {
+        event.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()).unwrap()
+    };
+    let uid = format!("{}@north", made["id"].as_str().unwrap());
+    let own = events_of.iter().find(|event| property(event, "UID") == uid).unwrap();
+    assert_eq!(property(own, "STATUS"), "TENTATIVE");
+    assert_eq!(property(own, "SUMMARY"), "3 of cluster");
+    let begin = made["slots"][0]["begin"].as_str().unwrap();
+    assert_eq!(property(own, "DTSTART"), begin.replace(['-', ':'], ""));
+    let mut all: Vec<_> = events_of.iter().map(|event| property(event, "STATUS")).collect();
+    all.sort();
+    assert_eq!(all, ["CANCELLED", "TENTATIVE"]);
+    assert_eq!(events(&north.wire("grace", Role::User).get("/v1/calendar.ics").await.body).len(), 0);
+    assert_eq!(events(&north.wire("rita", Role::Reader).get("/v1/calendar.ics").await.body).len(), 2);
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_calls_and_reservations_are_counted() {
+    let north = North::start().await;
+    let ada = north.ada();
+    ada.post_once("/v1/reservations", "1", &json!({"request": request(8), "book": true})).await.document(201);
+    ada.post_once("/v1/reservations", "2", &json!({"request": request(9)})).await.problem();
+    ada.get("/v1/nothing").await.problem();
+    let metrics = ada.get("/metrics").await;
+    assert_eq!(
+        metrics.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    for line in [
+        "bookahead_http_requests_total{route=\"/v1/reservations\",method=\"POST\",status=\"201\"} 1",
+        "bookahead_http_requests_total{route=\"none\",method=\"GET\",status=\"404\"} 1",
+        "bookahead_http_request_duration_seconds_count{route=\"/v1/reservations\",method=\"POST\"} 2",
+        "bookahead_calls_total{call=\"book\",outcome=\"committed\"} 1",
+        "bookahead_calls_total{call=\"reserve\",outcome=\"no-such-resource\"} 1",
+        "bookahead_reservations{state=\"committed\"} 1",
+        "bookahead_reservations{state=\"active\"} 0",
+        "# EOF",
+    ] {
+        assert!(metrics.body.lines().any(|known| known == line), "{line} in\n{}", metrics.body);
+    }
+    let durable =
+        metrics.body.lines().find_map(|line| line.strip_prefix("bookahead_journal_sequence ")).unwrap();
+    assert_eq!(durable.parse::<u64>().unwrap(), north.door().durable());
+    assert!(!metrics.body.contains("ada"), "nobody is named");
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_document_and_the_health_are_there_for_everybody() {
+    let north = North::start().await;
+    let document: Value = north.ada().get("/openapi.json").await.document(200);
+    assert_eq!(document, serde_json::to_value(bookahead_service::http::openapi()).unwrap());
+    let health = north.ada().get("/v1/health").await.document(200);
+    assert_eq!(
+        (&health["name"], &health["role"], &health["clock_speed"]),
+        (&json!("north"), &json!("site"), &json!(1))
+    );
+    north.end().await;
+}
