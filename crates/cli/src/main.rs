@@ -1,11 +1,15 @@
 //! The command line of Bookahead. Data goes to standard output, everything else to standard error; the exit code
-//! is 0 for success, 1 for failure and 2 for wrong usage.
+//! is 0 for success, 1 for failure, 2 for wrong usage and 3 for a refusal by a server.
 
+mod client;
+mod daemon;
+mod demo;
 mod experiment;
 mod faults;
 mod files;
 mod grid;
 mod json;
+mod manual;
 mod numbers;
 mod placement;
 mod progress;
@@ -19,13 +23,13 @@ mod whatif;
 mod workload;
 
 use bookahead_workload::FileError;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
 /// Advance reservations for batch clusters.
 ///
-/// Replays the deciding code on workload traces: what would a policy do to the jobs of a site?
+/// Books at sites and brokers, runs them, and replays the same deciding code on workload traces. `bookahead demo` shows it.
 #[derive(Parser)]
 #[command(name = "bookahead", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -48,6 +52,16 @@ enum Command {
     /// Look at, make, convert workload traces, and turn jobs into reservation requests
     #[command(subcommand)]
     Workload(workload::Command),
+    /// Run a broker and four sites with a living workload, and take a first tour
+    Demo(Box<demo::Arguments>),
+    #[command(flatten)]
+    Daemon(daemon::Command),
+    #[command(flatten)]
+    Client(client::Command),
+    /// Print a script that lets a shell complete commands and options
+    Completions(manual::CompletionsArguments),
+    /// Print the manual page, or write one for each command
+    Man(manual::ManArguments),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +73,11 @@ fn main() -> ExitCode {
         Command::Faults(arguments) => faults::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::Workload(command) => workload::run(&command),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Daemon(command) => daemon::run(&command),
+        Command::Client(command) => client::run(&command),
+        Command::Completions(arguments) => manual::completions(&arguments, Cli::command()),
+        Command::Man(arguments) => manual::man(&arguments, Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,7 +85,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             talk::say!("error: {error:#}");
-            ExitCode::FAILURE
+            client::exit_code(&error)
         }
     }
 }

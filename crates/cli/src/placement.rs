@@ -3,15 +3,16 @@
 use crate::times::length;
 use anyhow::{Context, Result, ensure};
 use bookahead_plan::notice::{NoticeRule, Predictor, QuantileBound};
-use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
+use bookahead_plan::placement::{Admission, Preference, Rules, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds};
+use bookahead_service::config::MethodName;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use serde::Deserialize;
 
 #[derive(Args)]
 pub(crate) struct PlacementArguments {
     /// How slots are rated [default: what-if; simulate takes the earliest fit unless told how]
-    #[arg(long, short, value_enum, help_heading = "Placement")]
+    #[arg(long, short, value_parser = method_name(), help_heading = "Placement")]
     method: Option<MethodName>,
 
     /// Which slot is the best
@@ -39,19 +40,11 @@ pub(crate) struct PlacementArguments {
     max_delay: Option<Seconds>,
 }
 
-/// The methods by their names, in options and in descriptions of grids alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum MethodName {
-    /// By plans of the queue with the slot taken
-    #[default]
-    WhatIf,
-    /// By the approximate end of the present workload
-    Load,
-    /// By vacancies that running jobs and the first in the queue leave
-    Earliest,
-    /// By vacancies that all planned jobs leave: nobody is delayed
-    LocalJobsPreferred,
+/// Reads the name of a method, and lists them all in the help.
+fn method_name() -> impl TypedValueParser<Value = MethodName> {
+    let all = MethodName::ALL.map(|method| PossibleValue::new(method.word()).help(method.about()));
+    let named = |name: String| MethodName::ALL.into_iter().find(|method| method.word() == name);
+    PossibleValuesParser::new(all).map(move |name| named(name).unwrap_or_default())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,18 +94,6 @@ impl NoticeArguments {
             PredictorName::Quantile => Predictor::Quantile(QuantileBound::USUAL),
         };
         Ok(NoticeRule { predictor, percent: (factor * 100.0).round() as u32 })
-    }
-}
-
-impl MethodName {
-    /// The method; weights are those of what-if.
-    pub(crate) fn method(self, weights: Weights) -> Method {
-        match self {
-            MethodName::WhatIf => Method::WhatIf(weights),
-            MethodName::Load => Method::Load,
-            MethodName::Earliest => Method::EarliestStart { local_jobs_preferred: false },
-            MethodName::LocalJobsPreferred => Method::EarliestStart { local_jobs_preferred: true },
-        }
     }
 }
 

@@ -7,12 +7,25 @@ use serde_json::Value;
 use std::path::Path;
 
 /// What a package may import from this workspace. Benches and tests may import anything.
-const IMPORTS: [(&str, &[&str]); 8] = [
+const IMPORTS: [(&str, &[&str]); 11] = [
     ("bookahead-plan", &[]),
     ("bookahead-protocol", &["bookahead-plan"]),
     ("bookahead-workload", &["bookahead-plan"]),
     ("bookahead-figure", &["bookahead-plan"]),
-    ("bookahead-service", &["bookahead-plan", "bookahead-protocol"]),
+    ("bookahead-api", &["bookahead-plan", "bookahead-protocol"]),
+    ("bookahead-lrms", &["bookahead-plan", "bookahead-protocol"]),
+    ("bookahead-client", &["bookahead-protocol", "bookahead-api"]),
+    (
+        "bookahead-service",
+        &[
+            "bookahead-plan",
+            "bookahead-protocol",
+            "bookahead-workload",
+            "bookahead-api",
+            "bookahead-lrms",
+            "bookahead-client",
+        ],
+    ),
     ("bookahead-sim", &["bookahead-plan", "bookahead-protocol", "bookahead-workload"]),
     (
         "bookahead-experiments",
@@ -27,6 +40,10 @@ const IMPORTS: [(&str, &[&str]); 8] = [
             "bookahead-figure",
             "bookahead-sim",
             "bookahead-experiments",
+            "bookahead-api",
+            "bookahead-lrms",
+            "bookahead-client",
+            "bookahead-service",
         ],
     ),
 ];

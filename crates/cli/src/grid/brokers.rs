@@ -1,12 +1,10 @@
 //! Brokers from their descriptions. A broker must know what its peers offer, so those below are made first; who would be
 //! his own peer, by whatever way round, is told so.
 
-use super::config::{self, LeftOut};
+use super::config;
 use super::names::{Kind, Names};
-use super::sites::REMEMBERED;
-use anyhow::{Result, bail, ensure};
-use bookahead_protocol::broker::{LeftOut as AfterRefusal, Rules};
-use bookahead_protocol::candidates::Budget;
+use super::sites::{REAL_TIME, REMEMBERED};
+use anyhow::{Context, Result, bail, ensure};
 use bookahead_protocol::{Name, Resource};
 use bookahead_sim::grid::Broker;
 use std::collections::BTreeMap;
@@ -19,11 +17,7 @@ pub(crate) fn build(described: &[config::Broker], names: &Names, mut offers: Off
     for broker in described {
         let whose = format!("the peers of broker {}", broker.name);
         ensure!(!broker.peers.is_empty(), "{whose}: there are none; give at least one");
-        ensure!(
-            broker.probes_at_once != Some(0),
-            "broker {}: probes_at_once = 0 asks nobody; give 1 or more",
-            broker.name
-        );
+        broker.rules().check().with_context(|| format!("broker {}", broker.name))?;
         for peer in &broker.peers {
             names.find(peer, &[Kind::Site, Kind::Broker], &whose)?;
         }
@@ -38,7 +32,9 @@ pub(crate) fn build(described: &[config::Broker], names: &Names, mut offers: Off
             .peers
             .iter()
             .filter_map(|peer| Some((Name::from(peer.as_str()), offers.get(peer)?.clone())));
-        let built = Broker::new(rules(broker, at), peers.collect());
+        // Clients have the numbers from 2^32 on.
+        let rules = broker.rules().rules(at as u64 + 1, REMEMBERED, REAL_TIME);
+        let built = Broker::new(rules, peers.collect());
         offers.insert(broker.name.clone(), built.head().resources());
         made.insert(&broker.name, built);
     }
@@ -62,26 +58,4 @@ fn circle(described: &[config::Broker], offers: &Offers) -> String {
     }
     let way: Vec<&str> = way.into_iter().map(String::as_str).collect();
     format!("brokers ask each other in a circle: {}; take one of the peers away", way.join(" asks "))
-}
-
-fn rules(described: &config::Broker, at: usize) -> Rules {
-    let usual = Rules::default();
-    Rules {
-        // Clients have the numbers from 2^32 on.
-        maker: at as u64 + 1,
-        probes_at_once: described.probes_at_once.unwrap_or(usual.probes_at_once),
-        survey_time: described.survey_time.map_or(usual.survey_time, |length| length.0),
-        enough_slots: described.enough_slots,
-        slots: described.slots.unwrap_or(usual.slots),
-        hold_time: described.hold_time.map_or(usual.hold_time, |length| length.0),
-        attempts: described.attempts.unwrap_or(usual.attempts),
-        after_refusal: match described.after_refusal {
-            Some(LeftOut::Resource) => AfterRefusal::Resource,
-            Some(LeftOut::Slot) | None => AfterRefusal::Slot,
-        },
-        longest_hold: described.longest_hold.map_or(usual.longest_hold, |length| length.0),
-        under_way: usual.under_way,
-        retention: REMEMBERED,
-        search: described.search_steps.map_or(usual.search, |steps| Budget { steps }),
-    }
 }

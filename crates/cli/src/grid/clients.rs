@@ -2,12 +2,11 @@
 //! are promised.
 
 use super::config::{self, Intent as IntentName, Objective as ObjectiveName, Requirement as Required};
-use super::lengths::Length;
 use super::names::{Kind, Names};
-use super::sites::value;
 use anyhow::{Context, Result, bail, ensure};
 use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol::{Constraint, Millis, Objective, Part, Request, Requirement, Test, resource};
+use bookahead_service::config::Length;
 use bookahead_sim::grid::{Client, Intent, Wish};
 
 /// How long a client wants to be held what it is promised, if it does not say.
@@ -112,7 +111,7 @@ fn test(attribute: &str, required: &Required) -> Result<Test> {
         Required::Text(text) => Test::Is(resource::Value::Text(text.as_str().into())),
         Required::AtLeast { at_least } => Test::AtLeast(*at_least),
         Required::AtMost { at_most } => Test::AtMost(*at_most),
-        Required::OneOf { one_of } => Test::OneOf(one_of.iter().map(value).collect()),
+        Required::OneOf { one_of } => Test::OneOf(one_of.iter().cloned().map(Into::into).collect()),
         Required::Present { present: true } => Test::Present,
         Required::Present { present: false } => bail!("{attribute} can only be required to be present"),
     })

@@ -1,8 +1,9 @@
 //! A grid as it is written down in TOML: sites, brokers, clients, a network, and what goes wrong. Names and values as they
-//! stand in the file; whether they fit together is for those who build the grid from them.
+//! stand in the file; whether they fit together is for those who build the grid from them. What a site offers and how it
+//! places, holds and tells is written as for a site that runs, by the types of `bookahead_service::config`.
 
-use super::lengths::Length;
-use crate::placement::MethodName;
+use bookahead_api::AttributeValue;
+use bookahead_service::config::{BrokerRules, Holds, LeftOut, Length, Limits, Resource, Reveal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -52,7 +53,7 @@ impl Default for Network {
 pub(crate) struct Site {
     pub(crate) name: String,
     #[serde(default, rename = "resource")]
-    pub(crate) resources: Vec<Resource>,
+    pub(crate) resources: Vec<Resource<Jobs>>,
     #[serde(default)]
     pub(crate) holds: Holds,
     #[serde(default)]
@@ -62,38 +63,6 @@ pub(crate) struct Site {
     pub(crate) limits: Limits,
     #[serde(default)]
     pub(crate) user_limits: BTreeMap<String, Limits>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Resource {
-    pub(crate) name: String,
-    pub(crate) kind: String,
-    pub(crate) capacity: u32,
-    /// Of one unit for an hour, in thousandths.
-    #[serde(default)]
-    pub(crate) price: u32,
-    pub(crate) joins: Option<[String; 2]>,
-    #[serde(default)]
-    pub(crate) attributes: BTreeMap<String, Value>,
-    #[serde(default)]
-    pub(crate) method: MethodName,
-    /// How local jobs are queued, by the names of `simulate --scheduler`.
-    pub(crate) policy: Option<String>,
-    /// As `simulate --slots` and `--gap`.
-    pub(crate) slots: Option<usize>,
-    pub(crate) gap: Option<Length>,
-    pub(crate) max_delayed: Option<u32>,
-    pub(crate) max_delay: Option<Length>,
-    pub(crate) jobs: Option<Jobs>,
-}
-
-/// An attribute of a resource.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "an attribute is a text or a whole number")]
-pub(crate) enum Value {
-    Number(i64),
-    Text(String),
 }
 
 /// Local jobs: those of a log, or drawn.
@@ -117,48 +86,6 @@ pub(crate) struct Jobs {
     pub(crate) seed: Option<u64>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Holds {
-    pub(crate) longest: Option<Length>,
-    pub(crate) late_commits: Option<bool>,
-    pub(crate) adaptive: Option<Adaptive>,
-}
-
-/// Holds as short as the share of those that are never committed demands.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Adaptive {
-    /// The percentage of requests that should find room.
-    pub(crate) target: f64,
-    pub(crate) shortest: Length,
-}
-
-/// What is not said is told.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Reveal {
-    pub(crate) slots: Option<usize>,
-    pub(crate) ratings: Option<bool>,
-    pub(crate) impacts: Option<bool>,
-    pub(crate) blockers: Option<bool>,
-    pub(crate) free: Option<bool>,
-    pub(crate) slack: Option<bool>,
-}
-
-/// What is not said is not limited.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Limits {
-    pub(crate) count: Option<u32>,
-    /// Hours of one unit.
-    pub(crate) unit_hours: Option<u32>,
-    pub(crate) horizon: Option<Length>,
-    pub(crate) notice: Option<Length>,
-    /// A percentage of a resource at the same time.
-    pub(crate) share: Option<u32>,
-}
-
 /// What is not said is as brokers usually do it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -177,11 +104,22 @@ pub(crate) struct Broker {
     pub(crate) search_steps: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum LeftOut {
-    Slot,
-    Resource,
+impl Broker {
+    /// How it works. The file has these fields beside the others.
+    pub(crate) fn rules(&self) -> BrokerRules {
+        let usual = BrokerRules::default();
+        BrokerRules {
+            survey_time: self.survey_time.unwrap_or(usual.survey_time),
+            hold_time: self.hold_time.unwrap_or(usual.hold_time),
+            longest_hold: self.longest_hold.unwrap_or(usual.longest_hold),
+            attempts: self.attempts.unwrap_or(usual.attempts),
+            after_refusal: self.after_refusal.unwrap_or(usual.after_refusal),
+            probes_at_once: self.probes_at_once.unwrap_or(usual.probes_at_once),
+            enough_slots: self.enough_slots,
+            slots: self.slots.unwrap_or(usual.slots),
+            search_steps: self.search_steps.unwrap_or(usual.search_steps),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -261,7 +199,7 @@ pub(crate) enum Requirement {
     Text(String),
     AtLeast { at_least: i64 },
     AtMost { at_most: i64 },
-    OneOf { one_of: Vec<Value> },
+    OneOf { one_of: Vec<AttributeValue> },
     Present { present: bool },
 }
 

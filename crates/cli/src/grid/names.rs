@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use anyhow::{Result, bail, ensure};
+use bookahead_service::config::check_name;
 use std::collections::BTreeMap;
 
 /// What a party is.
@@ -22,7 +23,7 @@ impl Names {
         let sites = config.sites.iter().map(|site| (&site.name, Kind::Site));
         let mut names = BTreeMap::new();
         for (place, (name, kind)) in clients.chain(brokers).chain(sites).enumerate() {
-            check("a site, broker or client", name)?;
+            check_name("a site, broker or client", name)?;
             ensure!(
                 names.insert(name.clone(), (kind, place)).is_none(),
                 "two parties are called {name}; give each a name of its own"
@@ -61,13 +62,4 @@ impl Kind {
             Kind::Client => "client",
         }
     }
-}
-
-/// Brokers put names together with a slash, so that there must be none in them.
-pub(crate) fn check(of: &str, name: &str) -> Result<()> {
-    ensure!(
-        !name.is_empty() && !name.contains('/'),
-        "\"{name}\" cannot be the name of {of}; use letters and digits"
-    );
-    Ok(())
 }

@@ -1,12 +1,11 @@
 //! What goes wrong, from its description, arranged in the grid. What lasts for a while is put right after it.
 
 use super::config::{self, Config, CrashPoint as Point, Fault};
-use super::lengths::Length;
 use super::names::{Kind, Names};
-use super::sites::percentage;
 use anyhow::{Context, Result, ensure};
 use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
+use bookahead_service::config::{Length, percentage};
 use bookahead_sim::grid::network::Rules;
 use bookahead_sim::grid::{CrashPoint, Grid, Trouble};
 
@@ -14,8 +13,9 @@ use bookahead_sim::grid::{CrashPoint, Grid, Trouble};
 pub(crate) fn network(described: &config::Network) -> Result<Rules> {
     let (fastest, slowest) = (described.fastest.0, described.slowest.0);
     ensure!(fastest <= slowest, "network: fastest is longer than slowest; exchange them");
-    let per_thousand =
-        |field: &str, number| Ok::<u32, anyhow::Error>((percentage(field, number)? * 10.0).round() as u32);
+    let per_thousand = |field: &'static str, number| {
+        Ok::<u32, anyhow::Error>((percentage(field, number)? * 10.0).round() as u32)
+    };
     Ok(Rules {
         fastest,
         slowest,

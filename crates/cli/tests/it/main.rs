@@ -4,12 +4,14 @@
 mod bad_input;
 mod bad_options;
 mod command_reference;
+mod daemons;
 mod experiments;
 mod faults;
 mod folder;
 mod grid;
 mod output_files;
 mod schedules;
+mod service;
 mod streams;
 mod trace_options;
 mod whatif;

@@ -1,0 +1,104 @@
+//! `bookahead list`: reservations, as far as the caller may see them.
+
+use super::place::Place;
+use super::session::Session;
+use super::view;
+use super::when::When;
+use crate::talk::say;
+use anyhow::Result;
+use bookahead_api::{ListQuery, Reservation, Reservations, State, States};
+use clap::Args;
+
+/// The states of what is not over.
+const LIVE: [State; 5] =
+    [State::Requested, State::Accepted, State::Committed, State::ChangeRequested, State::Active];
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Only those in these states: requested, rejected, accepted (held), committed, change-requested, active,
+    /// completed, cancelled, terminated, separated by commas; or all [default: those that are not over]
+    #[arg(long, value_name = "STATES", value_parser = states)]
+    state: Option<States>,
+
+    /// Only mine
+    #[arg(long, conflicts_with = "owner")]
+    mine: bool,
+
+    /// Only those of this user
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
+    /// Only those on this resource
+    #[arg(long, value_name = "NAME")]
+    resource: Option<String>,
+
+    /// Only those that end after this
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<When>,
+
+    /// Only those that begin before this
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<When>,
+
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+
+    /// All of them, however many
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// `all` is no states, which filters nothing.
+fn states(text: &str) -> Result<States, String> {
+    if text == "all" {
+        return Ok(States(Vec::new()));
+    }
+    let states: States = text.parse().map_err(|error| format!("{error}, or all"))?;
+    if states.0.is_empty() { Err("give a state, or all".to_owned()) } else { Ok(states) }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    let query = query(arguments, &session)?;
+    let mut page = session.ask("listing", session.client.list(&query))?;
+    if arguments.all {
+        page = with_all_that_follow(&session, query, page)?;
+    }
+    let left = |millis| session.left_ms(millis);
+    session.print(&page, || view::reservations::print_list(&page.reservations, &session.dates, left))?;
+    if page.next.is_some() {
+        say!("there are more; give --all, or a larger --limit");
+    }
+    Ok(())
+}
+
+fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
+    let read = |when: &Option<When>| when.as_ref().map(|when| session.read(when)).transpose();
+    let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
+    let states = arguments.state.clone().unwrap_or_else(|| States(LIVE.to_vec()));
+    Ok(ListQuery {
+        owner: owner.map(Into::into),
+        state: (!states.0.is_empty()).then_some(states),
+        resource: arguments.resource.as_deref().map(Into::into),
+        from: read(&arguments.from)?,
+        until: read(&arguments.until)?,
+        limit: (!arguments.all).then_some(arguments.limit),
+        cursor: None,
+    })
+}
+
+fn with_all_that_follow(session: &Session, query: ListQuery, first: Reservations) -> Result<Reservations> {
+    let mut next = first.next;
+    let mut reservations: Vec<Reservation> = first.reservations;
+    while let Some(cursor) = next {
+        let query = ListQuery { cursor: Some(cursor), ..query.clone() };
+        let page = session.ask("listing", session.client.list(&query))?;
+        reservations.extend(page.reservations);
+        next = page.next;
+    }
+    Ok(Reservations { reservations, next: None })
+}

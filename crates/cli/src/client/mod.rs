@@ -1,0 +1,106 @@
+//! The commands that ask a site or a broker: `probe`, `reserve`, `commit` and the others. They choose what to ask and show
+//! what is answered; nothing is decided here.
+//!
+//! - [`place`], [`profile`], [`token`]: where is asked, and as whom; [`session`]: one talk with one server
+//! - [`when`], [`reader`], [`dates`]: times as people write and read them
+//! - [`request`]: what is wanted, by options or from a file
+//! - [`probe`], [`reserve`], [`holding`], [`change`], [`release`], [`looking`], [`list`], [`watch`], [`submit`], [`jobs`],
+//!   [`around`]: the commands
+//! - [`view`], [`refusal`], [`shell`], [`spinner`]: what is shown; [`failure`]: how a command ends otherwise
+
+mod around;
+mod change;
+mod dates;
+mod failure;
+mod holding;
+mod jobs;
+mod list;
+mod looking;
+mod place;
+mod probe;
+mod profile;
+mod reader;
+mod refusal;
+mod release;
+mod request;
+mod reserve;
+mod session;
+mod shell;
+mod spinner;
+mod submit;
+mod thing;
+mod token;
+mod view;
+mod watch;
+mod when;
+
+pub(crate) use failure::exit_code;
+
+use anyhow::Result;
+use clap::Subcommand;
+use failure::EXIT_CODES;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Ask a site or broker what could be had, and what it would do to waiting jobs; nothing is booked
+    #[command(after_help = EXIT_CODES)]
+    Probe(Box<probe::Arguments>),
+    /// Hold something until you commit it, or book it at once
+    #[command(after_help = EXIT_CODES)]
+    Reserve(Box<reserve::Arguments>),
+    /// Make a hold final
+    #[command(after_help = EXIT_CODES)]
+    Commit(Box<holding::CommitArguments>),
+    /// Hold something longer
+    #[command(after_help = EXIT_CODES)]
+    Extend(Box<holding::ExtendArguments>),
+    /// Change the terms of a committed reservation; the old ones stand if the new ones cannot be had
+    #[command(after_help = EXIT_CODES)]
+    Change(Box<change::Arguments>),
+    /// Give back part of a reservation, or the rest of it, early
+    #[command(after_help = EXIT_CODES)]
+    Release(Box<release::Arguments>),
+    /// Give up reservations or jobs
+    #[command(after_help = EXIT_CODES)]
+    Cancel(Box<looking::Arguments>),
+    /// Show reservations or jobs in every detail
+    #[command(after_help = EXIT_CODES)]
+    Show(Box<looking::Arguments>),
+    /// List reservations
+    #[command(after_help = EXIT_CODES)]
+    List(Box<list::Arguments>),
+    /// Watch what happens, as it happens
+    #[command(after_help = EXIT_CODES)]
+    Watch(Box<watch::Arguments>),
+    /// Have a script or a program run, in a reservation or in the queue
+    #[command(after_help = EXIT_CODES)]
+    Submit(Box<submit::Arguments>),
+    /// List jobs
+    #[command(after_help = EXIT_CODES)]
+    Jobs(Box<jobs::Arguments>),
+    /// List sites and brokers, and what they offer
+    #[command(after_help = EXIT_CODES)]
+    Sites(Box<around::SitesArguments>),
+    /// Print your reservations as a calendar (iCalendar)
+    #[command(after_help = EXIT_CODES)]
+    Calendar(Box<around::CalendarArguments>),
+}
+
+pub(crate) fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Probe(arguments) => probe::run(arguments),
+        Command::Reserve(arguments) => reserve::run(arguments),
+        Command::Commit(arguments) => holding::commit(arguments),
+        Command::Extend(arguments) => holding::extend(arguments),
+        Command::Change(arguments) => change::run(arguments),
+        Command::Release(arguments) => release::run(arguments),
+        Command::Cancel(arguments) => looking::cancel(arguments),
+        Command::Show(arguments) => looking::show(arguments),
+        Command::List(arguments) => list::run(arguments),
+        Command::Watch(arguments) => watch::run(arguments),
+        Command::Submit(arguments) => submit::run(arguments),
+        Command::Jobs(arguments) => jobs::run(arguments),
+        Command::Sites(arguments) => around::sites(arguments),
+        Command::Calendar(arguments) => around::calendar(arguments),
+    }
+}

@@ -1,0 +1,76 @@
+//! `bookahead probe`: what could be had, when and where, and what it would do to waiting jobs. Nothing is booked.
+
+use super::failure::Refused;
+use super::place::Place;
+use super::refusal;
+use super::request::{Wanted, flags_of};
+use super::session::Session;
+use super::view;
+use crate::talk::say;
+use anyhow::Result;
+use bookahead_api::{Code, Objective, Offers, Part, Probe, Problem, Request};
+use bookahead_plan::Seconds;
+use clap::Args;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    wanted: Wanted,
+
+    /// At most so many offers
+    #[arg(long, value_name = "N", help_heading = "Request")]
+    most: Option<u32>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    let request = arguments.wanted.request(&session)?;
+    let probe = Probe { request, most: arguments.most, starts: Vec::new() };
+    let answer = session.ask("asking what could be had", session.client.probe(&probe));
+    let offers = answer.inspect_err(|error| {
+        say_instead(error, &session, &probe.request, |part| asking("probe", part, probe.request.objective, &session));
+    })?;
+    session.print(&offers, || view::offers::print(&offers, &session.dates))?;
+    if offers.offers.is_empty() {
+        let problem = Box::new(Problem::new(Code::NoCandidate, "nobody makes an offer for this request"));
+        let text = refusal::text(&problem, Some(&session.dates));
+        return Err(Refused { problem, text }.into());
+    }
+    say_how_to_hold(&session, &probe.request, &offers);
+    Ok(())
+}
+
+/// Says what would do instead of what was refused, as commands to copy; `words` are those of the command for a part.
+pub(crate) fn say_instead(
+    error: &anyhow::Error,
+    session: &Session,
+    request: &Request,
+    words: impl Fn(&Part) -> Vec<String>,
+) {
+    let Some(refused) = error.downcast_ref::<Refused>() else { return };
+    for (condition, part) in refusal::instead(&refused.problem, request, &session.dates) {
+        say!("{condition}: {}", session.command(&words(&part)));
+    }
+}
+
+/// A command that asks for a part.
+pub(crate) fn asking(verb: &str, part: &Part, objective: Objective, session: &Session) -> Vec<String> {
+    let flags = flags_of(part, objective, &session.dates);
+    [verb.to_owned()].into_iter().chain(flags).collect()
+}
+
+/// An offer is not held; says how to hold the best. Of several parts, the request itself is reserved.
+fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
+    let ([part], Some([slot])) = (request.parts.as_slice(), offers.offers.first().map(|offer| offer.slots.as_slice()))
+    else {
+        return;
+    };
+    let end = (slot.begin.time() + Seconds(part.duration_seconds)).try_into();
+    let resource = Some(slot.resource.clone());
+    let fixed = Part { earliest_start: slot.begin, latest_end: end.unwrap_or(slot.end), resource, ..part.clone() };
+    let words = asking("reserve", &fixed, request.objective, session);
+    say!("nothing is held; hold the first with: {}", session.command(&words));
+}

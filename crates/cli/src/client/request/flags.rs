@@ -1,0 +1,199 @@
+//! A request by options: one part, several with `--part`, or a file with `-f`.
+
+use super::build::Fault;
+use super::described::{Constraint, Described, Part};
+use super::file::RequestFile;
+use super::length::Length;
+use super::requirement::Required;
+use crate::client::dates::Dates;
+use crate::client::failure::Usage;
+use crate::client::session::Session;
+use crate::client::when::When;
+use crate::times::written;
+use anyhow::Result;
+use bookahead_api::{self as api, Objective};
+use bookahead_plan::Seconds;
+use clap::Args;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What is wanted.
+#[derive(Args)]
+pub(crate) struct Wanted {
+    /// How much of the resource
+    #[arg(long, value_name = "N", required_unless_present_any = ["file", "part"], help_heading = "Request")]
+    capacity: Option<u32>,
+
+    /// For how long (90m, 2h30m, 1d, PT2H)
+    #[arg(long, value_name = "LENGTH", help_heading = "Request")]
+    duration: Option<Length>,
+
+    /// The earliest begin ('tomorrow 9:00', 'monday 08:30 Europe/Berlin', '+2h', RFC 3339); without --until the
+    /// only one
+    #[arg(long, value_name = "TIME", help_heading = "Request")]
+    from: Option<When>,
+
+    /// The latest end; without --from it may begin from now on
+    #[arg(long, value_name = "TIME", help_heading = "Request")]
+    until: Option<When>,
+
+    /// What kind of resource: processors, seats, bandwidth, qpu, … [default: processors]
+    #[arg(long, value_name = "KIND", help_heading = "Request")]
+    kind: Option<String>,
+
+    /// What the resource must have: 'gpus>=4', 'arch=x86_64|aarch64', gpus (in quotes, for the shell); may be
+    /// repeated
+    #[arg(long, value_name = "WHAT", help_heading = "Request")]
+    require: Vec<Required>,
+
+    /// This very resource, by its name at whoever is asked
+    #[arg(long, value_name = "NAME", help_heading = "Request")]
+    resource: Option<String>,
+
+    /// Which offer is the best: earliest-end, best-availability, least-impact, lowest-cost
+    #[arg(long, value_name = "WHICH", value_parser = objective, help_heading = "Request")]
+    objective: Option<Objective>,
+
+    /// One of several parts, all or none of which are wanted: 'capacity=64 duration=2h kind=processors
+    /// require=gpus>=4', also name, from, until, resource; may be repeated
+    #[arg(long, value_name = "PART", conflicts_with_all = ["capacity", "kind", "require", "resource"], help_heading = "Request")]
+    part: Vec<PartText>,
+
+    /// All parts begin at the same time
+    #[arg(long, requires = "part", help_heading = "Request")]
+    together: bool,
+
+    /// Read the request from a file in TOML or JSON ('-' is standard input); --from, --until, --duration and
+    /// --objective replace what it says for all parts
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["capacity", "kind", "require", "resource", "part"], help_heading = "Request")]
+    file: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// The request that is meant; says what had to be assumed about times.
+    pub(crate) fn request(&self, session: &Session) -> Result<api::Request> {
+        let reader = session.reader()?;
+        session.tell_clock();
+        let request = match &self.file {
+            Some(path) => {
+                let mut file = RequestFile::open(path)?;
+                self.replace_defaults(&mut file.described);
+                file.described.request(&reader).map_err(|fault| file.usage(&fault))
+            }
+            None => self.described().request(&reader).map_err(|Fault { what, .. }| Usage(what)),
+        };
+        session.tell_assumed(&reader);
+        Ok(request?)
+    }
+
+    fn replace_defaults(&self, described: &mut Described) {
+        described.from = self.from.clone().or(described.from.take());
+        described.until = self.until.clone().or(described.until.take());
+        described.duration = self.duration.or(described.duration);
+        described.objective = self.objective.unwrap_or(described.objective);
+    }
+
+    fn described(&self) -> Described {
+        let single = || Part {
+            kind: self.kind.clone(),
+            capacity: self.capacity.unwrap_or_default(),
+            require: self.require.clone(),
+            resource: self.resource.clone(),
+            ..Part::default()
+        };
+        let mut parts: Vec<Part> = self.part.iter().map(|text| text.0.clone()).collect();
+        if parts.is_empty() {
+            parts.push(single());
+        }
+        let name = |(at, part): (usize, &Part)| part.name.clone().unwrap_or_else(|| (at + 1).to_string());
+        let together = self.together.then(|| Constraint::Together(parts.iter().enumerate().map(name).collect()));
+        let constraints = together.into_iter().collect();
+        let mut described = Described { parts, constraints, ..Described::default() };
+        self.replace_defaults(&mut described);
+        described
+    }
+}
+
+/// A part in one text: `capacity=64 duration=2h`.
+#[derive(Debug, Clone, PartialEq)]
+struct PartText(Part);
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; a part is 'capacity=64 duration=2h', with name, kind, from, until, resource and require where wanted")]
+struct BadPart(String);
+
+impl FromStr for PartText {
+    type Err = BadPart;
+
+    fn from_str(text: &str) -> Result<PartText, BadPart> {
+        let mut part = Part::default();
+        for word in text.split_whitespace() {
+            let (key, value) = word.split_once('=').ok_or_else(|| BadPart(format!("'{word}' has no value")))?;
+            match key {
+                "name" => part.name = Some(value.to_owned()),
+                "kind" => part.kind = Some(value.to_owned()),
+                "resource" => part.resource = Some(value.to_owned()),
+                "capacity" => part.capacity = read(value)?,
+                "duration" => part.duration = Some(read(value)?),
+                "from" => part.from = Some(read(value)?),
+                "until" => part.until = Some(read(value)?),
+                "require" => part.require.push(read(value)?),
+                other => return Err(BadPart(format!("'{other}' is unknown"))),
+            }
+        }
+        if part.capacity == 0 { Err(BadPart("'capacity' is missing or 0".to_owned())) } else { Ok(PartText(part)) }
+    }
+}
+
+fn read<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T, BadPart> {
+    value.parse().map_err(|error| BadPart(format!("'{value}': {error}")))
+}
+
+/// Which solution is the best, by its name.
+pub(crate) fn objective(text: &str) -> Result<Objective, String> {
+    let all = [Objective::EarliestEnd, Objective::BestAvailability, Objective::LeastImpact, Objective::LowestCost];
+    let found = all.into_iter().find(|objective| name_of(*objective) == text);
+    found.ok_or_else(|| format!("take one of: {}", all.map(name_of).join(", ")))
+}
+
+fn name_of(objective: Objective) -> &'static str {
+    match objective {
+        Objective::EarliestEnd => "earliest-end",
+        Objective::BestAvailability => "best-availability",
+        Objective::LeastImpact => "least-impact",
+        Objective::LowestCost => "lowest-cost",
+    }
+}
+
+/// The options that ask for this part.
+pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) -> Vec<String> {
+    let mut words = terms_of(part, dates);
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    if part.kind.as_str() != "processors" {
+        add("--kind", part.kind.to_string());
+    }
+    for requirement in &part.requirements {
+        add("--require", Required(requirement.clone()).to_string());
+    }
+    if let Some(resource) = &part.resource {
+        add("--resource", resource.to_string());
+    }
+    if objective != Objective::default() {
+        add("--objective", name_of(objective).to_owned());
+    }
+    words
+}
+
+/// The options for how much and when.
+pub(crate) fn terms_of(part: &api::Part, dates: &Dates) -> Vec<String> {
+    let duration = Seconds(part.duration_seconds);
+    let mut words = Vec::new();
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    add("--capacity", part.capacity.to_string());
+    add("--duration", written(duration));
+    add("--from", dates.written(part.earliest_start));
+    if part.earliest_start.time() + duration != part.latest_end.time() {
+        add("--until", dates.written(part.latest_end));
+    }
+    words
+}

@@ -1,0 +1,196 @@
+//! Request files: what they become, and what is said of those that cannot be meant.
+
+use super::build::Fault;
+use super::described::Described;
+use super::file::RequestFile;
+use crate::client::reader::Reader;
+use crate::client::when::Clock;
+use bookahead_api::{Constraint, Objective, Part, Request, Requirement, Timestamp};
+use jiff::tz::TimeZone;
+use std::path::Path;
+
+/// Sunday 2026-11-15, 16:30 in Berlin.
+fn reader() -> Reader {
+    let now = "2026-11-15T15:30:00Z".parse().unwrap();
+    Reader::new(Clock { now, zone: TimeZone::get("Europe/Berlin").unwrap() }).unwrap()
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn read(text: &str) -> RequestFile {
+    RequestFile::read("r.toml".into(), text.into()).unwrap_or_else(|usage| panic!("{usage}"))
+}
+
+#[track_caller]
+fn request(text: &str) -> Request {
+    let file = read(text);
+    file.described.request(&reader()).unwrap_or_else(|fault| panic!("{}", file.usage(&fault)))
+}
+
+#[track_caller]
+fn refused(text: &str) -> String {
+    match RequestFile::read("r.toml".into(), text.into()) {
+        Err(usage) => usage.to_string(),
+        Ok(file) => file.usage(&file.described.request(&reader()).unwrap_err()).to_string(),
+    }
+}
+
+fn example(name: &str) -> Request {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/requests").join(name);
+    request(&std::fs::read_to_string(path).unwrap())
+}
+
+/// From an hour from now until so many hours later.
+fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
+    Part {
+        kind: kind.into(),
+        capacity,
+        duration_seconds: 60 * minutes,
+        earliest_start: at(window[0]),
+        latest_end: at(window[1]),
+        requirements: Vec::new(),
+        resource: None,
+    }
+}
+
+#[test]
+fn the_examples_become_the_requests_that_they_describe() {
+    let one = example("one-cluster.toml");
+    let window = ["2026-11-15T16:30:00Z", "2026-11-16T00:30:00Z"];
+    let expected = Request {
+        parts: vec![part("processors", 32, 60, window)],
+        constraints: vec![],
+        objective: Objective::LeastImpact,
+    };
+    assert_eq!(one, expected);
+    let window = ["2026-11-15T16:30:00Z", "2026-11-16T03:30:00Z"];
+    let two = example("two-clusters.toml");
+    assert_eq!(two.parts, [part("processors", 32, 60, window), part("processors", 48, 60, window)]);
+    assert_eq!(
+        two.constraints,
+        [
+            Constraint::Offset { first: 0, second: 1, by_seconds: 0 },
+            Constraint::DifferentSites { first: 0, second: 1 }
+        ]
+    );
+    let show = example("tele-immersion.toml");
+    let parts = [("processors", 64, 45), ("seats", 10, 30), ("bandwidth", 600, 30)];
+    assert_eq!(show.parts, parts.map(|(kind, capacity, minutes)| part(kind, capacity, minutes, window)));
+    assert_eq!(
+        show.constraints,
+        [
+            Constraint::Offset { first: 0, second: 1, by_seconds: 900 },
+            Constraint::Offset { first: 1, second: 2, by_seconds: 0 },
+            Constraint::Joins { link: 2, ends: [0, 1] },
+        ]
+    );
+}
+
+#[test]
+fn the_examples_with_an_order_become_gaps() {
+    let after = |first, second, most| {
+        Constraint::After { first, second, least_seconds: 0, most_seconds: Some(most) }
+    };
+    let chain = example("chain.toml");
+    assert_eq!(
+        chain.constraints,
+        [after(0, 1, 1_800), after(1, 2, 3_600), Constraint::SameSite { first: 0, second: 1 }]
+    );
+    let qpu = example("qpu-and-cluster.toml");
+    let window = ["2026-11-15T16:30:00Z", "2026-11-16T15:30:00Z"];
+    assert_eq!(qpu.parts, [part("processors", 16, 60, window), part("qpu", 1, 20, window)]);
+    assert_eq!(
+        qpu.constraints,
+        [
+            Constraint::Offset { first: 0, second: 1, by_seconds: 600 },
+            Constraint::EndsBefore { first: 1, second: 0 }
+        ]
+    );
+}
+
+#[test]
+fn json_says_the_same_as_toml() {
+    let toml = "until = \"+9h\"\n[[part]]\ncapacity = 4\nduration = \"2h\"\nrequire = [\"gpus>=4\"]\n\
+                resource = \"cluster\"\n[[part]]\nname = \"b\"\ncapacity = 1\nduration = \"1h\"\n\
+                [[constraint]]\nsame_site = [\"1\", \"b\"]\n";
+    let json = r#"{"until": "+9h", "part": [
+        {"capacity": 4, "duration": "2h", "require": ["gpus>=4"], "resource": "cluster"},
+        {"name": "b", "capacity": 1, "duration": "PT1H"}
+    ], "constraint": [{"same_site": ["1", "b"]}]}"#;
+    assert_eq!(request(toml), request(json));
+    let first = &request(json).parts[0];
+    assert_eq!(first.requirements, [Requirement::AtLeast { attribute: "gpus".into(), value: 4 }]);
+    assert_eq!(first.resource, Some("cluster".into()));
+    assert_eq!(first.earliest_start, at("2026-11-15T15:30:00Z"), "without a begin from now on");
+}
+
+#[test]
+fn a_begin_alone_is_the_only_begin() {
+    let only = request("from = \"tomorrow 9:00\"\n[[part]]\ncapacity = 1\nduration = \"2h\"\n");
+    assert_eq!(only.parts[0].earliest_start, at("2026-11-16T08:00:00Z"));
+    assert_eq!(only.parts[0].latest_end, at("2026-11-16T10:00:00Z"));
+}
+
+#[test]
+fn a_wall_time_without_a_zone_is_told_once() {
+    let reader = reader();
+    let text = "from = \"tomorrow 9:00\"\nuntil = \"tomorrow 17:00 UTC\"\nduration = \"1h\"\n\
+                [[part]]\ncapacity = 1\n[[part]]\ncapacity = 2\n";
+    read(text).described.request(&reader).unwrap();
+    let told = reader.take_assumed();
+    let expected = "'tomorrow 09:00' is read in Europe/Berlin: Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)";
+    assert_eq!(told, [expected]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_its_file_and_line() {
+    for (text, words) in [
+        ("[[part]]\ncapacity = 4\nfrom = \"soon\"\n", ["line 3", "'soon' is no time"]),
+        ("[[part]]\ncapacity = 4\nfrom = 2026-11-16T09:00:00Z\n", ["line 3", "a time in quotes"]),
+        ("[[part]]\ncapacity = 4\nduration = 7200\n", ["line 3", "a length of time in quotes"]),
+        ("[[part]]\ncapacity = 4\nrequire = [\"gpus>=many\"]\n", ["line 3", "whole number"]),
+        ("[[part]]\nkind = \"seats\"\n", ["line 1", "missing field `capacity`"]),
+        ("[[part]]\ncapacity = 4\nlength = \"2h\"\n", ["line 3", "unknown field `length`"]),
+        ("[[constraint]]\nwith = [\"a\"]\n", ["line 2", "`together`"]),
+        ("[[constraint]]\nafter = { first = \"a\", second = \"b\", gap = \"soon\" }\n", ["line 2", "is no gap"]),
+        ("objective = \"best\"\n", ["line 1", "`earliest-end`"]),
+        ("{\"part\": [\n{\"capacity\": 4, \"duration\": \"long\"}]}", ["line 2", "'long' is no length"]),
+    ] {
+        let error = refused(text);
+        assert!(error.contains("r.toml is no request"), "{error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_named_with_its_file_and_line() {
+    let two = "until = \"+9h\"\nduration = \"1h\"\n[[part]]\nname = \"a\"\ncapacity = 1\n\n[[part]]\nname = \"b\"\ncapacity = 1\n";
+    let with = |more: &str| format!("{two}\n{more}");
+    for (text, words) in [
+        ("".to_owned(), "r.toml: the request has no parts"),
+        ("duration = \"1h\"\n\n[[part]]\ncapacity = 1\n".into(), "r.toml:3: it does not say when; give from"),
+        ("until = \"+1h\"\n[[part]]\ncapacity = 1\n".into(), "r.toml:2: it does not say how long it takes"),
+        ("until = \"+1h\"\n[[part]]\ncapacity = 0\nduration = \"1h\"".into(), "r.toml:2: a capacity of 0"),
+        ("until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"-1h\"".into(), "r.toml:2: a duration below"),
+        ("until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(), "r.toml:2: it cannot end by Sun"),
+        ("from = \"now\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(), "r.toml:2: 'now' is over"),
+        ("from = \"2027-03-28 02:30\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(), "r.toml:2: 2027-03-28 02:30 is not in"),
+        (with("[[part]]\nname = \"a\"\ncapacity = 1\n"), "r.toml:11: two parts are called a"),
+        (with("[[part]]\nname = \"c\"\ncapacity = 1\nduration = \"10h\"\n"), "r.toml:11: part c: it cannot end by"),
+        (with("[[constraint]]\ntogether = [\"a\", \"c\"]\n"), "r.toml:11: constraint 1: there is no part c; take one of: a, b"),
+        (with("[[constraint]]\ntogether = [\"a\"]\n"), "r.toml:11: constraint 1: it needs the names of two parts"),
+        (with("[[constraint]]\nafter = { first = \"a\", second = \"a\" }\n"), "r.toml:11: constraint 1: it is between a and itself"),
+        (with("[[constraint]]\njoins = { link = \"a\", ends = [\"a\", \"b\"] }\n"), "r.toml: constraint 0 is between a part and itself"),
+    ] {
+        let error = refused(&text);
+        assert!(error.starts_with(words), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn a_description_without_a_file_says_what_is_wrong_alone() {
+    let Fault { what, .. } = Described::default().request(&reader()).unwrap_err();
+    assert_eq!(what, "the request has no parts; give at least one");
+}

@@ -1,0 +1,135 @@
+//! `bookahead reserve`: holds something until a deadline, or books it at once.
+
+use super::dates::countdown;
+use super::failure::{Refused, Usage};
+use super::place::Place;
+use super::probe::{asking, say_instead};
+use super::refusal;
+use super::request::Wanted;
+use super::request::length::Length;
+use super::session::Session;
+use super::spinner::spinner;
+use super::view;
+use crate::talk::say;
+use anyhow::Result;
+use bookahead_api::{Code, Part, Problem, Reservation, Reserve, State};
+use bookahead_client::{ClientError, make};
+use bookahead_plan::Seconds;
+use bookahead_protocol::ReservationId;
+use clap::Args;
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often somebody who waits looks at a hold.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    wanted: Wanted,
+
+    /// How long it should be held for you to commit, on your clock; less may be granted
+    #[arg(long, value_name = "LENGTH", default_value = "5m", help_heading = "Hold")]
+    hold: Length,
+
+    /// Commit at once what is held
+    #[arg(long, help_heading = "Hold")]
+    book: bool,
+
+    /// Stay until the hold is committed or over, and count down
+    #[arg(long, conflicts_with = "book", help_heading = "Hold")]
+    wait: bool,
+
+    /// The id of the reservation [default: a new one]
+    #[arg(long, value_name = "rsv_ID", help_heading = "Hold")]
+    id: Option<ReservationId>,
+
+    /// The key of the call; the same call with the same key is done once [default: a new one]
+    #[arg(long, value_name = "KEY", help_heading = "Hold")]
+    key: Option<String>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let Length(hold) = arguments.hold;
+    if hold < Seconds(1) {
+        return Err(Usage("a hold below one second is over before you know of it; give a longer --hold".into()).into());
+    }
+    let session = Session::open(&arguments.place)?;
+    let request = arguments.wanted.request(&session)?;
+    // The one who asks makes the id, so that it can be found again whatever happens to the answer.
+    let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
+    let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
+    let hold_for_ms = session.hold_ms(hold);
+    let reserve = Reserve { id: Some(id), request, hold_for_ms, book: arguments.book };
+    let answer = session.ask("negotiating", session.client.reserve(&reserve, &key));
+    let reservation = answer.inspect_err(|error| {
+        say_instead(error, &session, &reserve.request, |part| again(arguments, part, &reserve, &session));
+        say_if_uncertain(error, &session, id);
+    })?;
+    show(&session, &reservation)?;
+    if reservation.state != State::Accepted {
+        return Ok(());
+    }
+    let commit = session.command(&["commit".to_owned(), id.to_string()]);
+    say!("it is yours only if you commit it in time: {commit}");
+    if arguments.wait { wait(&session, &reservation) } else { Ok(()) }
+}
+
+/// The same command for another part.
+fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Session) -> Vec<String> {
+    let mut words = asking("reserve", part, reserve.request.objective, session);
+    if arguments.book {
+        words.push("--book".to_owned());
+    } else {
+        words.extend(["--hold".to_owned(), arguments.hold.to_string()]);
+    }
+    words
+}
+
+/// Somebody who does not know whether he has something can look.
+fn say_if_uncertain(error: &anyhow::Error, session: &Session, id: ReservationId) {
+    let sent = error.downcast_ref::<ClientError>().is_some_and(|error| !error.was_not_sent());
+    if sent {
+        say!("see what became of it with: {}", session.command(&["show".to_owned(), id.to_string()]));
+    }
+}
+
+/// Shows a reservation as every command does that has changed one.
+pub(crate) fn show(session: &Session, reservation: &Reservation) -> Result<()> {
+    let left = |millis| session.left_ms(millis);
+    session.print(reservation, || view::reservations::print(reservation, &session.dates, left))
+}
+
+/// Stays with a hold until it is committed or over.
+fn wait(session: &Session, held: &Reservation) -> Result<()> {
+    let bar = stderr().is_terminal().then(|| spinner("held for {msg}"));
+    let ended = session.run(async {
+        loop {
+            let now = session.client.show(held.id).await?;
+            if now.state != State::Accepted {
+                return Ok(now);
+            }
+            if let Some(bar) = &bar {
+                bar.set_message(countdown(session.left_ms(now.held_for_ms.unwrap_or(0))));
+            }
+            sleep(LOOK).await;
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let ended = ended?;
+    show(session, &ended)?;
+    match ended.state {
+        State::Rejected | State::Cancelled => {
+            let problem = Box::new(Problem::new(Code::Expired, "the hold is over and was not committed"));
+            let text = refusal::text(&problem, Some(&session.dates));
+            Err(Refused { problem, text }.into())
+        }
+        _ => Ok(()),
+    }
+}

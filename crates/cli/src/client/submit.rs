@@ -1,0 +1,166 @@
+//! `bookahead submit`: has a script or a program run, in a reservation or in the queue.
+
+use super::failure::Usage;
+use super::looking::show_job;
+use super::place::Place;
+use super::request::length::Length;
+use super::request::requirement::Required;
+use super::session::Session;
+use super::when::When;
+use anyhow::{Context, Result, bail};
+use bookahead_api::{Mode, Slot, SubmitJob, Work};
+use bookahead_client::make;
+use bookahead_protocol::{JobId, ReservationId};
+use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A script ('-' is standard input) and its arguments; its first line names its interpreter
+    #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "pretend"], trailing_var_arg = true, allow_hyphen_values = true)]
+    script: Vec<String>,
+
+    /// A program at the site and its arguments, behind two dashes
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "script")]
+    program: Vec<String>,
+
+    /// Nothing that runs: only take the time
+    #[arg(long, value_name = "LENGTH", conflicts_with_all = ["script", "program"], help_heading = "Job")]
+    pretend: Option<Length>,
+
+    /// The reservation that it is to run in
+    #[arg(long, short, value_name = "rsv_ID", help_heading = "Job")]
+    reservation: Option<ReservationId>,
+
+    /// How much it takes [default: all of the reservation, or 1]
+    #[arg(long, value_name = "N", help_heading = "Job")]
+    capacity: Option<u32>,
+
+    /// It is ended when it has run for so long [default: as long as the reservation]
+    #[arg(long, value_name = "LENGTH", required_unless_present = "reservation", help_heading = "Job")]
+    limit: Option<Length>,
+
+    /// What kind of resource
+    #[arg(long, value_name = "KIND", default_value = "processors", help_heading = "Job")]
+    kind: String,
+
+    /// This very resource
+    #[arg(long, value_name = "NAME", help_heading = "Job")]
+    resource: Option<String>,
+
+    /// What the resource must have, as in 'bookahead probe'; may be repeated
+    #[arg(long, value_name = "WHAT", help_heading = "Job")]
+    require: Vec<Required>,
+
+    /// It is of no use if it has not ended by then (of a broker)
+    #[arg(long, value_name = "TIME", help_heading = "Job")]
+    until: Option<When>,
+
+    /// How a broker finds a place for it
+    #[arg(long, value_enum, help_heading = "Job")]
+    mode: Option<ModeName>,
+
+    /// The clock rate in MHz of the machine that --limit was measured on; slower sites get longer (of a broker)
+    #[arg(long, value_name = "MHZ", help_heading = "Job")]
+    reference_mhz: Option<u32>,
+
+    /// How many bytes must be at the site before it can start (of a broker, to choose the site)
+    #[arg(long, value_name = "BYTES", help_heading = "Job")]
+    input_bytes: Option<u64>,
+
+    /// The folder, at the site, in which a program runs
+    #[arg(long, value_name = "FOLDER", requires = "program", help_heading = "Job")]
+    folder: Option<String>,
+
+    /// A variable for a program; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", requires = "program", value_parser = variable, help_heading = "Job")]
+    env: Vec<(String, String)>,
+
+    /// The id of the job [default: a new one]
+    #[arg(long, value_name = "job_ID", help_heading = "Job")]
+    id: Option<JobId>,
+
+    /// The key of the call; the same call with the same key is done once [default: a new one]
+    #[arg(long, value_name = "KEY", help_heading = "Job")]
+    key: Option<String>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ModeName {
+    /// It asks the best sites for reservations, and keeps the one that is over first
+    Reserve,
+    /// It puts copies into the queues of the best sites, of which one runs
+    Flood,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    if name.is_empty() { Err("write NAME=VALUE".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let work = work(arguments)?;
+    let session = Session::open(&arguments.place)?;
+    let slot = match arguments.reservation {
+        Some(id) => session.ask("looking", session.client.show(id))?.slots.into_iter().next(),
+        None => None,
+    };
+    let submit = SubmitJob {
+        id: arguments.id,
+        reservation: arguments.reservation,
+        resource: arguments.resource.as_deref().map(Into::into),
+        kind: arguments.kind.as_str().into(),
+        capacity: arguments.capacity.unwrap_or_else(|| slot.as_ref().map_or(1, |slot| slot.capacity)),
+        limit_seconds: limit(arguments, slot.as_ref())?,
+        latest_end: arguments.until.as_ref().map(|when| session.read(when)).transpose()?,
+        requirements: arguments.require.iter().map(|required| required.0.clone()).collect(),
+        reference_mhz: arguments.reference_mhz,
+        input_bytes: arguments.input_bytes,
+        work,
+        mode: arguments.mode.map(|mode| match mode {
+            ModeName::Reserve => Mode::Reserve,
+            ModeName::Flood => Mode::Flood,
+        }),
+    };
+    let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
+    let job = session.ask("submitting", session.client.submit(&submit, &key))?;
+    show_job(&session, &job)
+}
+
+fn limit(arguments: &Arguments, slot: Option<&Slot>) -> Result<i64> {
+    let length = |slot: &Slot| slot.end.time().0.saturating_sub(slot.begin.time().0);
+    let limit = arguments.limit.map(|limit| limit.0.0).or(slot.map(length));
+    match limit {
+        Some(limit) if limit > 0 => Ok(limit),
+        Some(_) => bail!(Usage("a job that may not run a second does nothing; give a longer --limit".to_owned())),
+        None => bail!(Usage("the reservation has no part that says how long; give --limit".to_owned())),
+    }
+}
+
+/// What is to be run. A script travels with the call; a program is at the site already.
+fn work(arguments: &Arguments) -> Result<Work> {
+    if let Some(Length(length)) = arguments.pretend {
+        return Ok(Work::Pretended { run_seconds: length.0.max(0) });
+    }
+    if let Some((program, rest)) = arguments.program.split_first() {
+        let environment: BTreeMap<String, String> = arguments.env.iter().cloned().collect();
+        let (program, folder) = (program.clone(), arguments.folder.clone());
+        return Ok(Work::Program { program, arguments: rest.to_vec(), folder, environment });
+    }
+    let Some((path, rest)) = arguments.script.split_first() else {
+        bail!(Usage("there is nothing to run; give a script, or a program behind --".to_owned()));
+    };
+    let cannot = || format!("the script {path} cannot be read; a program that is at the site goes behind --");
+    let mut text = String::new();
+    if path == "-" {
+        std::io::stdin().read_to_string(&mut text).with_context(cannot)?;
+    } else {
+        text = std::fs::read_to_string(Path::new(path)).with_context(cannot)?;
+    }
+    Ok(Work::Script { text, arguments: rest.to_vec() })
+}

@@ -1,0 +1,117 @@
+//! `bookahead watch`: what happens, as it happens, to one reservation or to all that the caller may see. A connection that is
+//! lost is made anew from the last event, so that nothing is missed.
+
+use super::dates::Dates;
+use super::place::Place;
+use super::session::Session;
+use super::view::reservations::word;
+use crate::talk::say;
+use anyhow::Result;
+use bookahead_api::{Event, State};
+use bookahead_client::{ClientError, Watch};
+use bookahead_protocol::ReservationId;
+use clap::Args;
+use std::io::{self, Write, stdout};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Between two tries to reach a server that has stopped.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A server that is started again is back within this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The reservation; the command ends when that is over [default: all, until you end the command]
+    #[arg(value_name = "rsv_ID")]
+    id: Option<ReservationId>,
+
+    /// First tell what happened after this event, by its number
+    #[arg(long, value_name = "N")]
+    after: Option<u64>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    if !session.json {
+        let what = arguments.id.map_or_else(|| "all that you may see".to_owned(), |id| id.to_string());
+        say!("watching {what} at {}", session.server_name());
+    }
+    let mut watch = session.run(session.client.watch(arguments.id, arguments.after))?;
+    loop {
+        let event = session.run(next(&session, arguments.id, &mut watch))?;
+        print(&event, &session)?;
+        if arguments.id.is_some() && event.state.is_some_and(is_over) {
+            return Ok(());
+        }
+    }
+}
+
+/// The next event, from a server that may have been stopped and started in between.
+async fn next(session: &Session, id: Option<ReservationId>, watch: &mut Watch) -> Result<Event, ClientError> {
+    loop {
+        if let Some(event) = watch.next().await? {
+            return Ok(event);
+        }
+        say!("{} has ended the connection; trying to watch again", session.server_name());
+        *watch = watch_again(session, id, watch.last()).await?;
+    }
+}
+
+async fn watch_again(session: &Session, id: Option<ReservationId>, last: Option<u64>) -> Result<Watch, ClientError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        sleep(PAUSE).await;
+        match session.client.watch(id, last).await {
+            Err(error) if error.may_pass() && Instant::now() < until => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Nothing more happens to it.
+fn is_over(state: State) -> bool {
+    matches!(state, State::Rejected | State::Completed | State::Cancelled | State::Terminated)
+}
+
+/// One line for each event.
+fn print(event: &Event, session: &Session) -> io::Result<()> {
+    let mut out = stdout().lock();
+    if session.json {
+        serde_json::to_writer(&mut out, event)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", line(event, &session.dates))?;
+    }
+    out.flush()
+}
+
+fn line(event: &Event, dates: &Dates) -> String {
+    let at = event.at.moment().second().try_into().map_or_else(|_| event.at.to_string(), |at| dates.wall(at));
+    let mut words = vec![at, event.kind.clone()];
+    words.extend(event.reservation.map(|id| id.to_string()));
+    words.extend(event.owner.as_ref().map(|owner| format!("of {owner}")));
+    words.extend(event.state.map(|state| format!("now {}", word(state))));
+    words.extend(event.version.map(|version| format!("version {version}")));
+    words.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_protocol::Moment;
+    use jiff::tz::TimeZone;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let mut event = Event::new(7, Moment(1_794_819_600_250), "committed").unwrap();
+        event.reservation = Some(ReservationId(0x4f));
+        event.owner = Some("ada".into());
+        event.state = Some(State::Committed);
+        let line = line(&event, &Dates::new(TimeZone::get("Europe/Berlin").unwrap()));
+        assert_eq!(line, "Mon 2026-11-16 10:00+01:00  committed  rsv_4f  of ada  now committed");
+    }
+}

@@ -1,0 +1,222 @@
+//! Instants as people write them: `tomorrow 9:00`, `monday 08:30 Europe/Berlin`, `+2h`, RFC 3339. Reading a text says what
+//! is meant ([`reading`]); which instant that is depends on a clock and a zone, which are given ([`When::resolve`]). A wall
+//! time that there is twice, or not at all, is refused. Relies on `jiff` for the calendar; never reads a clock.
+
+mod reading;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use reading::zone;
+
+use super::request::text::read_from_text;
+use crate::times::written;
+use bookahead_plan::{Seconds, Time};
+use jiff::civil::{self, Date, DateTime, Weekday};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{Timestamp, ToSpan, Zoned};
+use std::fmt;
+
+/// An instant, as written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum When {
+    /// By the clock of whoever is asked.
+    Now,
+    /// So long after now; before it where it is negative.
+    In(Seconds),
+    /// On every clock the same.
+    Exactly(Timestamp),
+    /// On a clock on the wall.
+    Wall {
+        day: Day,
+        time: civil::Time,
+        /// That wall's zone; the user's where it is not said.
+        zone: Option<TimeZone>,
+    },
+}
+
+/// Which day is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Day {
+    Yesterday,
+    Today,
+    Tomorrow,
+    /// The next one on which the time of day is still to come.
+    Coming(Option<Weekday>),
+    On(Date),
+}
+
+/// A text that is no instant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadWhen {
+    #[error(
+        "'{0}' is no time; write 'tomorrow 9:00', 'monday 08:30', '2026-11-16 09:00', with a zone if you like \
+         ('Europe/Berlin'), '+2h', 'noon', 'now', or RFC 3339 (2026-11-16T09:00:00+01:00)"
+    )]
+    Unreadable(String),
+    #[error("'{0}' could be today or tomorrow; write 'today {0}' or 'tomorrow {0}'")]
+    NoDay(String),
+    #[error("'{0}' names a day without a time of day; write '{0} 9:00'")]
+    NoTime(String),
+    #[error("'{0}' could be the begin or the end of that day; write 0:00 of the day that begins then")]
+    WhichMidnight(String),
+    #[error("'{zone}' in '{text}' is no time zone; write a name such as Europe/Berlin, UTC, or an offset +01:00")]
+    NoSuchZone { text: String, zone: String },
+    #[error("'{0}' has a fraction of a second; give whole seconds")]
+    Fraction(String),
+}
+
+/// A wall time that is not one instant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unclear {
+    #[error("{wall} is twice in {zone}, since clocks are set back then; write {first} or {second}")]
+    Twice { wall: String, zone: String, first: String, second: String },
+    #[error("{wall} is not in {zone}, since clocks are set forward past it; write {first} or {second}")]
+    Never { wall: String, zone: String, first: String, second: String },
+    #[error("'{0}' lies beyond the calendar; give a time in the years 0001 to 9999")]
+    Beyond(String),
+}
+
+read_from_text!(When, "a time in quotes, such as \"tomorrow 9:00\"");
+
+/// What a text that depends on it is read by.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock {
+    /// What time it is for whoever is asked.
+    pub(crate) now: Timestamp,
+    /// The zone of whoever asks.
+    pub(crate) zone: TimeZone,
+}
+
+/// What a zone is called.
+pub(crate) fn zone_name(zone: &TimeZone) -> String {
+    match (zone.iana_name(), zone.to_fixed_offset()) {
+        (Some(name), _) => name.to_owned(),
+        (None, Ok(offset)) => offset.to_string(),
+        (None, Err(_)) => "your time zone".to_owned(),
+    }
+}
+
+impl When {
+    /// Whether it depends on what time it is.
+    pub(crate) fn needs_now(&self) -> bool {
+        !matches!(self, When::Exactly(_) | When::Wall { day: Day::On(_), .. })
+    }
+
+    /// Whether it is this very moment.
+    pub(crate) fn is_now(&self) -> bool {
+        matches!(self, When::Now) || *self == When::In(Seconds::ZERO)
+    }
+
+    /// Whether it is read in the zone of the user because it names none.
+    pub(crate) fn assumes_zone(&self) -> bool {
+        matches!(self, When::Wall { zone: None, .. })
+    }
+
+    /// The instant that is meant.
+    pub(crate) fn resolve(&self, clock: &Clock) -> Result<Time, Unclear> {
+        let beyond = || Unclear::Beyond(self.to_string());
+        match self {
+            When::Now => Ok(Time(clock.now.as_second())),
+            When::In(length) => {
+                let second = clock.now.as_second().saturating_add(length.0);
+                Timestamp::from_second(second).map(|_| Time(second)).map_err(|_| beyond())
+            }
+            When::Exactly(instant) => Ok(Time(instant.as_second())),
+            When::Wall { day, time, zone } => {
+                let zone = zone.as_ref().unwrap_or(&clock.zone);
+                let date = day.date(*time, &clock.now.to_zoned(zone.clone())).ok_or_else(beyond)?;
+                on_the_wall(date.to_datetime(*time), zone, beyond)
+            }
+        }
+    }
+}
+
+impl Day {
+    /// The date that is meant, seen from `now`.
+    fn date(self, time: civil::Time, now: &Zoned) -> Option<Date> {
+        let today = now.date();
+        match self {
+            Day::Yesterday => today.yesterday().ok(),
+            Day::Today => Some(today),
+            Day::Tomorrow => today.tomorrow().ok(),
+            Day::On(date) => Some(date),
+            Day::Coming(weekday) => {
+                let passed = i32::from(time <= now.time());
+                let days = match weekday {
+                    None => passed,
+                    Some(weekday) => match today.weekday().until(weekday) {
+                        0 => 7 * passed,
+                        days => i32::from(days),
+                    },
+                };
+                today.checked_add(days.days()).ok()
+            }
+        }
+    }
+}
+
+fn on_the_wall(wall: DateTime, zone: &TimeZone, beyond: impl Fn() -> Unclear) -> Result<Time, Unclear> {
+    let at = |offset: jiff::tz::Offset| offset.to_timestamp(wall).map_err(|_| beyond());
+    let shown = |instant: Timestamp| instant.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+    let wall_text = wall.strftime("%Y-%m-%d %H:%M").to_string();
+    match zone.to_ambiguous_zoned(wall).offset() {
+        AmbiguousOffset::Unambiguous { offset } => Ok(Time(at(offset)?.as_second())),
+        AmbiguousOffset::Fold { before, after } => Err(Unclear::Twice {
+            wall: wall_text,
+            zone: zone_name(zone),
+            first: shown(at(before)?),
+            second: shown(at(after)?),
+        }),
+        // Read by the clocks of after the change it is the earlier instant.
+        AmbiguousOffset::Gap { before, after } => Err(Unclear::Never {
+            wall: wall_text,
+            zone: zone_name(zone),
+            first: shown(at(after)?),
+            second: shown(at(before)?),
+        }),
+    }
+}
+
+impl fmt::Display for When {
+    /// As it is read again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            When::Now => f.write_str("now"),
+            When::In(length) if length.0 < 0 => write!(f, "-{}", written(Seconds(length.0.saturating_neg()))),
+            When::In(length) => write!(f, "+{}", written(*length)),
+            When::Exactly(instant) => write!(f, "{instant}"),
+            When::Wall { day: Day::Coming(None), time, zone: None } if *time == civil::Time::midnight() => {
+                f.write_str("midnight")
+            }
+            When::Wall { day: Day::Coming(None), .. } => f.write_str("noon"),
+            When::Wall { day, time, zone } => {
+                write!(f, "{day} {}", time.strftime(if time.second() == 0 { "%H:%M" } else { "%H:%M:%S" }))?;
+                zone.as_ref().map_or(Ok(()), |zone| write!(f, " {}", zone_word(zone)))
+            }
+        }
+    }
+}
+
+/// As [`zone`] reads it.
+fn zone_word(zone: &TimeZone) -> String {
+    match (zone.iana_name(), zone.to_fixed_offset()) {
+        (None, Ok(offset)) => {
+            let (sign, seconds) = (if offset.seconds() < 0 { '-' } else { '+' }, offset.seconds().abs());
+            format!("{sign}{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+        }
+        _ => zone_name(zone),
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Day::Yesterday => f.write_str("yesterday"),
+            Day::Today => f.write_str("today"),
+            Day::Tomorrow => f.write_str("tomorrow"),
+            Day::Coming(None) => f.write_str("the next"),
+            Day::Coming(Some(weekday)) => write!(f, "{weekday:?}"),
+            Day::On(date) => write!(f, "{date}"),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The services: `bookahead site` and `bookahead broker` run one until they are told to end, `bookahead journal` looks after
+//! what they wrote down, and `bookahead token` makes tokens for those who have no issuer of their own.
+//!
+//! - [`serve`]: from arguments to a service that runs, and its end; [`party`]: a site or a broker, whichever was asked for
+//! - [`log`]: what a service tells of itself; [`signals`]: what it is told
+//! - [`journal`], [`token`]: the other two
+
+mod journal;
+mod log;
+mod party;
+mod serve;
+mod signals;
+mod token;
+
+use anyhow::Result;
+use clap::Subcommand;
+use party::Role;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run a site: reservations and jobs on resources of its own
+    Site(Box<serve::Arguments>),
+    /// Run a broker: reservations at several sites and brokers, all together or not at all
+    Broker(Box<serve::Arguments>),
+    /// Look after the journal of a site or broker
+    #[command(subcommand)]
+    Journal(journal::Command),
+    /// Make a token that says who calls, or a secret to sign tokens with
+    Token(Box<token::Arguments>),
+}
+
+pub(crate) fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Site(arguments) => serve::run(Role::Site, arguments),
+        Command::Broker(arguments) => serve::run(Role::Broker, arguments),
+        Command::Journal(command) => journal::run(command),
+        Command::Token(arguments) => token::run(arguments),
+    }
+}

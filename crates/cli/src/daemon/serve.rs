@@ -1,0 +1,122 @@
+//! `bookahead site` and `bookahead broker`: a service from its configuration, until it is told to end or cannot go on.
+
+use super::log::LogArguments;
+use super::party::{Party, Role, told};
+use super::signals::{Signals, Told};
+use anyhow::{Context, Result, anyhow};
+use bookahead_service::daemon::Running;
+use clap::Args;
+use serde_json::json;
+use std::io::{Write, stdout};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tokio::runtime::Runtime;
+
+/// A service waits for the disk and the network, not for processors.
+const FEWEST_WORKERS: usize = 2;
+const MOST_WORKERS: usize = 4;
+
+#[derive(Args)]
+#[command(
+    after_help = "It ends with SIGTERM or SIGINT: requests under way get their answers, and the exit code is 0. \
+    With SIGHUP it reads the keys of tokens anew. Where it cannot write its journal it ends with exit code 1."
+)]
+pub(crate) struct Arguments {
+    /// The configuration, in TOML; docs/services.md explains it
+    #[arg(long, short, value_name = "FILE")]
+    config: PathBuf,
+
+    /// Listen here, and not where the configuration says (127.0.0.1:7420; port 0 is any that is free)
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+
+    /// Keep the journal and jobs in this folder, and not where the configuration says
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+
+    /// Check the configuration and the files that it names, and end
+    #[arg(long)]
+    check: bool,
+
+    /// Print the configuration complete, with what it takes for granted and comments, and end
+    #[arg(long, conflicts_with = "check")]
+    print_config: bool,
+
+    /// Say that it is ready as JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    log: LogArguments,
+}
+
+pub(super) fn run(role: Role, arguments: &Arguments) -> Result<()> {
+    let mut party = Party::read(role, &arguments.config)?;
+    if let Some(address) = arguments.listen {
+        party.listen(address);
+    }
+    if let Some(folder) = &arguments.state {
+        party.keep_in(folder)?;
+    }
+    let whose = || arguments.config.display().to_string();
+    if arguments.print_config {
+        return Ok(stdout().write_all(party.print().as_bytes())?);
+    }
+    if arguments.check {
+        party.check().map_err(|why| told(&why)).with_context(whose)?;
+        return Ok(writeln!(stdout(), "{}: nothing is wrong with {}", whose(), party.name())?);
+    }
+    arguments.log.begin()?;
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(&party, arguments));
+    // What still blocks has nothing to say any more.
+    runtime.shutdown_background();
+    served
+}
+
+fn runtime() -> Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(FEWEST_WORKERS, usize::from);
+    let workers = processors.clamp(FEWEST_WORKERS, MOST_WORKERS);
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(workers).thread_name("bookahead").enable_all().build();
+    runtime.context("the system gives no threads")
+}
+
+async fn serve(party: &Party, arguments: &Arguments) -> Result<()> {
+    let mut signals = Signals::new().context("the system does not tell of signals")?;
+    let mut running = tokio::select! {
+        started = party.start() => started.map_err(|why| told(&why))?,
+        () = signals.end() => return Ok(()),
+    };
+    announce(&running, arguments.json);
+    loop {
+        tokio::select! {
+            why = running.failed() => {
+                // It is over anyhow; what failed is what counts.
+                let _ = running.stop().await;
+                return Err(told(&why));
+            }
+            signal = signals.next() => match signal {
+                Told::Reload => running.reload(),
+                Told::End => break,
+            },
+        }
+    }
+    tracing::info!("ends");
+    tokio::select! {
+        stopped = running.stop() => stopped.map_err(|why| told(&why)),
+        () = signals.end() => Err(anyhow!("told to end twice, and ended without waiting for requests under way")),
+    }
+}
+
+/// One line, so that whoever started it knows when to ask. It serves also where nobody reads it.
+fn announce(running: &Running, as_json: bool) {
+    let (name, url, role) = (running.name(), running.url(), running.role());
+    let mut out = stdout().lock();
+    let _ = if as_json {
+        writeln!(out, "{}", json!({ "name": name, "url": url, "role": role }))
+    } else {
+        writeln!(out, "{name} is ready at {url}")
+    };
+    let _ = out.flush();
+}

@@ -1,0 +1,120 @@
+//! `bookahead demo`: a broker and four sites in one process, with users of their own in a faster time, and a first tour.
+//! Everything is real but the jobs: the journals, the API on loopback, the negotiations.
+//!
+//! - [`grid`]: the parties; [`visitors`]: those who book there all day long
+//! - [`tour`]: what to try first; [`account`]: what became of it all
+
+mod account;
+mod grid;
+mod tour;
+mod visitors;
+
+use crate::talk::say;
+use crate::times::length;
+use account::Account;
+use anyhow::{Context, Result, ensure};
+use bookahead_plan::Seconds;
+use bookahead_service::clock::Clock;
+use clap::Args;
+use grid::Grid;
+use std::path::PathBuf;
+use std::time::Duration;
+use visitors::Visitors;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Run the tour and end
+    #[arg(long)]
+    once: bool,
+
+    /// How many times as fast as the time of day
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    speed: u32,
+
+    /// The port of the broker on the loopback interface; 0 takes any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 7400)]
+    port: u16,
+
+    /// Keep journals in this folder, and go on with what is there [default: a temporary folder]
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
+
+    /// End after so long in the time of the demo
+    #[arg(long = "for", value_name = "LENGTH", value_parser = length, conflicts_with = "once")]
+    lasts: Option<Seconds>,
+
+    /// How many reservations visitors make in an hour of the demo, on average
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    visitors: u32,
+
+    /// Chance, for the visitors
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Leave out the tour
+    #[arg(long, conflicts_with = "once")]
+    no_tour: bool,
+
+    /// In the end, print the account as JSON
+    #[arg(long, requires = "lasts")]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let temporary = tempfile::Builder::new().prefix("bookahead-demo-").tempdir();
+    let temporary = temporary.context("cannot make a temporary folder")?;
+    let folder = arguments.state.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let clock = grid::clock(&folder, arguments.speed)?;
+    let grid = runtime.block_on(Grid::start(&folder, &clock, arguments.port))?;
+    say!("The demo runs, {} times as fast as the time of day. Its broker is at {}", clock.speed, grid.url());
+    let account = Account::begin(&folder);
+    let visitors = Visitors::begin(runtime.handle(), &grid, arguments.visitors, arguments.seed)?;
+    if !arguments.no_tour && !arguments.json {
+        tour::run(grid.url(), arguments.once)?;
+    }
+    if !arguments.once {
+        let clock = grid.clock();
+        runtime.block_on(wait(&account, clock, arguments.lasts, &grid, &visitors))?;
+    }
+    runtime.block_on(visitors.end());
+    let told = account.told(&grid, &visitors);
+    let told = runtime.block_on(told);
+    runtime.block_on(grid.stop())?;
+    if arguments.json {
+        return Ok(crate::json::print(&told?)?);
+    }
+    say!("{}", told?);
+    Ok(())
+}
+
+/// Waits for Ctrl-C, or until the demo has lasted as long as it should; looks at the account now and then.
+async fn wait(
+    account: &Account,
+    clock: Clock,
+    lasts: Option<Seconds>,
+    grid: &Grid,
+    visitors: &Visitors,
+) -> Result<()> {
+    let lasts = lasts.map(|lasts| {
+        let real = u64::try_from(lasts.0).unwrap_or(0) * 1_000 / u64::from(clock.speed());
+        Duration::from_millis(real)
+    });
+    let mut hours = tokio::time::interval(Duration::from_millis(3_600_000 / u64::from(clock.speed())));
+    let ended = async {
+        match lasts {
+            Some(lasts) => tokio::time::sleep(lasts).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(ended);
+    loop {
+        tokio::select! {
+            () = &mut ended => return Ok(()),
+            stopped = tokio::signal::ctrl_c() => return stopped.context("cannot wait for Ctrl-C"),
+            _ = hours.tick() => account.look(grid, visitors, lasts.is_some()).await,
+        }
+        ensure!(grid.is_well(), "a party of the demo has ended by itself; its last words are above");
+    }
+}

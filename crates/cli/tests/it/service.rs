@@ -1,0 +1,152 @@
+//! A site or broker as a process of its own, started as a user starts it, and asked over its socket. What is still running
+//! when a test ends is killed, whatever became of the test.
+
+use crate::folder::Folder;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Far longer than anything here takes, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A service that runs.
+pub(crate) struct Service {
+    child: Child,
+    pub(crate) ready: String,
+    /// Everything that it says on standard error.
+    said: Option<JoinHandle<String>>,
+}
+
+/// An answer to a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Service {
+    /// Starts the words of `line` in a folder and waits until it is ready.
+    #[track_caller]
+    pub(crate) fn start(folder: &Folder, line: &str) -> Service {
+        Service::of(folder.command(line))
+    }
+
+    /// The same for a command that is not only words.
+    #[track_caller]
+    pub(crate) fn of(mut command: Command) -> Service {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut err = child.stderr.take().unwrap();
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = err.read_to_string(&mut text);
+            text
+        });
+        let lines = first_line(&mut child);
+        let mut service = Service { child, ready: String::new(), said: Some(said) };
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) if !line.is_empty() => service.ready = line.trim_end().to_owned(),
+            _ => panic!("it is not ready: {}", service.killed()),
+        }
+        service
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        match serde_json::from_str::<Value>(&self.ready) {
+            Ok(ready) => ready["url"].as_str().unwrap().to_owned(),
+            Err(_) => self.ready.split(" is ready at ").nth(1).unwrap().to_owned(),
+        }
+    }
+
+    /// Tells it something, as `kill` does.
+    #[track_caller]
+    pub(crate) fn signal(&self, name: &str) {
+        let told = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(told.unwrap().success());
+    }
+
+    /// Waits until it has ended; what it said on standard error goes with it.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> (ExitStatus, String) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status, self.said.take().unwrap().join().unwrap());
+            }
+            assert!(Instant::now() < until, "it does not end: {}", self.killed());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends it as an operator does.
+    #[track_caller]
+    pub(crate) fn stop(self) {
+        self.signal("TERM");
+        let (status, said) = self.ended();
+        assert_eq!(status.code(), Some(0), "{said}");
+    }
+
+    /// Asks it something.
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
+        let url = self.url();
+        let address = url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n{headers}\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut text = String::new();
+        // A service that ends in the middle closes the connection; what came is what counts.
+        let _ = stream.read_to_string(&mut text);
+        let status = text.split_whitespace().nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
+        Answer { status, body }
+    }
+
+    /// Books four processors for an hour, at any time of the next day.
+    pub(crate) fn book(&self, key: u32) -> Answer {
+        let in_hours = |hours: i64| {
+            let now = jiff::Timestamp::now().as_second();
+            jiff::Timestamp::from_second(now + hours * 3_600).unwrap().to_string()
+        };
+        let (from, until) = (in_hours(1), in_hours(24));
+        let part = format!(
+            r#"{{"capacity":4,"duration_seconds":3600,"earliest_start":"{from}","latest_end":"{until}"}}"#
+        );
+        let body = format!(r#"{{"request":{{"parts":[{part}]}},"book":true}}"#);
+        self.ask("POST", "/v1/reservations", &format!("Idempotency-Key: \"{key}\"\r\n"), &body)
+    }
+
+    /// Kills it, and gives what it said.
+    fn killed(&mut self) -> String {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.said.take().map_or_else(String::new, |said| said.join().unwrap_or_default())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.killed();
+    }
+}
+
+/// The first line of standard output, when it comes.
+fn first_line(child: &mut Child) -> Receiver<String> {
+    let (tell, lines) = channel();
+    let out = child.stdout.take().unwrap();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = BufReader::new(out).read_line(&mut line);
+        let _ = tell.send(line);
+    });
+    lines
+}
