@@ -111,7 +111,7 @@ pub struct Reservation {
     /// How much of each part is missing since resources failed; empty where nothing is known to be missing.
     #[serde(default)]
     pub missing: Vec<u32>,
-    /// Grows with every change of terms; it is also the entity tag.
+    /// Grows with every change of terms; the entity tag begins with it.
     pub version: u32,
 }
 

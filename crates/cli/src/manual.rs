@@ -33,7 +33,9 @@ pub(crate) struct ManArguments {
 
 pub(crate) fn man(arguments: &ManArguments, mut command: Command) -> Result<()> {
     command.build();
-    let Some(folder) = &arguments.out else { return Ok(stdout().lock().write_all(page(&command)?.as_bytes())?) };
+    let Some(folder) = &arguments.out else {
+        return Ok(stdout().lock().write_all(page(&command)?.as_bytes())?);
+    };
     std::fs::create_dir_all(folder)
         .with_context(|| format!("{} cannot be made; check the folder above it", folder.display()))?;
     write_all(&command, "", folder)

@@ -2,6 +2,7 @@
 //! the trace tells when it began, an RFC 3339 instant; a wall time without an offset is refused.
 
 use bookahead_plan::{Seconds, Time};
+use bookahead_service::config::{Length, whole_seconds};
 use jiff::Timestamp;
 use std::str::FromStr;
 
@@ -54,57 +55,14 @@ impl Instant {
 #[error("'{0}' is no length of time; give seconds (5400) or units (90m, 2h30m, 1d12h, PT2H)")]
 pub(crate) struct BadLength(String);
 
-/// The units of a length and what each is in seconds, the largest first.
-const UNITS: [(char, i64); 5] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
-
 /// Reads `5400`, `90m`, `2h30m`, `1d12h`, `1w`, and as ISO 8601 has it `PT2H30M`, `P1DT12H`.
 pub(crate) fn length(text: &str) -> Result<Seconds, BadLength> {
-    let seconds = match text.strip_prefix('P') {
-        Some(rest) => iso_sum(rest),
-        None => text.parse::<u32>().map(i64::from).ok().or_else(|| sum(text, &UNITS)),
-    };
-    seconds.map(Seconds).ok_or_else(|| BadLength(text.to_owned()))
-}
-
-/// What follows the `P`: weeks and days, and behind a `T` hours, minutes and seconds.
-fn iso_sum(text: &str) -> Option<i64> {
-    let small = text.to_ascii_lowercase();
-    let (days, units) = UNITS.split_at(2);
-    match small.split_once('t') {
-        Some(("", time)) => sum(time, units),
-        Some((date, time)) => Some(sum(date, days)?.saturating_add(sum(time, units)?)),
-        None => sum(&small, days),
-    }
-}
-
-/// Adds up `2h 30m`; None where something is not a whole number with one of the units, or nothing is there.
-fn sum(text: &str, units: &[(char, i64)]) -> Option<i64> {
-    let mut total = 0i64;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u32 = rest[..digits].parse().ok()?;
-        let mut after = rest[digits..].chars();
-        let letter = after.next()?;
-        let (_, unit) = units.iter().find(|(name, _)| *name == letter)?;
-        total = total.saturating_add(i64::from(number).saturating_mul(*unit));
-        rest = after.as_str().trim_start();
-    }
-    (!text.is_empty()).then_some(total)
+    whole_seconds(text).ok_or_else(|| BadLength(text.to_owned()))
 }
 
 /// A length as [`length`] reads it: `2h30m`. Less than nothing is nothing.
 pub(crate) fn written(length: Seconds) -> String {
-    let mut rest = length.0.max(0);
-    let mut text = String::new();
-    // Weeks are left out: nobody says two weeks and a day for fifteen days.
-    for (name, unit) in &UNITS[1..] {
-        if rest >= *unit {
-            text += &format!("{}{name}", rest / unit);
-            rest %= unit;
-        }
-    }
-    if text.is_empty() { "0s".to_owned() } else { text }
+    Length::from(length).to_string()
 }
 
 #[cfg(test)]
@@ -122,7 +80,9 @@ mod tests {
         for (text, seconds) in [("PT2H", 7_200), ("P1DT1M", 86_460), ("P1W", 604_800), ("PT1h30m", 5_400)] {
             assert_eq!(length(text).expect(text), Seconds(seconds));
         }
-        for text in ["", "h", "2 hours", "-5", "2h30", "1.5h", "99999999999999999999s", "2ü", "P", "PT", "P2H"] {
+        for text in
+            ["", "h", "2 hours", "-5", "2h30", "1.5h", "99999999999999999999s", "2ü", "P", "PT", "P2H"]
+        {
             assert!(length(text).is_err(), "{text}");
         }
     }

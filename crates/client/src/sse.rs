@@ -29,6 +29,8 @@ pub(crate) struct Parser {
     event: String,
     data: Option<String>,
     id: String,
+    /// The id when the last block ended, whether that was a message or not.
+    settled: String,
 }
 
 impl Parser {
@@ -42,7 +44,13 @@ impl Parser {
             event: String::new(),
             data: None,
             id: String::new(),
+            settled: String::new(),
         }
+    }
+
+    /// The last id that was told and holds: whoever comes back with it misses nothing. A block without data tells one, too.
+    pub(crate) fn last_id(&self) -> &str {
+        &self.settled
     }
 
     /// The messages that these bytes complete.
@@ -98,6 +106,7 @@ impl Parser {
 
     /// A message without data is none.
     fn end_of_message(&mut self) -> Option<Message> {
+        self.settled.clone_from(&self.id);
         let event = std::mem::take(&mut self.event);
         let data = self.data.take()?;
         let event = if event.is_empty() { "message".into() } else { event };
@@ -129,6 +138,16 @@ mod tests {
             let found: Vec<_> = bytes.chunks(size).flat_map(|piece| parser.feed(piece).unwrap()).collect();
             assert_eq!(found, expected, "in pieces of {size}");
         }
+    }
+
+    #[test]
+    fn an_id_counts_when_its_block_ends_also_without_a_message() {
+        let mut parser = Parser::new(100);
+        let mut last = |bytes: &str| (parser.feed(bytes.as_bytes()).unwrap().len(), parser.last_id().to_owned());
+        assert_eq!(last("retry: 2000\nid: 7\n"), (0, String::new()));
+        assert_eq!(last("\n"), (0, "7".into()));
+        assert_eq!(last("id: 8\ndata: x\n"), (0, "7".into()), "its message is not complete");
+        assert_eq!(last("\n"), (1, "8".into()));
     }
 
     #[test]

@@ -71,6 +71,10 @@ impl Watch {
             }
             let Some(stream) = &mut self.stream else { return Ok(None) };
             match stream.receive(&self.path, &self.client).await {
+                // A server says where the stream begins, so that nothing is missed even if the first event never comes.
+                Ok(Some(messages)) if messages.is_empty() => {
+                    self.last = stream.parser.last_id().parse().ok().or(self.last);
+                }
                 Ok(Some(messages)) => self.messages.extend(messages),
                 Ok(None) => self.stream = None,
                 Err(failure) => self.stream = Some(self.reconnect(failure).await?),

@@ -1,6 +1,8 @@
 //! Every command of ours that the documents show is run, in the order shown and in a folder that has the examples,
 //! and must succeed: what a reader types is what works. Other commands (building, `git clone`, `cd`) are left out.
 //!
+//! Commands that ask a server ask the demo, which runs meanwhile. A demo that a page starts takes its tour and ends.
+//!
 //! What a page shows as printed by a command, below a mark that names it, is what the command prints. With
 //! `BOOKAHEAD_UPDATE=1` in the environment the test writes it into the page.
 //!
@@ -10,8 +12,10 @@
 use crate::markdown::Page;
 use crate::repository::{cargo, root};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// The ways in which documents call the binary.
@@ -26,6 +30,7 @@ const END_OF_MARK: &str = " -->";
 
 #[test]
 fn the_commands_in_the_documents_work() {
+    let _demo = Demo::start();
     for page in pages() {
         run_all(&page.display().to_string(), &fs::read_to_string(&page).unwrap());
     }
@@ -130,8 +135,45 @@ pub(crate) fn folder_with_examples() -> TempDir {
 /// The command as `bookahead …`, where it is one of ours.
 fn ours(command: &str) -> Option<String> {
     let is_ours = CALLS.iter().any(|call| command.starts_with(call));
-    is_ours
-        .then(|| CALLS.iter().fold(command.to_owned(), |command, call| command.replace(call, "bookahead ")))
+    let plain = CALLS.iter().fold(command.to_owned(), |command, call| command.replace(call, "bookahead "));
+    let goes_on = plain.starts_with("bookahead demo") && !plain.contains("--for");
+    is_ours.then(|| if goes_on { format!("{plain} --once --port 0") } else { plain })
+}
+
+/// The server that commands ask, at its usual place unless that is taken.
+struct Demo {
+    child: Child,
+    /// Where it keeps its state.
+    _folder: TempDir,
+}
+
+/// Where it is; nowhere while none runs.
+static SERVER: Mutex<Option<String>> = Mutex::new(None);
+
+impl Demo {
+    fn start() -> Demo {
+        let folder = TempDir::new().unwrap();
+        let mut child = Command::new(binary())
+            .args(["demo", "--no-tour", "--port", "0", "--state"])
+            .arg(folder.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let demo = Demo { child, _folder: folder };
+        let url = lines.by_ref().find_map(|line| line.unwrap().split_once(" is at ").map(|(_, url)| url.to_owned()));
+        *SERVER.lock().unwrap() = Some(url.expect("a demo that says where it is"));
+        // Whatever else it says must not fill its pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        demo
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Runs a command, which must succeed, and gives what it prints.
@@ -143,6 +185,7 @@ pub(crate) fn run(page: &str, command: &str, folder: &Path) -> String {
         .args(["-c", command])
         .current_dir(folder)
         .env("PATH", std::env::join_paths(path).unwrap())
+        .env("BOOKAHEAD_SERVER", SERVER.lock().unwrap().as_deref().unwrap_or("http://127.0.0.1:7400"))
         .stdin(Stdio::null())
         .output()
         .unwrap();

@@ -3,12 +3,13 @@
 
 use super::failure::Usage;
 use super::place::Place;
-use super::probe::say_instead;
-use super::request::length::Length;
+use super::probe::with_commands;
+use super::request::length::{Length, some_time};
 use super::request::terms_of;
 use super::reserve::show;
 use super::session::Session;
 use super::when::When;
+use crate::times::written;
 use anyhow::{Result, bail};
 use bookahead_api::{Change, Objective, Part, Request, Reservation, Slot, Timestamp};
 use bookahead_plan::Seconds;
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     capacity: Option<u32>,
 
     /// For how long instead
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", value_parser = some_time)]
     duration: Option<Length>,
 
     /// The earliest begin instead; without --until the only one
@@ -68,12 +69,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let change = Change { request };
     let version = version(arguments, &reservation);
     let answer = session.ask("changing", session.client.change(arguments.id, version, &change));
-    let changed = answer.inspect_err(|error| {
-        say_instead(error, &session, &change.request, |part| {
-            let change = ["change".to_owned(), arguments.id.to_string()];
-            change.into_iter().chain(terms_of(part, &session.dates)).collect()
-        });
-    })?;
+    let again = |part: &Part| {
+        let change = ["change".to_owned(), arguments.id.to_string()];
+        change.into_iter().chain(terms_of(part, &session.dates)).collect()
+    };
+    let changed = answer.map_err(|error| with_commands(error, &session, &change.request, again))?;
     show(&session, &changed)
 }
 
@@ -101,10 +101,13 @@ fn wanted(arguments: &Arguments, session: &Session, slot: &Slot, kind: Name) -> 
     let earliest_start = from.unwrap_or(slot.begin);
     let ends: Timestamp = (earliest_start.time() + Seconds(duration)).try_into()?;
     let latest_end = until.unwrap_or(ends);
-    if duration < 1 || ends > latest_end {
+    if ends > latest_end {
         let (begin, end) = (session.dates.wall(earliest_start), session.dates.wall(latest_end));
-        let takes = crate::times::written(Seconds(duration));
-        bail!(Usage(format!("it cannot end by {end} if it begins at {begin} and takes {takes}; give a later --until, an earlier --from or another --duration")));
+        let takes = written(Seconds(duration));
+        bail!(Usage(format!(
+            "it cannot end by {end} if it begins at {begin} and takes {takes}; give a later --until, an earlier \
+             --from or another --duration"
+        )));
     }
     Ok(Part {
         kind,

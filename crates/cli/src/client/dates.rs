@@ -71,7 +71,11 @@ fn clock(zoned: &Zoned) -> String {
 /// `2026-11-16 08:00–10:00`, in UTC.
 pub(crate) fn utc_span(begin: Timestamp, end: Timestamp) -> String {
     let ((first, begins), (last, ends)) = (date_and_time(begin), date_and_time(end));
-    if first == last { format!("{first} {begins}–{ends}") } else { format!("{first} {begins}–{last} {ends}") }
+    if first == last {
+        format!("{first} {begins}–{ends}")
+    } else {
+        format!("{first} {begins}–{last} {ends}")
+    }
 }
 
 fn date_and_time(at: Timestamp) -> (String, String) {

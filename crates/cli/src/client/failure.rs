@@ -14,7 +14,7 @@ files that cannot be meant), 3 refused (with a reason and, where there is one, w
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// Somebody said no; `text` is what to tell the user.
+/// Somebody said no, or that he cannot at the moment; `text` is what to tell the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Refused {
@@ -26,7 +26,7 @@ pub(crate) struct Refused {
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<Usage>().is_some() {
         ExitCode::from(2)
-    } else if error.downcast_ref::<Refused>().is_some() {
+    } else if error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.status < 500) {
         ExitCode::from(3)
     } else {
         ExitCode::FAILURE

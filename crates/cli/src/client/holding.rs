@@ -1,7 +1,7 @@
 //! `bookahead commit` and `bookahead extend`: what is done with a hold.
 
 use super::place::Place;
-use super::request::length::Length;
+use super::request::length::{Length, some_time};
 use super::reserve::show;
 use super::session::Session;
 use anyhow::Result;
@@ -37,7 +37,7 @@ pub(crate) struct ExtendArguments {
     id: ReservationId,
 
     /// How long from now on, on your clock; less may be granted
-    #[arg(long, value_name = "LENGTH", default_value = "5m")]
+    #[arg(long, value_name = "LENGTH", default_value = "5m", value_parser = some_time)]
     hold: Length,
 
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct ExtendArguments {
 
 pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let extend = ExtendHold { hold_for_ms: session.hold_ms(arguments.hold.0).max(0) };
+    let extend = ExtendHold { hold_for_ms: session.hold_ms(arguments.hold.0) };
     let reservation = session.ask("extending", session.client.extend(arguments.id, &extend))?;
     show(&session, &reservation)
 }

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let query = query(arguments, &session)?;
     let mut page = session.ask("listing", session.client.list(&query))?;
     if arguments.all {
-        page = with_all_that_follow(&session, query, page)?;
+        page = with_all_that_follow(&session, &query, page)?;
     }
     let left = |millis| session.left_ms(millis);
     session.print(&page, || view::reservations::print_list(&page.reservations, &session.dates, left))?;
@@ -91,7 +91,7 @@ fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
     })
 }
 
-fn with_all_that_follow(session: &Session, query: ListQuery, first: Reservations) -> Result<Reservations> {
+fn with_all_that_follow(session: &Session, query: &ListQuery, first: Reservations) -> Result<Reservations> {
     let mut next = first.next;
     let mut reservations: Vec<Reservation> = first.reservations;
     while let Some(cursor) = next {

@@ -23,7 +23,9 @@ pub(crate) struct Arguments {
 pub(crate) fn show(arguments: &Arguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     each(&arguments.ids, |thing| match thing {
-        Thing::Reservation(id) => show_reservation(&session, &session.ask("looking", session.client.show(id))?),
+        Thing::Reservation(id) => {
+            show_reservation(&session, &session.ask("looking", session.client.show(id))?)
+        }
         Thing::Job(id) => show_job(&session, &session.ask("looking", session.client.job(id))?),
     })
 }
@@ -43,10 +45,11 @@ fn each(ids: &[Thing], act: impl Fn(Thing) -> Result<()>) -> Result<()> {
     let mut first = None;
     for thing in ids {
         let Err(error) = act(*thing) else { continue };
-        if ids.len() > 1 {
-            say!("{thing}: {error:#}");
+        let error = if ids.len() > 1 { error.context(thing.to_string()) } else { error };
+        match first {
+            None => first = Some(error),
+            Some(_) => say!("error: {error:#}"),
         }
-        first.get_or_insert(error);
     }
     first.map_or(Ok(()), Err)
 }

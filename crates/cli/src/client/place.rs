@@ -151,7 +151,10 @@ fn warn_of_readers(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let open = std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o077 != 0);
     if open {
-        say!("note: others on this machine can read the token in {0}; close it with: chmod 600 {0}", path.display());
+        say!(
+            "note: others on this machine can read the token in {0}; close it with: chmod 600 {0}",
+            path.display()
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use super::session::Session;
 use super::view;
 use crate::talk::say;
 use anyhow::Result;
-use bookahead_api::{Code, Objective, Offers, Part, Probe, Problem, Request};
+use bookahead_api::{Code, Objective, Offers, Part, Probe, Problem, Relaxation, Request};
 use bookahead_plan::Seconds;
 use clap::Args;
 
@@ -30,9 +30,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let request = arguments.wanted.request(&session)?;
     let probe = Probe { request, most: arguments.most, starts: Vec::new() };
     let answer = session.ask("asking what could be had", session.client.probe(&probe));
-    let offers = answer.inspect_err(|error| {
-        say_instead(error, &session, &probe.request, |part| asking("probe", part, probe.request.objective, &session));
-    })?;
+    let again = |part: &Part| asking("probe", part, probe.request.objective, &session);
+    let offers = answer.map_err(|error| with_commands(error, &session, &probe.request, again))?;
     session.print(&offers, || view::offers::print(&offers, &session.dates))?;
     if offers.offers.is_empty() {
         let problem = Box::new(Problem::new(Code::NoCandidate, "nobody makes an offer for this request"));
@@ -43,16 +42,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Says what would do instead of what was refused, as commands to copy; `words` are those of the command for a part.
-pub(crate) fn say_instead(
-    error: &anyhow::Error,
+/// A refusal with the commands for what would do instead; `words` are those of a command for a part.
+pub(crate) fn with_commands(
+    error: anyhow::Error,
     session: &Session,
     request: &Request,
     words: impl Fn(&Part) -> Vec<String>,
-) {
-    let Some(refused) = error.downcast_ref::<Refused>() else { return };
-    for (condition, part) in refusal::instead(&refused.problem, request, &session.dates) {
-        say!("{condition}: {}", session.command(&words(&part)));
+) -> anyhow::Error {
+    let command = |relaxation: &Relaxation| {
+        let part = refusal::relaxed(request, relaxation)?;
+        Some(session.command(&words(&part)))
+    };
+    match error.downcast::<Refused>() {
+        Ok(Refused { problem, .. }) => {
+            let text = refusal::with_commands(&problem, Some(&session.dates), command);
+            Refused { problem, text }.into()
+        }
+        Err(other) => other,
     }
 }
 
@@ -64,13 +70,15 @@ pub(crate) fn asking(verb: &str, part: &Part, objective: Objective, session: &Se
 
 /// An offer is not held; says how to hold the best. Of several parts, the request itself is reserved.
 fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
-    let ([part], Some([slot])) = (request.parts.as_slice(), offers.offers.first().map(|offer| offer.slots.as_slice()))
+    let ([part], Some([slot])) =
+        (request.parts.as_slice(), offers.offers.first().map(|offer| offer.slots.as_slice()))
     else {
         return;
     };
     let end = (slot.begin.time() + Seconds(part.duration_seconds)).try_into();
     let resource = Some(slot.resource.clone());
-    let fixed = Part { earliest_start: slot.begin, latest_end: end.unwrap_or(slot.end), resource, ..part.clone() };
+    let fixed =
+        Part { earliest_start: slot.begin, latest_end: end.unwrap_or(slot.end), resource, ..part.clone() };
     let words = asking("reserve", &fixed, request.objective, session);
     say!("nothing is held; hold the first with: {}", session.command(&words));
 }

@@ -43,13 +43,16 @@ impl Config {
         let Some(path) = named.or_else(usual_path) else { return Ok(Config::default()) };
         match std::fs::read_to_string(&path) {
             Ok(text) => Config::read(path, &text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => Ok(Config::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
+                Ok(Config::default())
+            }
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
         }
     }
 
     fn read(path: PathBuf, text: &str) -> Result<Config> {
-        let wrong = |error: toml::de::Error| Usage(format!("{} is no configuration: {error}", path.display()));
+        let wrong =
+            |error: toml::de::Error| Usage(format!("{} is no configuration: {error}", path.display()));
         let config: Config = toml::from_str(text).map_err(wrong)?;
         Ok(Config { path, ..config })
     }
@@ -59,8 +62,16 @@ impl Config {
         let Some(name) = name.or(self.default.as_deref()) else { return Ok(Profile::default()) };
         let Some(profile) = self.profiles.get(name) else {
             let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "there are none".to_owned() } else { format!("take one of: {}", known.join(", ")) };
-            let place = if self.path.as_os_str().is_empty() { "the configuration" } else { &self.path.display().to_string() };
+            let known = if known.is_empty() {
+                "there are none".to_owned()
+            } else {
+                format!("take one of: {}", known.join(", "))
+            };
+            let place = if self.path.as_os_str().is_empty() {
+                "the configuration"
+            } else {
+                &self.path.display().to_string()
+            };
             return Err(Usage(format!("there is no profile {name} in {place}; {known}")));
         };
         let here = |path: &Option<PathBuf>| path.as_deref().map(|path| self.complete(path));
@@ -92,13 +103,18 @@ fn home() -> Option<PathBuf> {
     env::var_os("HOME").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
+/// What systems call UTC.
+const UTC: [&str; 4] = ["UTC", "Etc/UTC", "Zulu", "Etc/Zulu"];
+
 /// The zone in which times are read and shown: the one that is named, or the system's (`TZ` before it).
 pub(crate) fn time_zone(named: Option<&str>) -> Result<TimeZone, Usage> {
-    match named {
-        Some(name) => zone(name)
-            .ok_or_else(|| Usage(format!("'{name}' is no time zone; write a name such as Europe/Berlin, or UTC"))),
-        None => Ok(TimeZone::try_system().unwrap_or(TimeZone::UTC)),
-    }
+    let no_zone = |name| format!("'{name}' is no time zone; write a name such as Europe/Berlin, or UTC");
+    let zone = match named {
+        Some(name) => zone(name).ok_or_else(|| Usage(no_zone(name)))?,
+        None => TimeZone::try_system().unwrap_or(TimeZone::UTC),
+    };
+    let is_utc = zone.iana_name().is_some_and(|name| UTC.contains(&name));
+    Ok(if is_utc { TimeZone::UTC } else { zone })
 }
 
 #[cfg(test)]
@@ -121,8 +137,17 @@ mod tests {
     }
 
     #[test]
+    fn utc_is_utc_whatever_it_is_called() {
+        for name in ["UTC", "Etc/UTC", "Z", "+00:00"] {
+            assert_eq!(time_zone(Some(name)).unwrap(), TimeZone::UTC, "{name}");
+        }
+        assert!(time_zone(Some("Mars/Olympus")).is_err());
+    }
+
+    #[test]
     fn what_is_not_known_in_the_file_is_named_with_its_line() {
-        let error = Config::read("c.toml".into(), "[profile.a]\nserver = \"x\"\ntokenfile = \"t\"\n").unwrap_err();
+        let error =
+            Config::read("c.toml".into(), "[profile.a]\nserver = \"x\"\ntokenfile = \"t\"\n").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("c.toml") && text.contains("line 3") && text.contains("token_file"), "{text}");
     }

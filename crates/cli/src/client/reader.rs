@@ -34,7 +34,8 @@ impl Reader {
         let time = when.resolve(&self.clock)?;
         let instant = Timestamp::try_from(time).map_err(|_| Unclear::Beyond(when.to_string()))?;
         if when.assumes_zone() {
-            let note = format!("'{when}' is read in {}: {}", self.dates.zone_name(), self.dates.both(instant));
+            let note =
+                format!("'{when}' is read in {}: {}", self.dates.zone_name(), self.dates.both(instant));
             let mut assumed = self.assumed.borrow_mut();
             if !assumed.contains(&note) {
                 assumed.push(note);

@@ -1,5 +1,5 @@
-//! A refusal for people: the code, the sentence, what is in the way, and what to do; where the request was a simple one, as
-//! commands to copy.
+//! A refusal for people: the code, the sentence, what is in the way, and what would do instead; where the request was a
+//! simple one, with the commands for that to copy.
 
 use super::dates::{Dates, length};
 use bookahead_api::{Blocker, BlockerKind, Code, Part, Problem, Relaxation, Request};
@@ -7,14 +7,30 @@ use bookahead_plan::{Seconds, Time};
 
 /// What is said of any refusal.
 pub(crate) fn text(problem: &Problem, dates: Option<&Dates>) -> String {
+    with_commands(problem, dates, |_| None)
+}
+
+/// The same, with a command for everything that would do instead, where `command` knows one.
+pub(crate) fn with_commands(
+    problem: &Problem,
+    dates: Option<&Dates>,
+    command: impl Fn(&Relaxation) -> Option<String>,
+) -> String {
     let mut lines = vec![format!("{}: {}", problem.code, problem.detail)];
     if let Some(dates) = dates {
-        lines.extend(problem.blockers.iter().map(|blocker| format!("  in the way: {}", in_the_way(blocker, dates))));
+        let blockers = problem.blockers.iter().map(|blocker| in_the_way(blocker, dates));
+        lines.extend(blockers.map(|blocker| format!("  in the way: {blocker}")));
     }
     if let Some(seconds) = problem.busy_for_seconds {
         lines.push(format!("  a begin {} later would do", length(seconds)));
     }
-    lines.extend(problem.relaxations.iter().map(|change| format!("  it would fit {}", condition(change, dates))));
+    for relaxation in &problem.relaxations {
+        let condition = condition(relaxation, dates);
+        lines.push(match command(relaxation) {
+            Some(command) => format!("  it would fit {condition}:\n    {command}"),
+            None => format!("  it would fit {condition}"),
+        });
+    }
     // What would do is better advice than advice for everybody.
     if problem.relaxations.is_empty() {
         lines.extend(Code::named(&problem.code).map(|code| format!("  {}", code.remedy())));
@@ -50,32 +66,21 @@ fn condition(relaxation: &Relaxation, dates: Option<&Dates>) -> String {
     }
 }
 
-/// What would do instead of a request of one part, with a word on each. A refusal does not say which of several parts it is
-/// about.
-pub(crate) fn instead(problem: &Problem, request: &Request, dates: &Dates) -> Vec<(String, Part)> {
-    let [part] = request.parts.as_slice() else { return Vec::new() };
-    let changed = problem.relaxations.iter().filter_map(|relaxation| {
-        let part = relaxed(part, relaxation)?;
-        Some((condition(relaxation, Some(dates)), part))
-    });
-    changed.collect()
-}
-
-/// None where the change cannot be said.
-fn relaxed(part: &Part, relaxation: &Relaxation) -> Option<Part> {
-    let later = |time: Time, by: i64| (time + Seconds(by)).try_into().ok();
+/// A request of one part, changed so that it would do. A refusal does not say which of several parts it is about. None also
+/// where the change cannot be said.
+pub(crate) fn relaxed(request: &Request, relaxation: &Relaxation) -> Option<Part> {
+    let [part] = request.parts.as_slice() else { return None };
     let mut part = part.clone();
     match *relaxation {
-        Relaxation::Later { by_seconds } => part.latest_end = later(part.latest_end.time(), by_seconds)?,
-        Relaxation::Shorter { by_seconds } => part.duration_seconds = part.duration_seconds.checked_sub(by_seconds)?,
-        Relaxation::Fewer { by } => part.capacity = part.capacity.checked_sub(by)?,
-        Relaxation::Earlier { begin } => {
-            // A request for one begin remains one.
-            if part.latest_end.time() == part.earliest_start.time() + Seconds(part.duration_seconds) {
-                part.latest_end = later(begin.time(), part.duration_seconds)?;
-            }
-            part.earliest_start = begin;
+        Relaxation::Later { by_seconds } => {
+            let Time(end) = part.latest_end.time() + Seconds(by_seconds);
+            part.latest_end = Time(end).try_into().ok()?;
         }
+        Relaxation::Shorter { by_seconds } => {
+            part.duration_seconds = part.duration_seconds.checked_sub(by_seconds)?;
+        }
+        Relaxation::Fewer { by } => part.capacity = part.capacity.checked_sub(by)?,
+        Relaxation::Earlier { begin } => part.earliest_start = begin,
     }
     (part.capacity > 0 && part.duration_seconds > 0).then_some(part)
 }
@@ -109,10 +114,12 @@ mod tests {
             Relaxation::Fewer { by: 64 },
             Relaxation::Earlier { begin: "2026-11-16T06:30:00Z".parse().unwrap() },
         ];
-        let request = Request { parts: vec![part()], constraints: Vec::new(), objective: Objective::default() };
+        let request =
+            Request { parts: vec![part()], constraints: Vec::new(), objective: Objective::default() };
         let dates = Dates::new(TimeZone::get("Europe/Berlin").unwrap());
-        let flags = |(_, part): (String, Part)| flags_of(&part, Objective::default(), &dates).join(" ");
-        let lines: Vec<String> = instead(&problem, &request, &dates).into_iter().map(flags).collect();
+        let flags = |part: &Part| flags_of(part, Objective::default(), &dates).join(" ");
+        let command = |relaxation: &Relaxation| relaxed(&request, relaxation).as_ref().map(flags);
+        let lines: Vec<String> = problem.relaxations.iter().filter_map(command).collect();
         let window = "--from 2026-11-16T09:00:00+01:00 --until";
         let noon = "2026-11-16T13:00:00+01:00";
         assert_eq!(
@@ -124,15 +131,16 @@ mod tests {
                 format!("--capacity 64 --duration 2h --from 2026-11-16T07:30:00+01:00 --until {noon}"),
             ]
         );
-        assert!(text(&problem, Some(&dates)).starts_with("no-room: there is no room\n  it would fit if it might"));
+        let text = with_commands(&problem, Some(&dates), command);
+        let begins =
+            "no-room: there is no room\n  it would fit if it might end 30m 00s later:\n    --capacity 64";
+        assert!(text.starts_with(begins), "{text}");
     }
 
     #[test]
     fn of_several_parts_nobody_knows_which_is_meant() {
-        let mut problem = Problem::new(Code::NoRoom, "there is no room");
-        problem.relaxations = vec![Relaxation::Fewer { by: 16 }];
         let request =
             Request { parts: vec![part(), part()], constraints: Vec::new(), objective: Objective::default() };
-        assert!(instead(&problem, &request, &Dates::new(TimeZone::UTC)).is_empty());
+        assert_eq!(relaxed(&request, &Relaxation::Fewer { by: 16 }), None);
     }
 }

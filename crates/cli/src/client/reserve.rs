@@ -1,12 +1,12 @@
 //! `bookahead reserve`: holds something until a deadline, or books it at once.
 
 use super::dates::countdown;
-use super::failure::{Refused, Usage};
+use super::failure::Refused;
 use super::place::Place;
-use super::probe::{asking, say_instead};
+use super::probe::{asking, with_commands};
 use super::refusal;
 use super::request::Wanted;
-use super::request::length::Length;
+use super::request::length::{Length, some_time};
 use super::session::Session;
 use super::spinner::spinner;
 use super::view;
@@ -24,13 +24,16 @@ use tokio::time::sleep;
 /// How often somebody who waits looks at a hold.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Where nobody says how long.
+const USUAL_HOLD: Seconds = Seconds(300);
+
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
 
     /// How long it should be held for you to commit, on your clock; less may be granted
-    #[arg(long, value_name = "LENGTH", default_value = "5m", help_heading = "Hold")]
+    #[arg(long, value_name = "LENGTH", default_value_t = Length(USUAL_HOLD), value_parser = some_time, help_heading = "Hold")]
     hold: Length,
 
     /// Commit at once what is held
@@ -54,21 +57,18 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Length(hold) = arguments.hold;
-    if hold < Seconds(1) {
-        return Err(Usage("a hold below one second is over before you know of it; give a longer --hold".into()).into());
-    }
     let session = Session::open(&arguments.place)?;
     let request = arguments.wanted.request(&session)?;
     // The one who asks makes the id, so that it can be found again whatever happens to the answer.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
-    let hold_for_ms = session.hold_ms(hold);
+    let hold_for_ms = session.hold_ms(arguments.hold.0);
     let reserve = Reserve { id: Some(id), request, hold_for_ms, book: arguments.book };
     let answer = session.ask("negotiating", session.client.reserve(&reserve, &key));
-    let reservation = answer.inspect_err(|error| {
-        say_instead(error, &session, &reserve.request, |part| again(arguments, part, &reserve, &session));
-        say_if_uncertain(error, &session, id);
+    let reservation = answer.map_err(|error| {
+        say_if_uncertain(&error, &session, id);
+        let again = |part: &Part| again(arguments, part, &reserve, &session);
+        with_commands(error, &session, &reserve.request, again)
     })?;
     show(&session, &reservation)?;
     if reservation.state != State::Accepted {
@@ -84,7 +84,7 @@ fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Sessio
     let mut words = asking("reserve", part, reserve.request.objective, session);
     if arguments.book {
         words.push("--book".to_owned());
-    } else {
+    } else if arguments.hold != Length(USUAL_HOLD) {
         words.extend(["--hold".to_owned(), arguments.hold.to_string()]);
     }
     words

@@ -41,7 +41,8 @@ impl Session {
     /// Asks the server how it is: whether it is there at all, and what its clock says.
     pub(crate) fn open(place: &Place) -> Result<Session> {
         let decided = place.decide()?;
-        let runtime = Builder::new_current_thread().enable_all().build().context("no runtime could be made")?;
+        let runtime =
+            Builder::new_current_thread().enable_all().build().context("no runtime could be made")?;
         let user = decided.options.user.as_ref().map(|user| user.as_str().to_owned());
         let user = user.or_else(|| decided.options.token.as_deref().and_then(token::user));
         let client = Client::new(&decided.server, decided.options).map_err(|error| failure(error, None))?;
@@ -102,7 +103,8 @@ impl Session {
         let second = self.health.now.time() + Seconds(i64::try_from(passed).unwrap_or(i64::MAX));
         let now = jiff::Timestamp::from_second(second.0).unwrap_or(jiff::Timestamp::MAX);
         let reader = Reader::new(Clock { now, zone: self.zone.clone() });
-        reader.with_context(|| format!("the clock of {} shows a time beyond all calendars", self.server_name()))
+        reader
+            .with_context(|| format!("the clock of {} shows a time beyond all calendars", self.server_name()))
     }
 
     /// Reads one time, and says what was assumed.
@@ -131,7 +133,9 @@ impl Session {
         let (name, now) = (self.server_name(), self.dates.both(self.health.now));
         match self.speed() {
             1 => say!("note: the clock of {name} says {now}, and times count by it"),
-            speed => say!("note: the clock of {name} says {now} and runs {speed} times as fast as yours; times count by it"),
+            speed => say!(
+                "note: the clock of {name} says {now} and runs {speed} times as fast as yours; times count by it"
+            ),
         }
     }
 
@@ -162,7 +166,11 @@ impl Session {
         document: &impl Serialize,
         people: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<()> {
-        if self.json { json::print(document)? } else { people()? }
+        if self.json {
+            json::print(document)?;
+        } else {
+            people()?;
+        }
         Ok(())
     }
 }
@@ -170,12 +178,11 @@ impl Session {
 /// A server that says no is not one that fails.
 fn failure(error: ClientError, dates: Option<&Dates>) -> anyhow::Error {
     match error {
-        ClientError::Refused(problem) if problem.status < 500 => {
+        ClientError::Refused(problem) => {
             let text = refusal::text(&problem, dates);
             Refused { problem, text }.into()
         }
         ClientError::BadUrl { .. } | ClientError::BadHeader { .. } => Usage(error.to_string()).into(),
-        ClientError::Refused(problem) => anyhow::Error::msg(refusal::text(&problem, dates)),
         other => other.into(),
     }
 }

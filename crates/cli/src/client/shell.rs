@@ -20,10 +20,8 @@ mod tests {
 
     #[test]
     fn a_shell_reads_what_was_meant() {
-        let words = ["probe", "--require", "gpus>=4", "", "it's", "2026-11-16T09:00:00+01:00"].map(String::from);
-        assert_eq!(
-            command_line(&words),
-            "probe --require 'gpus>=4' '' 'it'\\''s' 2026-11-16T09:00:00+01:00"
-        );
+        let words =
+            ["probe", "--require", "gpus>=4", "", "it's", "2026-11-16T09:00:00+01:00"].map(String::from);
+        assert_eq!(command_line(&words), "probe --require 'gpus>=4' '' 'it'\\''s' 2026-11-16T09:00:00+01:00");
     }
 }

@@ -3,12 +3,12 @@
 use super::failure::Usage;
 use super::looking::show_job;
 use super::place::Place;
-use super::request::length::Length;
+use super::request::length::{Length, some_time};
 use super::request::requirement::Required;
 use super::session::Session;
 use super::when::When;
 use anyhow::{Context, Result, bail};
-use bookahead_api::{Mode, Slot, SubmitJob, Work};
+use bookahead_api::{Mode, Slot, SubmitJob, Timestamp, Work};
 use bookahead_client::make;
 use bookahead_protocol::{JobId, ReservationId};
 use clap::{Args, ValueEnum};
@@ -18,16 +18,18 @@ use std::path::Path;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A script ('-' is standard input) and its arguments; its first line names its interpreter
-    #[arg(value_name = "SCRIPT", required_unless_present_any = ["program", "pretend"], trailing_var_arg = true, allow_hyphen_values = true)]
-    script: Vec<String>,
-
-    /// A program at the site and its arguments, behind two dashes
-    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "script")]
-    program: Vec<String>,
+    /// A script ('-' is standard input) and its arguments, or behind two dashes a program that is at the site
+    /// already: submit --limit 1h -- /usr/bin/simulate --fast. The first line of a script names its interpreter
+    #[arg(
+        value_name = "SCRIPT",
+        required_unless_present = "pretend",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<String>,
 
     /// Nothing that runs: only take the time
-    #[arg(long, value_name = "LENGTH", conflicts_with_all = ["script", "program"], help_heading = "Job")]
+    #[arg(long, value_name = "LENGTH", value_parser = some_time, conflicts_with = "command", help_heading = "Job")]
     pretend: Option<Length>,
 
     /// The reservation that it is to run in
@@ -38,8 +40,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", help_heading = "Job")]
     capacity: Option<u32>,
 
-    /// It is ended when it has run for so long [default: as long as the reservation]
-    #[arg(long, value_name = "LENGTH", required_unless_present = "reservation", help_heading = "Job")]
+    /// It is ended when it has run for so long [default: as long as the rest of the reservation]
+    #[arg(long, value_name = "LENGTH", value_parser = some_time, help_heading = "Job")]
+    #[arg(required_unless_present = "reservation")]
     limit: Option<Length>,
 
     /// What kind of resource
@@ -71,11 +74,11 @@ pub(crate) struct Arguments {
     input_bytes: Option<u64>,
 
     /// The folder, at the site, in which a program runs
-    #[arg(long, value_name = "FOLDER", requires = "program", help_heading = "Job")]
+    #[arg(long, value_name = "FOLDER", help_heading = "Job")]
     folder: Option<String>,
 
     /// A variable for a program; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", requires = "program", value_parser = variable, help_heading = "Job")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "Job")]
     env: Vec<(String, String)>,
 
     /// The id of the job [default: a new one]
@@ -116,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         resource: arguments.resource.as_deref().map(Into::into),
         kind: arguments.kind.as_str().into(),
         capacity: arguments.capacity.unwrap_or_else(|| slot.as_ref().map_or(1, |slot| slot.capacity)),
-        limit_seconds: limit(arguments, slot.as_ref())?,
+        limit_seconds: limit(arguments, slot.as_ref(), session.reader()?.now())?,
         latest_end: arguments.until.as_ref().map(|when| session.read(when)).transpose()?,
         requirements: arguments.require.iter().map(|required| required.0.clone()).collect(),
         reference_mhz: arguments.reference_mhz,
@@ -132,29 +135,45 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     show_job(&session, &job)
 }
 
-fn limit(arguments: &Arguments, slot: Option<&Slot>) -> Result<i64> {
-    let length = |slot: &Slot| slot.end.time().0.saturating_sub(slot.begin.time().0);
-    let limit = arguments.limit.map(|limit| limit.0.0).or(slot.map(length));
-    match limit {
+/// What is said, or what is left of the reservation.
+fn limit(arguments: &Arguments, slot: Option<&Slot>, now: Timestamp) -> Result<i64> {
+    let left = |slot: &Slot| slot.end.time().0.saturating_sub(slot.begin.max(now).time().0);
+    match arguments.limit.map(|limit| limit.0.0).or(slot.map(left)) {
         Some(limit) if limit > 0 => Ok(limit),
-        Some(_) => bail!(Usage("a job that may not run a second does nothing; give a longer --limit".to_owned())),
-        None => bail!(Usage("the reservation has no part that says how long; give --limit".to_owned())),
+        Some(_) => bail!(Usage(
+            "there is no time in which it could run; give another --limit or --reservation".to_owned()
+        )),
+        None => bail!(Usage("the reservation does not say how long it is; give --limit".to_owned())),
     }
+}
+
+/// Whether the command stands behind two dashes. The options are read by then, so that the first two dashes are it.
+fn is_program(command: &[String]) -> bool {
+    let words: Vec<_> = std::env::args_os().collect();
+    let dashes = words.iter().position(|word| word == "--");
+    dashes.is_some_and(|at| words.len() - at - 1 == command.len())
 }
 
 /// What is to be run. A script travels with the call; a program is at the site already.
 fn work(arguments: &Arguments) -> Result<Work> {
     if let Some(Length(length)) = arguments.pretend {
-        return Ok(Work::Pretended { run_seconds: length.0.max(0) });
+        return Ok(Work::Pretended { run_seconds: length.0 });
     }
-    if let Some((program, rest)) = arguments.program.split_first() {
-        let environment: BTreeMap<String, String> = arguments.env.iter().cloned().collect();
-        let (program, folder) = (program.clone(), arguments.folder.clone());
-        return Ok(Work::Program { program, arguments: rest.to_vec(), folder, environment });
-    }
-    let Some((path, rest)) = arguments.script.split_first() else {
+    let Some((first, rest)) = arguments.command.split_first() else {
         bail!(Usage("there is nothing to run; give a script, or a program behind --".to_owned()));
     };
+    if is_program(&arguments.command) {
+        let environment: BTreeMap<String, String> = arguments.env.iter().cloned().collect();
+        let folder = arguments.folder.clone();
+        return Ok(Work::Program { program: first.clone(), arguments: rest.to_vec(), folder, environment });
+    }
+    if arguments.folder.is_some() || !arguments.env.is_empty() {
+        bail!(Usage("--folder and --env are for programs; let the script itself say them".to_owned()));
+    }
+    Ok(Work::Script { text: script(first)?, arguments: rest.to_vec() })
+}
+
+fn script(path: &str) -> Result<String> {
     let cannot = || format!("the script {path} cannot be read; a program that is at the site goes behind --");
     let mut text = String::new();
     if path == "-" {
@@ -162,5 +181,5 @@ fn work(arguments: &Arguments) -> Result<Work> {
     } else {
         text = std::fs::read_to_string(Path::new(path)).with_context(cannot)?;
     }
-    Ok(Work::Script { text, arguments: rest.to_vec() })
+    Ok(text)
 }

@@ -44,6 +44,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     loop {
         let event = session.run(next(&session, arguments.id, &mut watch))?;
         print(&event, &session)?;
+        if event.kind == "reset" {
+            say!("note: something that happened was missed; look at what you care about anew");
+        }
         if arguments.id.is_some() && event.state.is_some_and(is_over) {
             return Ok(());
         }
@@ -61,7 +64,11 @@ async fn next(session: &Session, id: Option<ReservationId>, watch: &mut Watch) -
     }
 }
 
-async fn watch_again(session: &Session, id: Option<ReservationId>, last: Option<u64>) -> Result<Watch, ClientError> {
+async fn watch_again(
+    session: &Session,
+    id: Option<ReservationId>,
+    last: Option<u64>,
+) -> Result<Watch, ClientError> {
     let until = Instant::now() + PATIENCE;
     loop {
         sleep(PAUSE).await;

@@ -22,7 +22,7 @@ const MOST_WORKERS: usize = 4;
     With SIGHUP it reads the keys of tokens anew. Where it cannot write its journal it ends with exit code 1."
 )]
 pub(crate) struct Arguments {
-    /// The configuration, in TOML; docs/services.md explains it
+    /// The configuration, in TOML; --print-config shows all that can be in it
     #[arg(long, short, value_name = "FILE")]
     config: PathBuf,
 

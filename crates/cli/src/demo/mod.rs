@@ -19,6 +19,7 @@ use clap::Args;
 use grid::Grid;
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use visitors::Visitors;
 
 #[derive(Args)]
@@ -112,9 +113,18 @@ async fn wait(
     loop {
         tokio::select! {
             () = &mut ended => return Ok(()),
-            stopped = tokio::signal::ctrl_c() => return stopped.context("cannot wait for Ctrl-C"),
+            stopped = stopped() => return stopped,
             _ = hours.tick() => account.look(grid, visitors, lasts.is_some()).await,
         }
         ensure!(grid.is_well(), "a party of the demo has ended by itself; its last words are above");
+    }
+}
+
+/// Waits for Ctrl-C, or for a word from the system to end.
+async fn stopped() -> Result<()> {
+    let mut told = signal(SignalKind::terminate()).context("cannot wait for signals")?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => pressed.context("cannot wait for Ctrl-C"),
+        _ = told.recv() => Ok(()),
     }
 }

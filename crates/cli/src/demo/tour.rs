@@ -19,14 +19,14 @@ const STATIONS: [Station; 7] = [
         types: &["sites"],
     },
     Station {
-        says: "When could you have 96 processors for an hour, within the next six? Nothing is booked by asking. The \
+        says: "When could you have 300 processors for an hour, within the next six? Nothing is booked by asking. The \
                last columns say what each begin would do to the jobs that wait there.",
-        types: &["probe", "--capacity", "96", "--duration", "1h", "--from", "now", "--until", "+6h", "--most", "6"],
+        types: &["probe", "--capacity", "300", "--duration", "1h", "--from", "now", "--until", "+6h", "--most", "6"],
     },
     Station {
         says: "Now a cluster, a room to look at its pictures, and a network link between the two: all three at the \
                same time, or none of them.",
-        types: &["reserve", "--file", "examples/requests/tele-immersion.toml", "--hold", "10m"],
+        types: &["reserve", "--file", "examples/requests/tele-immersion.toml", "--hold", "30s"],
     },
     Station {
         says: "It is held, not booked: if nobody commits it, it is given back. Commit it.",

@@ -1,5 +1,5 @@
-//! Those who book in the demo all day long, through the API like everybody: most at the broker, some at a site, most commit,
-//! some change their mind, some forget. Who they are and what they want is a function of the seed; when they come, of the
+//! Those who book in the demo all day long, through the API like everybody: at the broker and at the sites; most commit, some
+//! change their mind, some forget. Who they are and what they want is a function of the seed; when they come, of the
 //! clock.
 
 use super::grid::Grid;
@@ -18,6 +18,18 @@ use tokio::task::JoinHandle;
 
 /// So many are served at once; others come later.
 const AT_ONCE: usize = 48;
+
+/// Where visitors go, each as often as the others, and what kind of thing they want there.
+const WHERE: [(&str, &str); 5] = [
+    ("broker", "processors"),
+    ("centre", "processors"),
+    ("university", "processors"),
+    ("laboratory", "processors"),
+    ("museum", "seats"),
+];
+
+/// What visitors want in an hour, in all, however many they are: processors times seconds.
+const WANTED_IN_AN_HOUR: i64 = 100 * 3_600;
 
 /// What became of visits.
 #[derive(Debug, Default)]
@@ -71,7 +83,13 @@ impl Visitors {
     /// They begin to come, so many in an hour of the demo.
     pub(crate) fn begin(handle: &Handle, grid: &Grid, in_an_hour: u32, seed: u64) -> Result<Visitors> {
         let (counts, places) = (Arc::<Counts>::default(), Arc::new(Semaphore::new(AT_ONCE)));
-        let all: Vec<Client> = grid.clients()?.into_iter().map(|(_, client)| client).collect();
+        let clients = grid.clients()?;
+        let all: Vec<(Client, &str)> = WHERE
+            .iter()
+            .flat_map(|(place, kind)| {
+                clients.iter().filter(move |(name, _)| name == place).map(|(_, c)| (c.clone(), *kind))
+            })
+            .collect();
         let clock = grid.clock();
         let coming = handle.spawn(come(all, clock, in_an_hour, Chance(seed), counts.clone(), places.clone()));
         Ok(Visitors { counts, coming, places })
@@ -101,7 +119,7 @@ impl Visitors {
 }
 
 async fn come(
-    all: Vec<Client>,
+    all: Vec<(Client, &'static str)>,
     clock: Clock,
     in_an_hour: u32,
     mut chance: Chance,
@@ -116,7 +134,8 @@ async fn come(
     loop {
         times.tick().await;
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let visit = Visit::draw(&all, clock.now().second(), &mut chance);
+        let mean_area = WANTED_IN_AN_HOUR / i64::from(in_an_hour);
+        let visit = Visit::draw(&all, clock.now().second(), mean_area, &mut chance);
         let counts = counts.clone();
         tokio::spawn(async move {
             visit.make(&counts).await;
@@ -126,18 +145,14 @@ async fn come(
 }
 
 impl Visit {
-    fn draw(all: &[Client], now: Time, chance: &mut Chance) -> Visit {
-        // The first is the broker, the second and third are clusters.
-        let client = match chance.below(10) {
-            0..5 => &all[0],
-            5..8 => &all[1],
-            _ => &all[2],
-        };
-        let capacity = 1 << chance.below(6);
-        let duration = Seconds(600 * (1 + i64::from(chance.below(6))));
+    fn draw(all: &[(Client, &'static str)], now: Time, mean_area: i64, chance: &mut Chance) -> Visit {
+        let (client, kind) = all[chance.below(WHERE.len() as u32) as usize % all.len()].clone();
+        let area = mean_area * i64::from(50 + chance.below(100)) / 100;
+        let capacity = 1 << chance.below(if kind == "seats" { 4 } else { 6 });
+        let duration = Seconds((area / i64::from(capacity)).clamp(60, 7_200));
         let begin = now + Seconds(600 + 60 * i64::from(chance.below(480)));
         let part = api::Part {
-            kind: "processors".into(),
+            kind: kind.into(),
             capacity,
             duration_seconds: duration.0,
             earliest_start: api::Timestamp::nearest(begin),
@@ -145,8 +160,11 @@ impl Visit {
             requirements: Vec::new(),
             resource: None,
         };
-        let request =
-            api::Request { parts: vec![part], constraints: Vec::new(), objective: api::Objective::EarliestEnd };
+        let request = api::Request {
+            parts: vec![part],
+            constraints: Vec::new(),
+            objective: api::Objective::EarliestEnd,
+        };
         let then = match chance.below(10) {
             0..8 => Then::Commit,
             8 => Then::Cancel,

@@ -4,21 +4,6 @@
 use crate::folder::binary;
 use std::path::Path;
 
-/// All commands, in the order of the page.
-const COMMANDS: [&str; 11] = [
-    "",
-    "simulate",
-    "whatif",
-    "simulate-grid",
-    "faults",
-    "experiment",
-    "workload",
-    "workload info",
-    "workload generate",
-    "workload convert",
-    "workload reservations",
-];
-
 #[test]
 fn the_command_reference_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");
@@ -33,28 +18,33 @@ fn the_command_reference_is_current() {
     );
 }
 
+/// All commands, in the order in which the help lists them, each before those below it.
+fn commands(above: &str) -> Vec<String> {
+    let mut all = vec![above.to_owned()];
+    let help = help(above);
+    let list =
+        help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
+    let entries = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    for name in entries.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
+        all.extend(commands(format!("{above} {name}").trim_start()));
+    }
+    all
+}
+
 #[test]
-fn no_command_is_missing_from_the_reference() {
-    let listed = |command: &str| -> Vec<String> {
-        let help = help(command);
-        let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
-        let entries = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-        entries
-            .map(|line| line.split_whitespace().next().unwrap().to_owned())
-            .filter(|name| name != "help")
-            .collect()
-    };
-    assert_eq!(listed(""), ["simulate", "whatif", "simulate-grid", "faults", "experiment", "workload"]);
-    let all: Vec<String> = listed("workload").iter().map(|name| format!("workload {name}")).collect();
-    assert_eq!(all, &COMMANDS[7..]);
+fn commands_below_commands_are_found() {
+    let all = commands("");
+    for command in ["", "simulate", "workload", "workload info", "journal compact"] {
+        assert!(all.iter().any(|found| found == command), "{command} is missing in {all:?}");
+    }
 }
 
 fn page() -> String {
     let mut page =
         "# Commands\n\nWhat `--help` says of each command; a test keeps this page current.\n".to_owned();
-    for command in COMMANDS {
-        let name = ["bookahead", command].join(" ");
-        page += &format!("\n## `{}`\n\n```text\n{}```\n", name.trim_end(), help(command));
+    for command in commands("") {
+        let name = format!("bookahead {command}");
+        page += &format!("\n## `{}`\n\n```text\n{}```\n", name.trim_end(), help(&command));
     }
     page
 }

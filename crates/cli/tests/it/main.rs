@@ -1,8 +1,10 @@
 //! The command line, run as a user runs it: the real binary in a folder of its own, one test binary for all.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod asking;
 mod bad_input;
 mod bad_options;
+mod client_commands;
 mod command_reference;
 mod daemons;
 mod experiments;
@@ -12,7 +14,10 @@ mod grid;
 mod output_files;
 mod schedules;
 mod service;
+#[cfg(unix)]
+mod services;
 mod streams;
+mod times;
 mod trace_options;
 mod whatif;
 mod workload_commands;

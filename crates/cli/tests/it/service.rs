@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -111,12 +112,10 @@ impl Service {
         Answer { status, body }
     }
 
-    /// Books four processors for an hour, at any time of the next day.
+    /// Books four processors for an hour, at any time of the next day. The same key is the same request.
     pub(crate) fn book(&self, key: u32) -> Answer {
-        let in_hours = |hours: i64| {
-            let now = jiff::Timestamp::now().as_second();
-            jiff::Timestamp::from_second(now + hours * 3_600).unwrap().to_string()
-        };
+        let in_hours =
+            |hours: i64| jiff::Timestamp::from_second(begun() + hours * 3_600).unwrap().to_string();
         let (from, until) = (in_hours(1), in_hours(24));
         let part = format!(
             r#"{{"capacity":4,"duration_seconds":3600,"earliest_start":"{from}","latest_end":"{until}"}}"#
@@ -137,6 +136,12 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.killed();
     }
+}
+
+/// When the tests began.
+fn begun() -> i64 {
+    static BEGUN: OnceLock<i64> = OnceLock::new();
+    *BEGUN.get_or_init(|| jiff::Timestamp::now().as_second())
 }
 
 /// The first line of standard output, when it comes.

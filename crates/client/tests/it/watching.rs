@@ -71,6 +71,18 @@ async fn a_stream_that_breaks_off_goes_on_after_the_last_event_that_was_seen() {
 }
 
 #[tokio::test]
+async fn a_stream_that_breaks_off_before_the_first_event_goes_on_where_it_began() {
+    let begun = [HEAD.as_bytes(), &chunked("retry: 2000\nid: 9\n\n", 1_000).concat()].concat();
+    let rest = [HEAD.as_bytes(), &chunked(&event(10, "accepted"), 1_000).concat()].concat();
+    let acts = [Act::SayAndDrop(begun), Act::Say(vec![rest, END.into()])];
+    let mut server = Server::start(acts).await;
+    let mut watch = client(&server).watch(None, None).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().sequence, 10);
+    assert!(!server.heard().await.headers.contains_key("last-event-id"));
+    assert_eq!(server.heard().await.headers["last-event-id"], "9");
+}
+
+#[tokio::test]
 async fn a_watch_that_may_not_be_is_refused_at_once() {
     let server = Server::start([Act::problem(Code::Forbidden)]).await;
     let error = client(&server).watch(None, None).await.unwrap_err();

@@ -53,8 +53,9 @@ pub struct Found {
 /// How much may be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// At most so many steps. A step narrows all that is open once; it takes about a microsecond for a few parts
-    /// with some thousand slots.
+    /// At most so many steps for up to four parts, and as many fewer as there are more: time and memory of a step grow
+    /// with the parts. A step narrows all that is open once; it takes about a microsecond for a few parts with some
+    /// thousand slots, and leaves some hundred bytes for each part.
     pub steps: u64,
 }
 
@@ -137,12 +138,13 @@ impl Search {
     pub fn new(request: &Request, found: Vec<Vec<Found>>, budget: Budget) -> Search {
         let table = Table::new(request, &found);
         let gone = table.rows.iter().map(|row| vec![false; row.choices.len()]).collect();
+        let fewer = (table.rows.len() as u64).div_ceil(4).max(1);
         let mut search = Search {
             found: Arc::new(found),
             table: Arc::new(table),
             gone,
             queue: BTreeSet::new(),
-            meter: Meter::new(budget.steps),
+            meter: Meter::new(budget.steps / fewer),
         };
         if !search.table.rows.is_empty() {
             let nothing_decided = vec![Domain::OPEN; search.table.rows.len()];

@@ -78,8 +78,8 @@ impl Courier {
     }
 
     /// From now on shows this to all peers of whom nothing else is said.
-    pub fn show(&self, options: Options) {
-        *self.options() = options.clone();
+    pub fn show(&self, options: &Options) {
+        self.options().clone_from(options);
         let met: Vec<(Name, String)> = self
             .peers()
             .iter()

@@ -6,7 +6,7 @@ use super::error::{self, ConfigError};
 use super::length::Length;
 use super::links::{BrokerLink, Calls, PeerLink, check_brokers, check_peers};
 use super::server::{self, Server, check_url};
-use super::site::{a_day, check_heartbeat, check_reachable, state, usual_heartbeat};
+use super::site::{a_day, check_heartbeat, check_reachable, check_retention, state, usual_heartbeat};
 use super::wrong::{Wrong, check_name};
 use crate::broker::JobRules;
 use crate::security::Security;
@@ -97,6 +97,7 @@ impl BrokerConfig {
         self.url.as_deref().map_or(Ok(()), check_url)?;
         self.clock.check()?;
         check_heartbeat(self.heartbeat)?;
+        check_retention(self.retention)?;
         check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
         self.rules.check().map_err(|wrong| wrong.within("rules"))?;
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;

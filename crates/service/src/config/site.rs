@@ -125,6 +125,12 @@ impl SiteConfig {
         self.url.as_deref().map_or(Ok(()), check_url)?;
         self.clock.check()?;
         check_heartbeat(self.heartbeat)?;
+        check_retention(self.retention)?;
+        if self.most_answers == 0 {
+            let why =
+                "without answers to remember a repeated call would be done twice; leave it out, or give many";
+            return Err(Wrong::new("most_answers", why));
+        }
         check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;
         check_brokers(&self.brokers)?;
@@ -218,6 +224,14 @@ pub(super) fn check_heartbeat(heartbeat: Length) -> Result<(), Wrong> {
     Ok(())
 }
 
+pub(super) fn check_retention(retention: Length) -> Result<(), Wrong> {
+    if retention < Length::of_seconds(60) {
+        let why = "a call that is repeated later than that would be done twice; give \"1m\" or more, usually \"1d\"";
+        return Err(Wrong::new("retention", why));
+    }
+    Ok(())
+}
+
 /// Whoever registers says where he can be reached, and everywhere is no such place.
 pub(super) fn check_reachable(
     listen: SocketAddr,
@@ -285,6 +299,8 @@ mod tests {
         refused(&twice, &["line 8", "resource[2].name", "two resources"]);
         refused(&format!("url = \"north:7420\"\n{SMALL}"), &["line 1", "url", "http://127.0.0.1:7420"]);
         refused(&format!("heartbeat = \"1ms\"\n{SMALL}"), &["line 1", "heartbeat", "5s"]);
+        refused(&format!("retention = \"0s\"\n{SMALL}"), &["line 1", "retention", "1d"]);
+        refused(&format!("most_answers = 0\n{SMALL}"), &["line 1", "most_answers", "leave it out"]);
         refused(&format!("clock = {{ speed = 60 }}\n{SMALL}"), &["line 1", "clock.speed", "origin ="]);
         refused(&format!("clock = {{ speed = 0 }}\n{SMALL}"), &["line 1", "clock.speed", "give 1"]);
         refused(&format!("{SMALL}[reveal]\nslots = 0\n"), &["line 8", "reveal.slots"]);

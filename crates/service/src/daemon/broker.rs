@@ -78,7 +78,7 @@ async fn renew(
     loop {
         tokio::time::sleep(every).await;
         if everybody.renew() {
-            courier.show(everybody.options().clone());
+            courier.show(everybody.options());
         }
         for (peer, credentials) in &mut peers {
             if credentials.renew() {

@@ -76,9 +76,7 @@ impl DaemonError {
             JournalError::Storage { .. } | JournalError::Poisoned { .. } => {
                 Some("look after the disk and start again; what was answered is safe")
             }
-            JournalError::Damaged { .. } => {
-                Some("`bookahead journal check FILE` lists all that is wrong; restore a backup")
-            }
+            JournalError::Damaged { .. } => Some("the check is: bookahead journal check FILE"),
             _ => None,
         }
     }

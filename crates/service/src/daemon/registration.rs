@@ -64,7 +64,7 @@ impl Standing {
         match told {
             Ok(()) => tracing::info!(party = %door.name(), broker, "registered"),
             Err(why) => {
-                tracing::warn!(party = %door.name(), broker, "cannot register, and tries again: {why}")
+                tracing::warn!(party = %door.name(), broker, "cannot register, and tries again: {why}");
             }
         }
     }

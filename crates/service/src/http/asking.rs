@@ -1,5 +1,5 @@
-//! Who asks, as handlers get it: [`Asking`] is anybody whom the gate knows, [`Changing`] somebody who may book and change,
-//! [`Registering`] somebody who may register peers. Which of them a handler takes says who may use its route.
+//! Who asks, as handlers get it: [`Asking`] is anybody whom the gate knows, [`Changing`] somebody who may book and
+//! change, [`Registering`] somebody who may register peers. Which of them a handler takes says who may use its route.
 
 use super::audit::Line;
 use super::problem::Refusal;
@@ -42,8 +42,8 @@ impl Asking {
         self.0.identity.caller()
     }
 
-    /// As one who only looks at one reservation. The head knows operators, and no readers: who may see everything is shown it as
-    /// if he were one.
+    /// As one who only looks at one reservation. The head knows operators, and no readers: who may see everything is
+    /// shown it as if he were one.
     pub(super) fn looking_caller(&self) -> Caller {
         let mut caller = self.caller();
         let operator = Name::from(Role::Operator.word());
@@ -58,7 +58,8 @@ impl Asking {
         self.0.identity.viewer()
     }
 
-    /// Whose things are meant where somebody names an owner, or nobody: what belongs to others only for those who may see it.
+    /// Whose things are meant where somebody names an owner, or nobody: what belongs to others only for those who may
+    /// see it.
     pub(super) fn whose(&self, owner: Option<Name>) -> Result<Option<Name>, Refusal> {
         let viewer = self.viewer();
         match owner {
@@ -82,7 +83,7 @@ impl Asking {
     }
 
     /// Notes for the log what the request is about.
-    pub(super) fn is_about(&self, subject: impl ToString) {
+    pub(super) fn is_about(&self, subject: &impl ToString) {
         if let Some(line) = self.line() {
             line.note_subject(subject.to_string());
         }

@@ -1,6 +1,6 @@
-//! One line in the log for every request that is to change something: who, what, and what came of it. Written when the last who
-//! has to do with the request lets go of it, so that there is one even where the client has left meanwhile. Tokens and other
-//! headers never get here.
+//! One line in the log for every request that is to change something: who, what, and what came of it. Written when
+//! the last who has to do with the request lets go of it, so that there is one even where the client has left
+//! meanwhile. Tokens and other headers never get here.
 
 use crate::security::Identity;
 use axum::http::Method;
@@ -68,5 +68,83 @@ impl Drop for Line {
             key = noted.key.map(|key| key.to_string()),
             outcome = noted.outcome.as_deref().unwrap_or("unanswered"),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::security::Role;
+    use std::collections::BTreeSet;
+    use std::fmt::Debug;
+    use std::sync::Arc;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    /// Keeps what is logged for the audit.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<String>>>);
+
+    impl Subscriber for Kept {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "audit"
+        }
+
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields(String::new());
+            event.record(&mut fields);
+            self.0.lock().unwrap().push(fields.0);
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0 += &format!("{field}={value:?} ");
+        }
+    }
+
+    #[test]
+    fn a_request_leaves_one_line_when_the_last_has_let_go_of_it() {
+        let kept = Kept::default();
+        tracing::subscriber::with_default(kept.clone(), || {
+            let identity = Identity {
+                user: "ada".into(),
+                roles: BTreeSet::from([Role::User]),
+                through: Some("grid".into()),
+            };
+            let line = Arc::new(Line::new(&identity, &Method::POST, "/v1/reservations"));
+            let task = line.clone();
+            line.note_key(Key(0x4f));
+            task.note_subject("rsv_7".into());
+            drop(line);
+            assert!(kept.0.lock().unwrap().is_empty());
+            task.note_outcome("accepted");
+            task.note_outcome("201");
+        });
+        let lines = kept.0.lock().unwrap();
+        let [line] = lines.as_slice() else { panic!("{lines:?}") };
+        for field in [
+            "user=\"ada\"",
+            "through=\"grid\"",
+            "method=\"POST\"",
+            "route=\"/v1/reservations\"",
+            "subject=\"rsv_7\"",
+            "key=\"key_4f\"",
+            "outcome=\"accepted\"",
+        ] {
+            assert!(line.contains(field), "{field} in {line}");
+        }
     }
 }

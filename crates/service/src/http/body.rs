@@ -1,5 +1,5 @@
-//! The body of a request as a document: JSON of bounded size that says what its schema allows and keeps within the bounds of
-//! [`super::check`]. Whatever is wrong with it comes out as a problem that names the place.
+//! The body of a request as a document: JSON of bounded size that says what its schema allows and keeps within the
+//! bounds of [`super::check`]. Whatever is wrong with it comes out as a problem that names the place.
 
 use super::Shared;
 use super::check::Checked;

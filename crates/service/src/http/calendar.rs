@@ -1,5 +1,5 @@
-//! Reservations as a calendar that people subscribe to (iCalendar, RFC 5545): one event for each that the viewer may see, under
-//! an identity that never changes, so that a calendar program follows what becomes of it.
+//! Reservations as a calendar that people subscribe to (iCalendar, RFC 5545): one event for each that the viewer may
+//! see, under an identity that never changes, so that a calendar program follows what becomes of it.
 
 mod text;
 

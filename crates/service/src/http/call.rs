@@ -1,5 +1,5 @@
-//! The way of a request to the party and back. What changes something is a task of its own: a client that leaves does not stop
-//! what the head has begun, and its key stays taken until there is an answer.
+//! The way of a request to the party and back. What changes something is a task of its own: a client that leaves does
+//! not stop what the head has begun, and its key stays taken until there is an answer.
 
 use super::Shared;
 use super::asking::Asking;
@@ -27,7 +27,7 @@ impl Shared {
         call: Call,
     ) -> Result<Answer, Refusal> {
         if let Some(id) = call.id() {
-            asking.is_about(id);
+            asking.is_about(&id);
         }
         let envelope = Envelope { key, caller: asking.caller(), call };
         let (shared, asks) = (self.clone(), asking.clone());

@@ -1,5 +1,5 @@
-//! What is refused of a document or a filter before any head sees it: names that no log and no header could bear, and more than
-//! is served at once. A document can only be read through its check, so that none is forgotten.
+//! What is refused of a document or a filter before any head sees it: names that no log and no header could bear, and
+//! more than is served at once. A document can only be read through its check, so that none is forgotten.
 
 use super::Limits;
 use super::problem::Refusal;

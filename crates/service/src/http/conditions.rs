@@ -1,6 +1,6 @@
-//! `If-Match` and `If-None-Match` (RFC 9110): on what a request is decided. An entity tag of ours begins with the version of the
-//! terms, and that is what a change is compared by: a reservation that has begun meanwhile, or got a job, still has the terms
-//! that its owner has seen, and whether they can be changed in its new state the head says.
+//! `If-Match` and `If-None-Match` (RFC 9110): on what a request is decided. An entity tag of ours begins with the
+//! version of the terms, and that is what a change is compared by: a reservation that has begun meanwhile, or got a
+//! job, still has the terms that its owner has seen, and whether they can be changed in its new state the head says.
 
 use super::problem::Refusal;
 use axum::http::HeaderMap;
@@ -105,6 +105,21 @@ mod tests {
         }
         for never in ["W/\"3\"", "\"\"", "\"+3\"", "\"x\"", "\"4294967296\""] {
             assert_eq!(code(never), "changed", "{never}");
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig {
+            cases: 500,
+            failure_persistence: None,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(2000),
+            ..Default::default()
+        })]
+        #[test]
+        fn no_header_is_too_strange(value in r#"[ -~]{0,12}|(W/|"|\*|,| |1|-){0,12}"#) {
+            let headers = [IF_MATCH, IF_NONE_MATCH].map(|name| with(name, &value));
+            let _ = demanded(&headers[0]);
+            let _ = has_already(&headers[1], "\"1\"");
         }
     }
 

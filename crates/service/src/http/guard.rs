@@ -1,5 +1,5 @@
-//! Stands before every route that needs to know who calls: it finds out who that is, and turns away whoever asks too often or
-//! comes when too many are inside. A handler behind it gets an [`Asking`].
+//! Stands before every route that needs to know who calls: it finds out who that is, and turns away whoever asks too
+//! often or comes when too many are inside. A handler behind it gets an [`Asking`].
 
 use super::Shared;
 use super::asking::Asking;

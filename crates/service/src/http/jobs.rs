@@ -1,5 +1,5 @@
-//! Jobs: submitting, looking at and ending them. The id of a job that brings none follows from the key, so that a submission
-//! that is repeated is the same job.
+//! Jobs: submitting, looking at and ending them. The id of a job that brings none follows from the key, so that a
+//! submission that is repeated is the same job.
 
 use super::Shared;
 use super::answer::{created, written};
@@ -7,7 +7,7 @@ use super::asking::{Asking, Changing};
 use super::body::Document;
 use super::key::{Optional, Required};
 use super::looking::PAGE;
-use super::openapi::{OfBody, OfJob, OfReservation, Refused};
+use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
 use super::problem::Refusal;
 use super::query::{Filters, Id, identity};
 use crate::keeper::Closed;
@@ -27,14 +27,15 @@ type Outcome = Result<api::Job, api::Problem>;
 /// It runs in its reservation, or waits in the queue. The same Idempotency-Key is the same job.
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "submit_job", tag = "jobs",
-    params(
-        ("Idempotency-Key" = String, Header, min_length = 1, max_length = 257, example = json!("\"8e03978e-40d5-43e8\""),
-            description = "A text in quotes that is new for every new call, and the same when a call is repeated"),
-    ),
+    params(NeededKey),
     request_body = api::SubmitJob,
     responses(
         (status = 201, description = "The job", body = api::Job,
-            headers(("Location" = String, description = "Where it is to be found"))),
+            headers(("Location" = String, description = "Where it is to be found")),
+            links(
+                ("show" = (operation_id = "show_job", parameters(("id" = "$response.body#/id")))),
+                ("end" = (operation_id = "cancel_job", parameters(("id" = "$response.body#/id")))),
+            )),
         Refused, OfBody, OfReservation
     )
 )]
@@ -116,7 +117,7 @@ pub(super) async fn show(
     delete, path = "/v1/jobs/{id}", operation_id = "cancel_job", tag = "jobs",
     params(
         ("id" = JobIdText, Path, description = "Which"),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for submitting"),
+        SpareKey,
     ),
     responses((status = 200, description = "How it is now", body = api::Job), Refused, OfJob)
 )]
@@ -141,7 +142,7 @@ impl Shared {
         word: &'static str,
         input: impl FnOnce(Reply<Outcome>) -> Input + Send + 'static,
     ) -> Result<api::Job, Refusal> {
-        asking.is_about(id);
+        asking.is_about(&id);
         let (shared, asks) = (self.clone(), asking.clone());
         let outcome = self.finish(asking, key, async move {
             let outcome = shared.door.ask(shared.limits.patience, input).await;

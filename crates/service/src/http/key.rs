@@ -1,6 +1,7 @@
-//! `Idempotency-Key`: a text that a client makes for a call and repeats with it (draft-ietf-httpapi-idempotency-key-header).
-//! The head's [`Key`] is made from it and from the user, so that no user can collide with another's. A call whose first sending
-//! is still under way is not begun a second time. What the answer was, the head remembers.
+//! `Idempotency-Key`: a text that a client makes for a call and repeats with it
+//! (draft-ietf-httpapi-idempotency-key-header). The head's [`Key`] is made from it and from the user, so that no user
+//! can collide with another's. A call whose first sending is still under way is not begun a second time. What the
+//! answer was, the head remembers.
 
 use super::Shared;
 use super::asking::Asking;

@@ -28,14 +28,14 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A megabyte, as often as one likes, 32 parts, a leap year, pages of a thousand, a minute, a thousand requests at once,
-    /// and 256 who watch.
+    /// A megabyte, as often as one likes, 16 parts, a leap year, pages of a thousand, a minute, a thousand requests
+    /// at once, and 256 who watch.
     fn default() -> Limits {
         Limits {
             most_body: 1 << 20,
             requests_per_second: 0,
             burst: 0,
-            most_parts: MOST_PARTS,
+            most_parts: 16.min(MOST_PARTS),
             longest_window: Seconds(366 * 86_400),
             most_page: 1_000,
             patience: Duration::from_secs(60),

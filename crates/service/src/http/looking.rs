@@ -1,4 +1,5 @@
-//! What can be looked at: lists of reservations, resources, schedules, and the register of sites; and how a site enters that.
+//! What can be looked at: lists of reservations, resources, schedules, and the register of sites; and how a site
+//! enters that.
 
 use super::Shared;
 use super::answer::{out_of_calendar, written};
@@ -72,8 +73,8 @@ pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Asking) -> R
 
 /// Show schedules
 ///
-/// What is taken when, for drawing: of the day that begins now, if nothing else is said. Of what belongs to others a user sees only
-/// that it is there.
+/// What is taken when, for drawing: of the day that begins now, if nothing else is said. Of what belongs to others a
+/// user sees only that it is there.
 #[utoipa::path(
     get, path = "/v1/schedule", operation_id = "show_schedule", tag = "resources",
     params(api::ScheduleQuery),

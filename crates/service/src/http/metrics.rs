@@ -1,8 +1,10 @@
-//! What is counted, as a value: requests, calls and their outcomes, who was turned away, and, at the moment of the question, the
-//! reservations in each state. Labels are words from closed sets, so that what is kept is bounded; none names a user.
+//! What is counted, as a value: requests, calls and their outcomes, who was turned away, and, at the moment of the
+//! question, the reservations in each state. Labels are words from closed sets, so that what is kept is bounded; none
+//! names a user.
 
 use super::About;
 use crate::keeper::Closed;
+use bookahead_plan::placement::Reason;
 use bookahead_protocol::{Answer, State, Why};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -26,7 +28,7 @@ pub(super) struct Metrics {
     latency: Family<Route, Histogram, fn() -> Histogram>,
     calls: Family<Called, Counter>,
     no_room: Counter,
-    turned_away: Family<Reason, Counter>,
+    turned_away: Family<TurnedAway, Counter>,
     reservations: Family<InState, Gauge>,
     durable: Gauge,
 }
@@ -51,7 +53,7 @@ struct Called {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
+struct TurnedAway {
     reason: &'static str,
 }
 
@@ -112,7 +114,10 @@ impl Metrics {
     pub(super) fn called(&self, word: &'static str, answer: &Result<Answer, Closed>) {
         self.count_call(word, answer.as_ref().map_or("unanswered", Answer::word));
         if let Ok(Answer::Problem(problem)) = answer
-            && matches!(problem.why, Why::NoSlot(_) | Why::NoCandidate { .. })
+            && matches!(
+                problem.why,
+                Why::NoSlot(Reason::NoRoom | Reason::NotAdmitted) | Why::NoCandidate { .. }
+            )
         {
             self.no_room.inc();
         }
@@ -125,7 +130,7 @@ impl Metrics {
 
     /// A request was turned away.
     pub(super) fn turned_away(&self, reason: &'static str) {
-        self.turned_away.get_or_create(&Reason { reason }).inc();
+        self.turned_away.get_or_create(&TurnedAway { reason }).inc();
     }
 
     /// All counts in the text format of OpenMetrics.

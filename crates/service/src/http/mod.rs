@@ -1,7 +1,7 @@
-//! The HTTP face of a party: one set of routes for a site and a broker. A request becomes a call to the head behind the door
-//! ([`crate::keeper`]), and the answer a document; what can be refused without the head is refused here, always as a problem
-//! document. Relies on [`crate::security`] to say who calls. Never decides anything that a head should decide, keeps nothing
-//! that must survive, and never blocks the runtime.
+//! The HTTP face of a party: one set of routes for a site and a broker. A request becomes a call to the head behind
+//! the door ([`crate::keeper`]), and the answer a document; what can be refused without the head is refused here,
+//! always as a problem document. Relies on [`crate::security`] to say who calls. Never decides anything that a head
+//! should decide, keeps nothing that must survive, and never blocks the runtime.
 //!
 //! - on the way in: [`observe`] (trace, metrics), [`guard`] (who, how often, how many at once), [`asking`] (what he may),
 //!   [`body`] and [`query`] (what), [`check`] (within bounds), [`key`] (once)

@@ -1,17 +1,22 @@
-//! The routes, and the document that describes them: both come from the same attributes beside the handlers, so that there is no
-//! route without a description. What can be refused stands here once for all routes of a kind.
+//! The routes, and the document that describes them: both come from the same attributes beside the handlers, so that
+//! there is no route without a description. What all routes of a kind have in common stands beside ([`refusals`],
+//! [`parameters`]).
+
+mod numbers;
+mod parameters;
+mod refusals;
+
+pub(super) use parameters::{NeededKey, SpareKey};
+pub(super) use refusals::{OfBody, OfJob, OfReservation, OfRoom, OfVersion, Refused};
 
 use super::{Shared, calendar, health, jobs, looking, probes, reservations, watch};
 use bookahead_api as api;
-use bookahead_api::problem::MEDIA_TYPE;
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Header, OpenApi, Ref, RefOr, Schema};
-use utoipa::{IntoResponses, OpenApi as _};
+use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -48,11 +53,12 @@ pub fn openapi() -> OpenApi {
     let mut document = open_routes().merge(guarded_routes()).into_openapi();
     let operations = document.paths.paths.values_mut().flat_map(operations);
     operations.for_each(without_null);
+    numbers::describe(&mut document);
     let bearer = Http::builder().scheme(HttpAuthScheme::Bearer).bearer_format("JWT");
     let bearer = SecurityScheme::Http(bearer.description(Some(BEARER)).build());
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("bearer", bearer);
-    components.responses.extend(refusals().into_iter().map(|(name, response)| (name, response.into())));
+    components.responses.extend(refusals::all().into_iter().map(|(name, response)| (name, response.into())));
     let bearer = SecurityRequirement::new::<_, [&str; 0], &str>("bearer", []);
     document.security = Some(vec![bearer, SecurityRequirement::default()]);
     document
@@ -105,81 +111,6 @@ pub(super) fn text() -> String {
     components(schemas(api::Problem, api::Event)),
 )]
 struct Described;
-
-/// A problem document with a status, as it is described.
-fn problem(status: u16, description: &str) -> Response {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    let mut response = ResponseBuilder::new().description(description).content(MEDIA_TYPE, content);
-    if matches!(status, 429 | 503) {
-        let mut header = Header::new(utoipa::schema!(u64));
-        header.description = Some("In so many seconds it is worth another try".into());
-        response = response.header("Retry-After", header);
-    }
-    response.build()
-}
-
-macro_rules! refusals {
-    ($($(#[$about:meta])* $name:ident { $($status:literal: $description:literal),* $(,)? })*) => {
-        $(
-            $(#[$about])*
-            pub(super) struct $name;
-
-            impl IntoResponses for $name {
-                fn responses() -> BTreeMap<String, RefOr<Response>> {
-                    let name = |status: u16| format!("{}{status}", stringify!($name));
-                    let refer = |status: u16| (status.to_string(), Ref::from_response_name(name(status)).into());
-                    BTreeMap::from_iter([$(refer($status)),*])
-                }
-            }
-        )*
-
-        /// All of them, by the names that routes refer to them by.
-        fn refusals() -> Vec<(String, Response)> {
-            vec![$($((format!("{}{}", stringify!($name), $status), problem($status, $description))),*),*]
-        }
-    };
-}
-
-refusals! {
-    /// What can be refused of every request of somebody.
-    Refused {
-        400: "Not understood, or without something that it needs",
-        401: "It is not known who calls",
-        403: "Not allowed to this user",
-        429: "Too many requests",
-        500: "A failure of the server",
-        503: "Too much under way, or shutting down: ask again",
-        504: "No answer in time: repeat the call with the same key",
-    }
-    /// What can be refused of a body.
-    OfBody {
-        413: "The body is too large",
-        415: "The body is not JSON",
-        422: "Understood, and impossible",
-    }
-    /// What can be refused for lack of room.
-    OfRoom {
-        409: "No room, or not in this state",
-        422: "Understood, and impossible",
-    }
-    /// What can be refused of one reservation.
-    OfReservation {
-        404: "There is no such reservation",
-        409: "Not in this state, or the same call is under way",
-        410: "It is gone: it expired, or was cancelled before",
-        422: "Understood, and impossible",
-    }
-    /// What can be refused of a version.
-    OfVersion {
-        412: "It was changed in the meantime",
-        428: "If-Match is missing",
-    }
-    /// What can be refused of one job.
-    OfJob {
-        404: "There is no such job",
-        409: "The same call is under way",
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,8 @@ pub(super) const PATH: &str = "/v1/probes";
 
 /// What could be had?
 ///
-/// Answers with offers, the best first. Nothing is held by it: reserve what suits. A site answers for one part at a time, a broker
-/// for several together.
+/// Answers with offers, the best first. Nothing is held by it: reserve what suits. A site answers for one part at a
+/// time, a broker for several together.
 #[utoipa::path(
     post, path = "/v1/probes", operation_id = "probe", tag = "reservations",
     request_body = api::Probe,

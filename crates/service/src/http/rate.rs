@@ -1,5 +1,6 @@
-//! How often one user may ask: a bucket of tokens for each, refilled with time. The number of buckets is bounded; where there
-//! are too many users, the buckets that are full again are forgotten first, and then all, which only ever favours a user.
+//! How often one user may ask: a bucket of tokens for each, refilled with time. The number of buckets is bounded;
+//! where there are too many users, the buckets that are full again are forgotten first, and then all, which only ever
+//! favours a user.
 
 use bookahead_protocol::Name;
 use std::collections::HashMap;

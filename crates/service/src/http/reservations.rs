@@ -6,7 +6,7 @@ use super::asking::{Asking, Changing};
 use super::body::{Document, OrNothing};
 use super::conditions;
 use super::key::{Optional, Required};
-use super::openapi::{OfBody, OfReservation, OfRoom, OfVersion, Refused};
+use super::openapi::{NeededKey, OfBody, OfReservation, OfRoom, OfVersion, Refused, SpareKey};
 use super::problem::Refusal;
 use super::query::Id;
 use axum::extract::State;
@@ -22,19 +22,24 @@ type Answered = Result<Response, Refusal>;
 
 /// Reserve
 ///
-/// Holds what is wanted until its deadline, or books it at once where `book` is true. The same Idempotency-Key gives the same answer
-/// again, and nothing twice.
+/// Holds what is wanted until its deadline, or books it at once where `book` is true. The same Idempotency-Key gives
+/// the same answer again, and nothing twice.
 #[utoipa::path(
     post, path = "/v1/reservations", operation_id = "reserve", tag = "reservations",
-    params(
-        ("Idempotency-Key" = String, Header, min_length = 1, max_length = 257, example = json!("\"8e03978e-40d5-43e8\""),
-            description = "A text in quotes that is new for every new call, and the same when a call is repeated"),
-    ),
+    params(NeededKey),
     request_body = api::Reserve,
     responses(
         (status = 201, description = "What is reserved", body = api::Reservation, headers(
             ("Location" = String, description = "Where it is to be found"),
             ("ETag" = String, description = "Its version, and what it looks like"),
+        ), links(
+            ("show" = (operation_id = "show_reservation", parameters(("id" = "$response.body#/id")))),
+            ("extend" = (operation_id = "extend_hold", parameters(("id" = "$response.body#/id")))),
+            ("commit" = (operation_id = "commit_reservation", parameters(("id" = "$response.body#/id")))),
+            ("attach" = (operation_id = "attach_job", parameters(("id" = "$response.body#/id")))),
+            ("change" = (operation_id = "change_reservation", parameters(("id" = "$response.body#/id")))),
+            ("release" = (operation_id = "release_capacity", parameters(("id" = "$response.body#/id")))),
+            ("cancel" = (operation_id = "cancel_reservation", parameters(("id" = "$response.body#/id")))),
         )),
         Refused, OfBody, OfRoom, OfReservation
     )
@@ -57,7 +62,8 @@ pub(super) async fn reserve(
     get, path = "/v1/reservations/{id}", operation_id = "show_reservation", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
-        ("If-None-Match" = Option<String>, Header, example = json!("\"1-9f86d081\""),
+        ("If-None-Match" = Option<String>, Header,
+            pattern = r#"^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$"#, example = json!("\"1-9f86d081\""),
             description = "Answer only if it looks different from this entity tag"),
     ),
     responses(
@@ -87,7 +93,7 @@ pub(super) async fn show(
     post, path = "/v1/reservations/{id}/extend", operation_id = "extend_hold", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for reserving"),
+        SpareKey,
     ),
     request_body(content = Option<api::ExtendHold>, content_type = "application/json"),
     responses(
@@ -113,7 +119,7 @@ pub(super) async fn extend(
     post, path = "/v1/reservations/{id}/commit", operation_id = "commit_reservation", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for reserving"),
+        SpareKey,
     ),
     request_body(content = Option<api::Commit>, content_type = "application/json"),
     responses(
@@ -139,7 +145,7 @@ pub(super) async fn commit(
     post, path = "/v1/reservations/{id}/jobs", operation_id = "attach_job", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for reserving"),
+        SpareKey,
     ),
     request_body = api::Attach,
     responses(
@@ -165,9 +171,9 @@ pub(super) async fn attach(
     put, path = "/v1/reservations/{id}", operation_id = "change_reservation", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
-        ("If-Match" = String, Header, example = json!("\"1\""),
+        ("If-Match" = String, Header, pattern = r#"^(\*|"[0-9]{1,10}(-[0-9a-f]+)?")$"#, example = json!("\"1\""),
             description = "The entity tag or the version that was seen, in quotes, or * for whichever it is"),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for reserving"),
+        SpareKey,
     ),
     request_body = api::Change,
     responses(
@@ -195,7 +201,7 @@ pub(super) async fn change(
     post, path = "/v1/reservations/{id}/release", operation_id = "release_capacity", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for reserving"),
+        SpareKey,
     ),
     request_body = api::Release,
     responses(
@@ -216,13 +222,13 @@ pub(super) async fn release(
 
 /// Give it up
 ///
-/// Before its begin it is cancelled, while it is active it is terminated. One that never was is taken back for good: should it still
-/// arrive, it is refused.
+/// Before its begin it is cancelled, while it is active it is terminated. One that never was is taken back for good:
+/// should it still arrive, it is refused.
 #[utoipa::path(
     delete, path = "/v1/reservations/{id}", operation_id = "cancel_reservation", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 257, description = "As for reserving"),
+        SpareKey,
     ),
     responses(
         (status = 200, description = "How it is now", body = api::Reservation,

@@ -1,5 +1,6 @@
-//! The trace that a request belongs to (W3C Trace Context): a valid `traceparent` is taken over, with a parent of our own, and
-//! goes with every call that is made because of the request. Where there is none, or it is not valid, there is no trace.
+//! The trace that a request belongs to (W3C Trace Context): a valid `traceparent` is taken over, with a parent of our
+//! own, and goes with every call that is made because of the request. Where there is none, or it is not valid, there
+//! is no trace.
 
 use crate::party::Trace;
 use axum::http::HeaderMap;

@@ -1,7 +1,7 @@
-//! Watching: what happens is told as server-sent events, each with its number in the journal, so that whoever loses the
-//! connection goes on where he was (`Last-Event-ID`). Who comes back too late, or is too slow, gets the event `reset`: he has missed
-//! something and should look at everything anew; then it goes on. Each who watches has a task that waits for him and for nobody
-//! else, and there are only so many.
+//! Watching: what happens is told as server-sent events, each with its number in the journal, so that whoever loses
+//! the connection goes on where he was (`Last-Event-ID`). Who comes back too late, or is too slow, gets the event
+//! `reset`: he has missed something and should look at everything anew; then it goes on. Each who watches has a task
+//! that waits for him and for nobody else, and there are only so many.
 
 mod stream;
 
@@ -24,8 +24,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// Watch everything
 ///
-/// Server-sent events, for as long as the client stays. Users are told what happens to what is theirs; operators and readers are
-/// told everything.
+/// Server-sent events, for as long as the client stays. Users are told what happens to what is theirs; operators and
+/// readers are told everything.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "watch", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Go on after this event")),
@@ -42,9 +42,10 @@ pub(super) async fn everything(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let place = shared.place()?;
-    let begun = shared.begin_watching(last_seen(&headers)?);
+    let seen = last_seen(&headers)?;
+    let begun = shared.begin_watching(seen);
     let first = begun.anew.then(|| Line::reset(&shared, begun.up_to)).transpose()?;
-    Ok(begun.go_on(&shared, place, first, Sees::Viewer(asking.viewer())))
+    Ok(begun.go_on(&shared, place, seen, first, Sees::Viewer(asking.viewer())))
 }
 
 /// Watch one reservation
@@ -77,7 +78,7 @@ pub(super) async fn one(
     let goes_on = seen.is_some() && !begun.anew;
     begun.anew |= !goes_on;
     let first = (!goes_on).then(|| Line::state(&shared, begun.up_to, &shown)).transpose()?;
-    Ok(begun.go_on(&shared, place, first, Sees::One(shown.id)))
+    Ok(begun.go_on(&shared, place, seen, first, Sees::One(shown.id)))
 }
 
 /// What somebody is told.
@@ -122,12 +123,15 @@ impl Begun {
         self,
         shared: &Arc<Shared>,
         place: OwnedSemaphorePermit,
+        seen: Option<u64>,
         first: Option<Line>,
         sees: Sees,
     ) -> Response {
         let after = if self.anew { self.up_to } else { 0 };
+        // Where he goes on if he loses the connection before anything is told to him. One who begins anew must be told so first.
+        let from = (!self.anew).then(|| seen.unwrap_or(self.up_to));
         let Watching { missed, receiver, .. } = self.watching;
-        Watcher { shared: shared.clone(), sees, after }.begin(place, first, missed, receiver)
+        Watcher { shared: shared.clone(), sees, after, from }.begin(place, first, missed, receiver)
     }
 }
 

@@ -13,7 +13,7 @@ use bookahead_client::{Client, Options};
 use bookahead_lrms::builtin::sources;
 use bookahead_lrms::{Builtin, Hosted};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
-use bookahead_plan::{Capacity, Policy};
+use bookahead_plan::{Capacity, Policy, Time};
 use bookahead_protocol::Resource;
 use bookahead_protocol::ledger::{Offered, Rules};
 use bookahead_service::clock::Clock;
@@ -24,8 +24,7 @@ use bookahead_service::site::Site;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -160,10 +159,12 @@ pub(crate) fn token(user: &str, role: Role) -> String {
     mint(&Secret::new(SECRET).unwrap(), &claims)
 }
 
-/// A time so many seconds from now.
+/// When the tests began: a request that is repeated is the same to the second.
+static BEGAN: LazyLock<i64> = LazyLock::new(|| Clock::WALL.now().second().0);
+
+/// A time so many seconds from then.
 pub(crate) fn ahead(seconds: i64) -> String {
-    let at = bookahead_plan::Time(Clock::WALL.now().second().0 + seconds);
-    api::Timestamp::try_from(at).unwrap().to_string()
+    api::Timestamp::try_from(Time(*BEGAN + seconds)).unwrap().to_string()
 }
 
 /// An hour of some processors, to begin in an hour at the earliest and to end in eleven at the latest.

@@ -46,7 +46,8 @@ impl Described {
     }
 
     fn part(&self, part: &Part, reader: &Reader) -> Result<api::Part, String> {
-        let duration = part.duration.or(self.duration).ok_or("it does not say how long it takes; give a duration")?;
+        let duration =
+            part.duration.or(self.duration).ok_or("it does not say how long it takes; give a duration")?;
         if duration.0 < Seconds(1) {
             return Err("a duration below one second holds nothing; give a longer one".to_owned());
         }
@@ -66,7 +67,12 @@ impl Described {
     }
 
     /// From when until when. With a begin alone it is to begin just then, with an end alone from now on.
-    fn window(&self, part: &Part, duration: Seconds, reader: &Reader) -> Result<(Timestamp, Timestamp), String> {
+    fn window(
+        &self,
+        part: &Part,
+        duration: Seconds,
+        reader: &Reader,
+    ) -> Result<(Timestamp, Timestamp), String> {
         let read = |when| reader.read(when).map_err(|unclear| unclear.to_string());
         let from = part.from.as_ref().or(self.from.as_ref());
         let until = part.until.as_ref().or(self.until.as_ref());
@@ -75,16 +81,24 @@ impl Described {
             (_, Some(until)) => read(until)?,
             (Some(from), None) if !from.is_now() => ending(begin, duration)?,
             (Some(_), None) => {
-                return Err("'now' is over before anybody has read it; say also until when it must have ended".to_owned());
+                return Err(
+                    "'now' is over before anybody has read it; say also until when it must have ended"
+                        .to_owned(),
+                );
             }
             (None, None) => {
-                return Err("it does not say when; give from (to begin just then), until, or both for a window".to_owned());
+                return Err(
+                    "it does not say when; give from (to begin just then), until, or both for a window"
+                        .to_owned(),
+                );
             }
         };
         if begin.time() + duration > end.time() {
             let (begin, end) = (reader.shown(begin), reader.shown(end));
             let takes = crate::times::written(duration);
-            return Err(format!("it cannot end by {end} if it begins at {begin} and takes {takes}; give a later until"));
+            return Err(format!(
+                "it cannot end by {end} if it begins at {begin} and takes {takes}; give a later until"
+            ));
         }
         Ok((begin, end))
     }
@@ -162,9 +176,9 @@ fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api::Constraint
             let (first, second) = names.pair(first, second)?;
             vec![api::Constraint::EndsBefore { first, second }]
         }
-        Constraint::SameSite(parts) => {
-            first_with_others(&names.places(parts)?, |first, second| api::Constraint::SameSite { first, second })
-        }
+        Constraint::SameSite(parts) => first_with_others(&names.places(parts)?, |first, second| {
+            api::Constraint::SameSite { first, second }
+        }),
         Constraint::DifferentSites(parts) => {
             let parts = names.places(parts)?;
             let with_later = |(at, first): (usize, &usize)| {

@@ -3,7 +3,7 @@
 use super::build::Fault;
 use super::described::{Constraint, Described, Part};
 use super::file::RequestFile;
-use super::length::Length;
+use super::length::{Length, some_time};
 use super::requirement::Required;
 use crate::client::dates::Dates;
 use crate::client::failure::Usage;
@@ -17,6 +17,9 @@ use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+/// Options that say what one part is.
+const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
+
 /// What is wanted.
 #[derive(Args)]
 pub(crate) struct Wanted {
@@ -25,7 +28,7 @@ pub(crate) struct Wanted {
     capacity: Option<u32>,
 
     /// For how long (90m, 2h30m, 1d, PT2H)
-    #[arg(long, value_name = "LENGTH", help_heading = "Request")]
+    #[arg(long, value_name = "LENGTH", value_parser = some_time, help_heading = "Request")]
     duration: Option<Length>,
 
     /// The earliest begin ('tomorrow 9:00', 'monday 08:30 Europe/Berlin', '+2h', RFC 3339); without --until the
@@ -56,7 +59,7 @@ pub(crate) struct Wanted {
 
     /// One of several parts, all or none of which are wanted: 'capacity=64 duration=2h kind=processors
     /// require=gpus>=4', also name, from, until, resource; may be repeated
-    #[arg(long, value_name = "PART", conflicts_with_all = ["capacity", "kind", "require", "resource"], help_heading = "Request")]
+    #[arg(long, value_name = "PART", conflicts_with_all = OF_ONE_PART, help_heading = "Request")]
     part: Vec<PartText>,
 
     /// All parts begin at the same time
@@ -65,7 +68,8 @@ pub(crate) struct Wanted {
 
     /// Read the request from a file in TOML or JSON ('-' is standard input); --from, --until, --duration and
     /// --objective replace what it says for all parts
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["capacity", "kind", "require", "resource", "part"], help_heading = "Request")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Request")]
+    #[arg(conflicts_with_all = OF_ONE_PART, conflicts_with = "part")]
     file: Option<PathBuf>,
 }
 
@@ -106,7 +110,8 @@ impl Wanted {
             parts.push(single());
         }
         let name = |(at, part): (usize, &Part)| part.name.clone().unwrap_or_else(|| (at + 1).to_string());
-        let together = self.together.then(|| Constraint::Together(parts.iter().enumerate().map(name).collect()));
+        let together =
+            self.together.then(|| Constraint::Together(parts.iter().enumerate().map(name).collect()));
         let constraints = together.into_iter().collect();
         let mut described = Described { parts, constraints, ..Described::default() };
         self.replace_defaults(&mut described);
@@ -119,7 +124,9 @@ impl Wanted {
 struct PartText(Part);
 
 #[derive(Debug, thiserror::Error)]
-#[error("{0}; a part is 'capacity=64 duration=2h', with name, kind, from, until, resource and require where wanted")]
+#[error(
+    "{0}; a part is 'capacity=64 duration=2h', with name, kind, from, until, resource and require where wanted"
+)]
 struct BadPart(String);
 
 impl FromStr for PartText {
@@ -128,7 +135,8 @@ impl FromStr for PartText {
     fn from_str(text: &str) -> Result<PartText, BadPart> {
         let mut part = Part::default();
         for word in text.split_whitespace() {
-            let (key, value) = word.split_once('=').ok_or_else(|| BadPart(format!("'{word}' has no value")))?;
+            let (key, value) =
+                word.split_once('=').ok_or_else(|| BadPart(format!("'{word}' has no value")))?;
             match key {
                 "name" => part.name = Some(value.to_owned()),
                 "kind" => part.kind = Some(value.to_owned()),
@@ -141,7 +149,11 @@ impl FromStr for PartText {
                 other => return Err(BadPart(format!("'{other}' is unknown"))),
             }
         }
-        if part.capacity == 0 { Err(BadPart("'capacity' is missing or 0".to_owned())) } else { Ok(PartText(part)) }
+        if part.capacity == 0 {
+            Err(BadPart("'capacity' is missing or 0".to_owned()))
+        } else {
+            Ok(PartText(part))
+        }
     }
 }
 
@@ -151,7 +163,8 @@ fn read<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T, BadPart> {
 
 /// Which solution is the best, by its name.
 pub(crate) fn objective(text: &str) -> Result<Objective, String> {
-    let all = [Objective::EarliestEnd, Objective::BestAvailability, Objective::LeastImpact, Objective::LowestCost];
+    let all =
+        [Objective::EarliestEnd, Objective::BestAvailability, Objective::LeastImpact, Objective::LowestCost];
     let found = all.into_iter().find(|objective| name_of(*objective) == text);
     found.ok_or_else(|| format!("take one of: {}", all.map(name_of).join(", ")))
 }

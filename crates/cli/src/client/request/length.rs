@@ -29,6 +29,16 @@ impl fmt::Display for Length {
     }
 }
 
+/// Reads a length of at least a second, for what would be nothing otherwise.
+pub(crate) fn some_time(text: &str) -> Result<Length, String> {
+    let length: Length = text.parse().map_err(|error: BadLength| error.to_string())?;
+    if length.0 < Seconds(1) {
+        Err(format!("'{text}' is no time at all; give a second or more"))
+    } else {
+        Ok(length)
+    }
+}
+
 read_from_text!(Length, "a length of time in quotes, such as \"2h30m\"");
 
 /// How long something may be apart: `0s..10m`, `5m..` for at least, `..10m` for at most, `10m` for exactly.
@@ -39,7 +49,9 @@ pub(crate) struct Gap {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no gap; write \"0s..10m\", \"5m..\" for at least, \"..10m\" for at most, or \"10m\" for exactly that")]
+#[error(
+    "'{0}' is no gap; write \"0s..10m\", \"5m..\" for at least, \"..10m\" for at most, or \"10m\" for exactly that"
+)]
 pub(crate) struct BadGap(String);
 
 impl FromStr for Gap {
@@ -81,5 +93,7 @@ mod tests {
         assert_eq!("-15m".parse::<Length>(), Ok(Length(Seconds(-900))));
         assert_eq!(Length(Seconds(-900)).to_string(), "-15m");
         assert!("--15m".parse::<Length>().is_err());
+        assert_eq!(some_time("1s"), Ok(Length(Seconds(1))));
+        assert!(some_time("0s").is_err() && some_time("-15m").is_err() && some_time("soon").is_err());
     }
 }

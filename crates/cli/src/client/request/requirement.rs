@@ -13,7 +13,9 @@ pub(crate) struct Required(pub(crate) Requirement);
 pub(crate) enum BadRequirement {
     #[error("'{0}' is no requirement; write gpus>=4, memory<=512, arch=x86_64, arch=x86_64|aarch64, or gpus")]
     Unreadable(String),
-    #[error("'{value}' in '{text}' is no whole number; more and less are asked of numbers, other values with =")]
+    #[error(
+        "'{value}' in '{text}' is no whole number; more and less are asked of numbers, other values with ="
+    )]
     NoNumber { text: String, value: String },
 }
 
@@ -45,8 +47,14 @@ impl FromStr for Required {
         Ok(Required(match sign {
             ">=" => Requirement::AtLeast { attribute: name, value: number()? },
             "<=" => Requirement::AtMost { attribute: name, value: number()? },
-            ">" => Requirement::AtLeast { attribute: name, value: number()?.checked_add(1).ok_or_else(no_number)? },
-            "<" => Requirement::AtMost { attribute: name, value: number()?.checked_sub(1).ok_or_else(no_number)? },
+            ">" => Requirement::AtLeast {
+                attribute: name,
+                value: number()?.checked_add(1).ok_or_else(no_number)?,
+            },
+            "<" => Requirement::AtMost {
+                attribute: name,
+                value: number()?.checked_sub(1).ok_or_else(no_number)?,
+            },
             _ => equal(name, value),
         }))
     }
@@ -89,12 +97,12 @@ impl fmt::Display for Required {
     }
 }
 
-/// In quotes where it would be taken for a number otherwise.
+/// In quotes where it would be taken for something else otherwise.
 pub(crate) fn shown(value: &AttributeValue) -> String {
     match value {
         AttributeValue::Number(number) => number.to_string(),
-        AttributeValue::Text(text) if text.parse::<i64>().is_ok() => format!("\"{text}\""),
-        AttributeValue::Text(text) => text.clone(),
+        AttributeValue::Text(text) if self::value(text.trim()) == *value && !text.is_empty() => text.clone(),
+        AttributeValue::Text(text) => format!("\"{text}\""),
     }
 }
 

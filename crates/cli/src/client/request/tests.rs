@@ -3,10 +3,14 @@
 use super::build::Fault;
 use super::described::Described;
 use super::file::RequestFile;
+use super::length::Gap;
+use super::requirement::Required;
 use crate::client::reader::Reader;
 use crate::client::when::Clock;
 use bookahead_api::{Constraint, Objective, Part, Request, Requirement, Timestamp};
 use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
 use std::path::Path;
 
 /// Sunday 2026-11-15, 16:30 in Berlin.
@@ -90,9 +94,8 @@ fn the_examples_become_the_requests_that_they_describe() {
 
 #[test]
 fn the_examples_with_an_order_become_gaps() {
-    let after = |first, second, most| {
-        Constraint::After { first, second, least_seconds: 0, most_seconds: Some(most) }
-    };
+    let after =
+        |first, second, most| Constraint::After { first, second, least_seconds: 0, most_seconds: Some(most) };
     let chain = example("chain.toml");
     assert_eq!(
         chain.constraints,
@@ -140,7 +143,8 @@ fn a_wall_time_without_a_zone_is_told_once() {
                 [[part]]\ncapacity = 1\n[[part]]\ncapacity = 2\n";
     read(text).described.request(&reader).unwrap();
     let told = reader.take_assumed();
-    let expected = "'tomorrow 09:00' is read in Europe/Berlin: Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)";
+    let expected =
+        "'tomorrow 09:00' is read in Europe/Berlin: Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)";
     assert_eq!(told, [expected]);
 }
 
@@ -154,7 +158,10 @@ fn what_cannot_be_read_is_named_with_its_file_and_line() {
         ("[[part]]\nkind = \"seats\"\n", ["line 1", "missing field `capacity`"]),
         ("[[part]]\ncapacity = 4\nlength = \"2h\"\n", ["line 3", "unknown field `length`"]),
         ("[[constraint]]\nwith = [\"a\"]\n", ["line 2", "`together`"]),
-        ("[[constraint]]\nafter = { first = \"a\", second = \"b\", gap = \"soon\" }\n", ["line 2", "is no gap"]),
+        (
+            "[[constraint]]\nafter = { first = \"a\", second = \"b\", gap = \"soon\" }\n",
+            ["line 2", "is no gap"],
+        ),
         ("objective = \"best\"\n", ["line 1", "`earliest-end`"]),
         ("{\"part\": [\n{\"capacity\": 4, \"duration\": \"long\"}]}", ["line 2", "'long' is no length"]),
     ] {
@@ -166,7 +173,8 @@ fn what_cannot_be_read_is_named_with_its_file_and_line() {
 
 #[test]
 fn what_does_not_fit_together_is_named_with_its_file_and_line() {
-    let two = "until = \"+9h\"\nduration = \"1h\"\n[[part]]\nname = \"a\"\ncapacity = 1\n\n[[part]]\nname = \"b\"\ncapacity = 1\n";
+    let two = "until = \"+9h\"\nduration = \"1h\"\n[[part]]\nname = \"a\"\ncapacity = 1\n\n\
+               [[part]]\nname = \"b\"\ncapacity = 1\n";
     let with = |more: &str| format!("{two}\n{more}");
     for (text, words) in [
         ("".to_owned(), "r.toml: the request has no parts"),
@@ -174,15 +182,36 @@ fn what_does_not_fit_together_is_named_with_its_file_and_line() {
         ("until = \"+1h\"\n[[part]]\ncapacity = 1\n".into(), "r.toml:2: it does not say how long it takes"),
         ("until = \"+1h\"\n[[part]]\ncapacity = 0\nduration = \"1h\"".into(), "r.toml:2: a capacity of 0"),
         ("until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"-1h\"".into(), "r.toml:2: a duration below"),
-        ("until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(), "r.toml:2: it cannot end by Sun"),
+        (
+            "until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(),
+            "r.toml:2: it cannot end by Sun",
+        ),
         ("from = \"now\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(), "r.toml:2: 'now' is over"),
-        ("from = \"2027-03-28 02:30\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(), "r.toml:2: 2027-03-28 02:30 is not in"),
+        (
+            "from = \"2027-03-28 02:30\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(),
+            "r.toml:2: 2027-03-28 02:30 is not in",
+        ),
         (with("[[part]]\nname = \"a\"\ncapacity = 1\n"), "r.toml:11: two parts are called a"),
-        (with("[[part]]\nname = \"c\"\ncapacity = 1\nduration = \"10h\"\n"), "r.toml:11: part c: it cannot end by"),
-        (with("[[constraint]]\ntogether = [\"a\", \"c\"]\n"), "r.toml:11: constraint 1: there is no part c; take one of: a, b"),
-        (with("[[constraint]]\ntogether = [\"a\"]\n"), "r.toml:11: constraint 1: it needs the names of two parts"),
-        (with("[[constraint]]\nafter = { first = \"a\", second = \"a\" }\n"), "r.toml:11: constraint 1: it is between a and itself"),
-        (with("[[constraint]]\njoins = { link = \"a\", ends = [\"a\", \"b\"] }\n"), "r.toml: constraint 0 is between a part and itself"),
+        (
+            with("[[part]]\nname = \"c\"\ncapacity = 1\nduration = \"10h\"\n"),
+            "r.toml:11: part c: it cannot end by",
+        ),
+        (
+            with("[[constraint]]\ntogether = [\"a\", \"c\"]\n"),
+            "r.toml:11: constraint 1: there is no part c; take one of: a, b",
+        ),
+        (
+            with("[[constraint]]\ntogether = [\"a\"]\n"),
+            "r.toml:11: constraint 1: it needs the names of two parts",
+        ),
+        (
+            with("[[constraint]]\nafter = { first = \"a\", second = \"a\" }\n"),
+            "r.toml:11: constraint 1: it is between a and itself",
+        ),
+        (
+            with("[[constraint]]\njoins = { link = \"a\", ends = [\"a\", \"b\"] }\n"),
+            "r.toml: constraint 0 is between a part and itself",
+        ),
     ] {
         let error = refused(&text);
         assert!(error.starts_with(words), "{text}\n{error}");
@@ -193,4 +222,41 @@ fn what_does_not_fit_together_is_named_with_its_file_and_line() {
 fn a_description_without_a_file_says_what_is_wrong_alone() {
     let Fault { what, .. } = Described::default().request(&reader()).unwrap_err();
     assert_eq!(what, "the request has no parts; give at least one");
+}
+
+/// Lines of which request files are made, and others.
+fn files() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        Just("[[part]]".to_owned()),
+        Just("[[constraint]]".to_owned()),
+        Just("until = \"+9h\"".to_owned()),
+        Just("together = [\"1\", \"2\"]".to_owned()),
+        "capacity = [0-9]{1,10}",
+        "duration = \"-?[0-9]{1,9}[smhd]\"",
+        "from = \"[+-][0-9]{1,9}d\"",
+        "require = \\[\"[a-z]{0,3}[<>=]{0,2}[0-9|a-z]{0,20}\"\\]",
+        "\\PC{0,10}",
+    ];
+    proptest::collection::vec(line, 0..12).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #![proptest_config(Config { rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn no_file_is_too_strange(text in prop_oneof![files(), any::<String>()]) {
+        if let Ok(file) = RequestFile::read("r.toml".into(), text)
+            && let Err(fault) = file.described.request(&reader())
+        {
+            prop_assert!(file.usage(&fault).to_string().starts_with("r.toml"));
+        }
+    }
+
+    #[test]
+    fn no_value_is_too_strange(text in prop_oneof!["[a-z]{0,3}[<>=|.0-9sm]{0,12}", "a=[ \"|4x]{0,4}", any::<String>()]) {
+        let _ = text.parse::<Gap>();
+        if let Ok(required) = text.parse::<Required>() {
+            prop_assert_eq!(required.to_string().parse::<Required>(), Ok(required));
+        }
+    }
 }

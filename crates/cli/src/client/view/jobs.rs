@@ -24,8 +24,19 @@ pub(crate) fn word(job: &Job) -> String {
 pub(crate) fn print(jobs: &[Job], dates: &Dates) -> io::Result<()> {
     let submitted = format!("submitted ({})", dates.zone_name());
     let mut table = Columns::new(&[
-        "job", "state", "owner", "site", "resource", "capacity", "limit", &submitted, "started", "expected", "ended",
-        "reservation", "more",
+        "job",
+        "state",
+        "owner",
+        "site",
+        "resource",
+        "capacity",
+        "limit",
+        &submitted,
+        "started",
+        "expected",
+        "ended",
+        "reservation",
+        "more",
     ]);
     for job in jobs {
         table.row([

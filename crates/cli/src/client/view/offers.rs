@@ -12,8 +12,19 @@ pub(crate) fn print(offers: &Offers, dates: &Dates) -> io::Result<()> {
 fn table(offers: &Offers, dates: &Dates) -> Columns {
     let from = format!("from ({})", dates.zone_name());
     let mut table = Columns::new(&[
-        "offer", "part", "site", "resource", "capacity", &from, "until", "UTC", "or later by", "free", "rating",
-        "jobs delayed", "longest delay", "in all", "cost",
+        "offer",
+        "part",
+        "site",
+        "resource",
+        "capacity",
+        &from,
+        "until",
+        "UTC",
+        "or later by",
+        "rating",
+        "jobs delayed",
+        "longest delay",
+        "cost",
     ]);
     for (number, offer) in offers.offers.iter().enumerate() {
         for (part, slot) in offer.slots.iter().enumerate() {
@@ -37,22 +48,24 @@ pub(crate) fn place(slot: &Slot, dates: &Dates) -> [String; 6] {
     ]
 }
 
-fn ratings(slot: &Slot) -> [String; 7] {
+fn ratings(slot: &Slot) -> [String; 5] {
     let impact = slot.impact;
     [
         if slot.slack_seconds > 0 { length(slot.slack_seconds) } else { NOTHING.to_owned() },
-        or_nothing(slot.free, |free| free.to_string()),
         or_nothing(slot.rating_millionths, |rating| format!("{:.3}", f64::from(rating) / 1e6)),
         or_nothing(impact, |impact| impact.delayed_jobs.to_string()),
         or_nothing(impact, |impact| length(impact.longest_delay_seconds)),
-        or_nothing(impact, |impact| length(impact.total_delay_seconds)),
         cost(slot.cost_thousandths),
     ]
 }
 
 /// Thousandths as they are paid; nothing where it is free.
 pub(crate) fn cost(thousandths: u64) -> String {
-    if thousandths == 0 { NOTHING.to_owned() } else { format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000) }
+    if thousandths == 0 {
+        NOTHING.to_owned()
+    } else {
+        format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000)
+    }
 }
 
 #[cfg(test)]
@@ -81,7 +94,15 @@ mod tests {
         let text = table(&offers, &berlin).table().to_string();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("from (Europe/Berlin)") && !lines[0].contains("part"), "{text}");
-        for word in ["north", "Mon 2026-11-16 09:00+01:00", "11:00+01:00", "2026-11-16 08:00–10:00", "0.970", "2m 00s", "3.200"] {
+        for word in [
+            "north",
+            "Mon 2026-11-16 09:00+01:00",
+            "11:00+01:00",
+            "2026-11-16 08:00–10:00",
+            "0.970",
+            "2m 00s",
+            "3.200",
+        ] {
             assert!(lines[2].contains(word), "{word} is missing:\n{text}");
         }
     }

@@ -21,11 +21,7 @@ pub(crate) fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> Str
 }
 
 /// One, in every detail.
-pub(crate) fn print(
-    reservation: &Reservation,
-    dates: &Dates,
-    left: impl Fn(i64) -> i64,
-) -> io::Result<()> {
+pub(crate) fn print(reservation: &Reservation, dates: &Dates, left: impl Fn(i64) -> i64) -> io::Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "{}: {}", reservation.id, state(reservation, left))?;
     writeln!(out, "of {}, version {}", reservation.owner, reservation.version)?;
@@ -37,8 +33,9 @@ pub(crate) fn print(
 
 fn parts(reservation: &Reservation, dates: &Dates) -> Columns {
     let from = format!("from ({})", dates.zone_name());
-    let mut table =
-        Columns::new(&["part", "site", "resource", "capacity", &from, "until", "UTC", "missing", "jobs", "cost"]);
+    let mut table = Columns::new(&[
+        "part", "site", "resource", "capacity", &from, "until", "UTC", "missing", "jobs", "cost",
+    ]);
     for (part, slot) in reservation.slots.iter().enumerate() {
         let missing = reservation.missing.get(part).copied().unwrap_or(0);
         let jobs: Vec<String> =
@@ -60,8 +57,17 @@ pub(crate) fn print_list(
     left: impl Fn(i64) -> i64,
 ) -> io::Result<()> {
     let from = format!("from ({})", dates.zone_name());
-    let mut table =
-        Columns::new(&["reservation", "state", "owner", "site", "resource", "capacity", &from, "until", "UTC"]);
+    let mut table = Columns::new(&[
+        "reservation",
+        "state",
+        "owner",
+        "site",
+        "resource",
+        "capacity",
+        &from,
+        "until",
+        "UTC",
+    ]);
     for reservation in reservations {
         let mut first =
             [reservation.id.to_string(), state(reservation, &left), reservation.owner.to_string()];

@@ -5,20 +5,34 @@ use super::offers::cost;
 use crate::client::dates::Dates;
 use crate::client::request::requirement::shown;
 use crate::numbers::count;
-use bookahead_api::{AttributeValue, Reachability, Resource, Role, Site};
+use bookahead_api::{AttributeValue, Load, Reachability, Resource, Role, Site};
 use bookahead_protocol::Name;
 use std::collections::BTreeMap;
 use std::io::{self, Write, stdout};
 
-pub(crate) fn print(sites: &[Site], dates: &Dates) -> io::Result<()> {
+/// All of them, and the resources by the names that they have at `asked`, the one who tells.
+pub(crate) fn print(sites: &[Site], asked: &str, dates: &Dates) -> io::Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "{}", parties(sites, dates).table())?;
-    write!(out, "{}", resources(sites).table())
+    let own: Vec<&Site> = sites.iter().filter(|site| site.name.as_str() == asked).collect();
+    let known = if own.is_empty() { sites.iter().collect() } else { own };
+    write!(out, "{}", resources(&known).table())
 }
 
 fn parties(sites: &[Site], dates: &Dates) -> Columns {
     let heard = format!("last heard ({})", dates.zone_name());
-    let mut table = Columns::new(&["name", "is a", "state", "address", &heard, "round trip", "version", "attributes"]);
+    let mut table = Columns::new(&[
+        "name",
+        "is a",
+        "state",
+        "address",
+        &heard,
+        "round trip",
+        "jobs run",
+        "jobs wait",
+        "version",
+        "attributes",
+    ]);
     for site in sites {
         table.row([
             site.name.to_string(),
@@ -33,6 +47,8 @@ fn parties(sites: &[Site], dates: &Dates) -> Columns {
             site.url.clone(),
             or_nothing(site.last_heard, |at| dates.wall(at)),
             or_nothing(site.round_trip_ms, |millis| format!("{millis} ms")),
+            jobs(site, |load| load.running_jobs),
+            jobs(site, |load| load.waiting_jobs),
             or_nothing(site.version.as_ref(), Clone::clone),
             attributes(&site.attributes),
         ]);
@@ -40,8 +56,9 @@ fn parties(sites: &[Site], dates: &Dates) -> Columns {
     table
 }
 
-fn resources(sites: &[Site]) -> Columns {
-    let mut table = Columns::new(&["resource", "site", "capacity", "kind", "joins", "price per hour", "attributes"]);
+fn resources(sites: &[&Site]) -> Columns {
+    let mut table =
+        Columns::new(&["resource", "site", "capacity", "kind", "joins", "price per hour", "attributes"]);
     for Resource { name, kind, site, capacity, joins, attributes: more, price_thousandths } in
         sites.iter().flat_map(|site| &site.resources)
     {
@@ -56,6 +73,12 @@ fn resources(sites: &[Site]) -> Columns {
         ]);
     }
     table
+}
+
+/// On all resources together, where it tells.
+fn jobs(site: &Site, number: impl Fn(&Load) -> u32) -> String {
+    let all: u64 = site.loads.iter().map(|load| u64::from(number(load))).sum();
+    if site.loads.is_empty() { NOTHING.to_owned() } else { count(all) }
 }
 
 fn attributes(all: &BTreeMap<Name, AttributeValue>) -> String {

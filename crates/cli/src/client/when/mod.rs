@@ -59,7 +59,9 @@ pub(crate) enum BadWhen {
     NoTime(String),
     #[error("'{0}' could be the begin or the end of that day; write 0:00 of the day that begins then")]
     WhichMidnight(String),
-    #[error("'{zone}' in '{text}' is no time zone; write a name such as Europe/Berlin, UTC, or an offset +01:00")]
+    #[error(
+        "'{zone}' in '{text}' is no time zone; write a name such as Europe/Berlin, UTC, or an offset +01:00"
+    )]
     NoSuchZone { text: String, zone: String },
     #[error("'{0}' has a fraction of a second; give whole seconds")]
     Fraction(String),
@@ -157,7 +159,8 @@ impl Day {
 
 fn on_the_wall(wall: DateTime, zone: &TimeZone, beyond: impl Fn() -> Unclear) -> Result<Time, Unclear> {
     let at = |offset: jiff::tz::Offset| offset.to_timestamp(wall).map_err(|_| beyond());
-    let shown = |instant: Timestamp| instant.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+    let shown =
+        |instant: Timestamp| instant.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
     let wall_text = wall.strftime("%Y-%m-%d %H:%M").to_string();
     match zone.to_ambiguous_zoned(wall).offset() {
         AmbiguousOffset::Unambiguous { offset } => Ok(Time(at(offset)?.as_second())),

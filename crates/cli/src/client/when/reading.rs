@@ -128,7 +128,8 @@ fn day(word: &str) -> Option<Day> {
 
 /// `2026-11-16`; the calendar would read more than that.
 fn date(word: &str) -> Option<Day> {
-    let plain = word.len() == "2026-11-16".len() && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let plain =
+        word.len() == "2026-11-16".len() && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     if plain { word.parse().ok().map(Day::On) } else { None }
 }
 

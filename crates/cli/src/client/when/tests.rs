@@ -105,9 +105,14 @@ fn walls() -> impl Strategy<Value = When> {
     let times = (0..24i8, 0..60i8, 0..60i8).prop_map(|(h, m, s)| civil::time(h, m, s, 0));
     let named = prop_oneof![Just("Europe/Berlin"), Just("America/St_Johns"), Just("UTC")];
     let named = named.prop_map(|name| TimeZone::get(name).unwrap());
-    let fixed = (-80_000..80_000i32).prop_map(|s| TimeZone::fixed(jiff::tz::Offset::from_seconds(s).unwrap()));
+    let fixed =
+        (-80_000..80_000i32).prop_map(|s| TimeZone::fixed(jiff::tz::Offset::from_seconds(s).unwrap()));
     let zones = proptest::option::of(prop_oneof![named, fixed]);
-    (prop_oneof![weekdays, dates, near], times, zones).prop_map(|(day, time, zone)| When::Wall { day, time, zone })
+    (prop_oneof![weekdays, dates, near], times, zones).prop_map(|(day, time, zone)| When::Wall {
+        day,
+        time,
+        zone,
+    })
 }
 
 fn whens() -> impl Strategy<Value = When> {
@@ -138,7 +143,9 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 512, rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config {
+        cases: 512, rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..Config::default()
+    })]
 
     #[test]
     fn what_is_written_is_read_again(when in whens()) {

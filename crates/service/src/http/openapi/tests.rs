@@ -1,6 +1,7 @@
 //! What the document promises of itself.
 
 use super::*;
+use bookahead_api::problem::MEDIA_TYPE;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -52,6 +53,7 @@ fn every_route_is_described_under_a_name_of_its_own() {
     assert_eq!(names.collect::<BTreeSet<_>>().len(), routes.len());
     assert!(described.contains(&format!("post {}", probes::PATH)), "the guard knows where probes are posted");
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
+    assert!(!text().contains("u-int"), "numbers have formats that others know");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! The stream of one who watches: a task that waits for what happens, and a body that is sent as it comes. Where the client does
-//! not read, the task waits, and what it misses meanwhile becomes a `reset`. The task ends when the client leaves or the party stops.
+//! The stream of one who watches: a task that waits for what happens, and a body that is sent as it comes. Where the
+//! client does not read, the task waits, and what it misses meanwhile becomes a `reset`. The task ends when the
+//! client leaves or the party stops.
 
 use super::{Numbered, Sees, Shared};
 use crate::http::answer::out_of_calendar;
@@ -33,6 +34,8 @@ pub(super) struct Watcher {
     pub(super) sees: Sees,
     /// What happened up to this event he knows.
     pub(super) after: u64,
+    /// What happened up to this event he was told, or need not be, where that is known before anything is told.
+    pub(super) from: Option<u64>,
 }
 
 /// An event, as it is sent.
@@ -110,7 +113,11 @@ impl Watcher {
         sender: mpsc::Sender<Bytes>,
     ) -> Result<(), mpsc::error::SendError<Bytes>> {
         let mut stop = self.shared.stop.clone();
-        sender.send(format!("retry: {RETRY}\n\n").into()).await?;
+        let mut alive = tokio::time::interval(KEEP_ALIVE);
+        alive.reset();
+        // The id alone is no event: it says from where on one who comes back has missed something.
+        let id = self.from.map_or_else(String::new, |from| format!("id: {from}\n"));
+        sender.send(format!("retry: {RETRY}\n{id}\n").into()).await?;
         if let Some(Line(first)) = first {
             sender.send(first).await?;
         }
@@ -121,7 +128,7 @@ impl Watcher {
             tokio::select! {
                 () = sender.closed() => return Ok(()),
                 () = stop.said() => return Ok(()),
-                () = tokio::time::sleep(KEEP_ALIVE) => sender.send(Bytes::from_static(b": still here\n\n")).await?,
+                _ = alive.tick() => sender.send(Bytes::from_static(b": still here\n\n")).await?,
                 happened = receiver.recv() => match happened {
                     Ok(numbered) => self.pass_on(numbered, &sender).await?,
                     Err(RecvError::Lagged(_)) => {

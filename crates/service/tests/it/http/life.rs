@@ -1,6 +1,6 @@
 //! The life of a reservation, and who may see and change it.
 
-use super::{North, ahead, request, reserve};
+use super::{North, request, reserve};
 use bookahead_api as api;
 use bookahead_client::{ClientError, make};
 use bookahead_service::security::Role;
@@ -161,6 +161,5 @@ async fn jobs_are_submitted_shown_listed_and_ended() {
     assert_eq!(ada.send("DELETE", place, &[], "").await.document(200)["state"], "cancelled");
     assert_eq!(ada.get("/v1/jobs/job_ffff").await.problem(), (404, "unknown-job".into()));
     assert_eq!(ada.get("/v1/jobs?cursor=job_ffff").await.problem(), (400, "bad-request".into()));
-    assert!(ahead(0) <= ahead(1));
     north.end().await;
 }

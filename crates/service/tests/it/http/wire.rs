@@ -1,4 +1,5 @@
-//! HTTP as it is on the wire, a connection for each request. Every answer is held to what the OpenAPI document says of its route.
+//! HTTP as it is on the wire, a connection for each request. Every answer is held to what the OpenAPI document says
+//! of its route.
 
 use super::LONG;
 use serde_json::Value;

@@ -1,0 +1,89 @@
+//! A user at a terminal in Berlin who asks one server: the binary with words as its arguments, and nothing of this machine's
+//! configuration.
+
+use crate::folder::{Folder, Ran};
+use crate::service::{PATIENCE, Service};
+use serde_json::Value;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A site with one cluster of 64 processors, which runs jobs as programs.
+pub(crate) const SITE: &str = "name = \"north\"\nlisten = \"127.0.0.1:0\"\n\n[[resource]]\nname = \"cluster\"\n\
+                               kind = \"processors\"\ncapacity = 64\nprice = 25\nattributes = { gpus = 4 }\n\n\
+                               [jobs]\nprocesses = true\n";
+
+/// Someone who asks, and the one who is asked.
+pub(crate) struct Asking {
+    pub(crate) folder: Folder,
+    pub(crate) service: Service,
+}
+
+impl Asking {
+    /// Asks a site of this description.
+    #[track_caller]
+    pub(crate) fn site(description: &str) -> Asking {
+        let folder = Folder::with("site.toml", description);
+        let service = Service::start(&folder, "site --config site.toml");
+        Asking { folder, service }
+    }
+
+    /// The binary with these arguments.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.folder.command("");
+        command.args(arguments);
+        command.env("TZ", "Europe/Berlin").env("XDG_CONFIG_HOME", self.folder.path("no-configuration"));
+        command.env_remove("BOOKAHEAD_CONFIG").env_remove("BOOKAHEAD_TOKEN_FILE");
+        command.env("BOOKAHEAD_SERVER", self.service.url());
+        command
+    }
+
+    /// Runs it, whatever comes of it.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&arguments.join(" "), self.command(arguments).output().unwrap())
+    }
+
+    /// Runs it; it must end with this exit code.
+    #[track_caller]
+    pub(crate) fn ends(&self, code: i32, arguments: &[&str]) -> Ran {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        ran
+    }
+
+    /// Runs it for a program; it must succeed with one document.
+    #[track_caller]
+    pub(crate) fn document(&self, arguments: &[&str]) -> Value {
+        let (command, rest) = arguments.split_first().unwrap();
+        self.ends(0, &[&[*command, "--json"], rest].concat()).json()
+    }
+
+    /// Holds so much, tomorrow from nine to eleven; its id.
+    #[track_caller]
+    pub(crate) fn hold(&self, capacity: &str) -> String {
+        let tomorrow = ["reserve", "--duration", "2h", "--from", "tomorrow 9:00", "--capacity"];
+        let held = self.document(&[&tomorrow[..], &[capacity]].concat());
+        assert_eq!(held["state"], "accepted");
+        held["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Looks until a document is as it should be.
+    #[track_caller]
+    pub(crate) fn until(&self, arguments: &[&str], so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let found = self.document(arguments);
+            if so(&found) {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "never came to be: {found}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The one line of what was said that has this in it, from there on.
+#[track_caller]
+pub(crate) fn after<'a>(said: &'a str, word: &str) -> &'a str {
+    let line = said.lines().find_map(|line| line.split_once(word));
+    line.unwrap_or_else(|| panic!("nobody said '{word}': {said}")).1
+}

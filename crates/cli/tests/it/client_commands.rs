@@ -1,0 +1,349 @@
+//! The commands that ask a site or broker, against real ones: what they answer people and programs, and how they end.
+
+use crate::asking::{Asking, SITE, after};
+use crate::folder::{Folder, Ran, binary};
+use crate::service::Service;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_probe_shows_what_could_be_had_and_how_to_hold_it() {
+    let asking = Asking::site(SITE);
+    let wanted = [
+        "probe",
+        "--capacity",
+        "32",
+        "--duration",
+        "2h",
+        "--from",
+        "tomorrow 9:00",
+        "--until",
+        "tomorrow 17:00",
+    ];
+    let ran = asking.ends(0, &wanted);
+    for word in ["from (Europe/Berlin)", "north", "cluster", "09:00", "11:00", "UTC", "jobs delayed", "1.600"]
+    {
+        assert!(ran.out.contains(word), "'{word}' is missing: {ran:?}");
+    }
+    assert!(ran.err.contains("note: 'tomorrow 09:00' is read in Europe/Berlin: "), "{ran:?}");
+    let held = shell(&asking, after(&ran.err, "hold the first with: "));
+    assert_eq!(held.code, Some(0), "{held:?}");
+    assert!(
+        held.out.contains("accepted, held for ") && held.err.contains("bookahead commit rsv_"),
+        "{held:?}"
+    );
+    let offers = asking.document(&[&wanted[..], &["--most", "1", "--require", "gpus>=4"]].concat());
+    assert_eq!(offers["offers"][0]["slots"][0]["site"], "north");
+    assert_eq!(offers["offers"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_life_of_a_reservation_in_commands() {
+    let asking = Asking::site(SITE);
+    let id = asking.hold("32");
+    let shown = asking.ends(0, &["show", &id]);
+    assert!(shown.out.starts_with(&format!("{id}: accepted, held for 4:")), "{shown:?}");
+    assert_eq!(asking.document(&["extend", &id, "--hold", "4m"])["state"], "accepted");
+    assert_eq!(asking.document(&["commit", &id])["state"], "committed");
+    let listed =
+        asking.document(&["list", "--state", "committed", "--mine", "--from", "-1h", "--until", "+3d"]);
+    assert_eq!(listed["reservations"][0]["id"], Value::from(id.as_str()));
+    assert!(asking.ends(0, &["list"]).out.contains(&id));
+    let changed = asking.document(&["change", &id, "--capacity", "16", "--duration", "90m"]);
+    assert_eq!((&changed["slots"][0]["capacity"], &changed["version"]), (&16.into(), &2.into()));
+    let kept = asking.document(&["release", &id, "--from", "tomorrow 10:00", "--keep", "4"]);
+    assert_eq!(kept["state"], "committed");
+    let calendar = asking.ends(0, &["calendar"]);
+    assert!(calendar.out.starts_with("BEGIN:VCALENDAR") && calendar.out.contains(&id[..20]), "{calendar:?}");
+    assert_eq!(asking.document(&["cancel", &id])["state"], "cancelled");
+    assert!(!asking.ends(0, &["list"]).out.contains(&id), "what is over is not listed");
+    assert!(asking.ends(0, &["list", "--state", "all"]).out.contains(&id), "unless it is asked for");
+    asking.ends(3, &["commit", &id]);
+}
+
+#[test]
+fn what_is_refused_ends_with_3_and_says_what_would_do_instead() {
+    let asking = Asking::site(SITE);
+    let id = asking.hold("32");
+    asking.ends(0, &["commit", &id]);
+    let too_much = ["reserve", "--capacity", "50", "--duration", "2h", "--from", "tomorrow 10:00"];
+    let ran = asking.ends(3, &too_much);
+    assert!(ran.out.is_empty() && ran.err.contains("error: no-room: "), "{ran:?}");
+    assert!(ran.err.contains("in the way: a reservation, "), "{ran:?}");
+    let commands: Vec<&str> =
+        ran.err.lines().map(str::trim).filter(|line| line.starts_with("bookahead ")).collect();
+    assert!(commands.len() >= 3, "{ran:?}");
+    for command in commands {
+        let instead = shell(&asking, command);
+        assert_eq!(instead.code, Some(0), "{command}: {instead:?}");
+        let id = instead.out.split(':').next().unwrap();
+        asking.ends(0, &["cancel", id]);
+    }
+    let problem = asking.ends(3, &[&too_much[..], &["--json"]].concat()).json();
+    assert_eq!((&problem["code"], &problem["status"]), (&"no-room".into(), &409.into()));
+    let unknown = asking.ends(3, &["show", "rsv_77"]);
+    assert!(unknown.err.contains("error: unknown: rsv_77 is not known here"), "{unknown:?}");
+}
+
+/// Runs a command as it is shown, with the binary of this test.
+fn shell(asking: &Asking, command: &str) -> Ran {
+    let words = command.strip_prefix("bookahead ").unwrap_or_else(|| panic!("{command}"));
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("{} {words}", env!("CARGO_BIN_EXE_bookahead"))).stdin(Stdio::null());
+    shell.env("BOOKAHEAD_SERVER", asking.service.url()).env("TZ", "Europe/Berlin");
+    shell.env("XDG_CONFIG_HOME", asking.folder.path("no-configuration"));
+    Ran::of(command, shell.output().unwrap())
+}
+
+#[test]
+fn only_the_version_that_was_seen_is_changed() {
+    let asking = Asking::site(SITE);
+    let id = asking.hold("8");
+    asking.ends(0, &["commit", &id]);
+    asking.ends(0, &["change", &id, "--capacity", "16", "--version", "1"]);
+    let stale = asking.ends(3, &["change", &id, "--capacity", "24", "--version", "1"]);
+    assert!(stale.err.contains("error: changed: it is at version 2, not 1"), "{stale:?}");
+    let forced = asking.document(&["change", &id, "--capacity", "24", "--force"]);
+    assert_eq!(forced["slots"][0]["capacity"], 24);
+    asking.run(&["change", &id, "--until", "today 0:00"]).assert_refused(2, &["it cannot end by", "--until"]);
+}
+
+#[test]
+fn a_repeated_reserve_is_one_reservation() {
+    let asking = Asking::site(SITE);
+    let words = [
+        "reserve",
+        "--capacity",
+        "4",
+        "--duration",
+        "1h",
+        "--from",
+        "2099-01-05T09:00:00Z",
+        "--id",
+        "rsv_abc",
+        "--key",
+        "once",
+    ];
+    let (first, second) = (asking.document(&words), asking.document(&words));
+    assert_eq!((&first["id"], &second["id"]), (&"rsv_abc".into(), &"rsv_abc".into()));
+    let listed = asking.document(&["list"]);
+    assert_eq!(listed["reservations"].as_array().unwrap().len(), 1);
+    let other = words.map(|word| if word == "4" { "5" } else { word });
+    assert!(asking.ends(3, &other).err.contains("error: key-taken: "));
+}
+
+#[test]
+fn several_are_shown_and_cancelled_in_one_command_also_after_a_failure() {
+    let asking = Asking::site(SITE);
+    let (one, other) = (asking.hold("8"), asking.hold("8"));
+    let shown = asking.ends(3, &["show", &one, "rsv_77", &other]);
+    assert!(shown.out.contains(&one) && shown.out.contains(&other), "{shown:?}");
+    assert!(shown.err.contains("error: rsv_77: unknown: "), "{shown:?}");
+    asking.ends(0, &["cancel", &one, &other]);
+    assert_eq!(asking.document(&["list"])["reservations"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn all_pages_of_a_list_are_read() {
+    let asking = Asking::site(&format!("{SITE}\n[server]\nmost_page = 2\n"));
+    for _ in 0..5 {
+        asking.hold("2");
+    }
+    let some = asking.ends(0, &["list", "--limit", "2"]);
+    assert!(some.err.contains("there are more; give --all"), "{some:?}");
+    assert_eq!(asking.document(&["list", "--all"])["reservations"].as_array().unwrap().len(), 5);
+}
+
+#[test]
+fn a_watch_of_one_reservation_ends_when_that_is_over() {
+    let asking = Asking::site(SITE);
+    let id = asking.hold("8");
+    let watched = asking.command(&["watch", &id, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    asking.ends(0, &["commit", &id]);
+    asking.ends(0, &["cancel", &id]);
+    let ran = Ran::of("watch", watched.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let events: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = events.last().unwrap();
+    assert_eq!((&last["state"], &last["reservation"]), (&"cancelled".into(), &id.as_str().into()));
+    let before = last["sequence"].as_u64().unwrap() - 1;
+    let again = asking.ends(0, &["watch", &id, "--after", &before.to_string()]);
+    assert_eq!(again.out.lines().count(), 1, "{again:?}");
+    assert!(
+        again.out.contains("cancelled") && again.err.contains(&format!("watching {id} at north")),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn whoever_waits_for_a_hold_is_told_what_became_of_it() {
+    let asking = Asking::site(SITE);
+    let words = ["reserve", "--wait", "--capacity", "4", "--duration", "1h", "--from", "tomorrow 9:00"];
+    let ran = asking.ends(3, &[&words[..], &["--hold", "1s"]].concat());
+    assert!(ran.out.contains(": accepted, held for 0:0") && ran.out.contains(": rejected"), "{ran:?}");
+    assert!(ran.err.contains("error: expired: "), "{ran:?}");
+    let mut waiting = asking.command(&[&words[..], &["--id", "rsv_abc"]].concat());
+    let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    asking.until(&["list"], |listed| !listed["reservations"].as_array().unwrap().is_empty());
+    asking.ends(0, &["commit", "rsv_abc"]);
+    let ran = Ran::of("reserve", waiting.wait_with_output().unwrap());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("rsv_abc: committed"), "{ran:?}");
+}
+
+#[test]
+fn a_script_runs_in_a_reservation_and_a_program_in_the_queue() {
+    let asking = Asking::site(SITE);
+    let words = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--until", "+3h"];
+    let id = asking.document(&words)["id"].as_str().unwrap().to_owned();
+    let out = asking.folder.path("out.txt");
+    asking.folder.write("job.sh", format!("#!/bin/sh\necho \"$@\" > {}\nexit 3\n", out.display()));
+    let job = asking.document(&["submit", "--reservation", &id, "job.sh", "one", "--limit"]);
+    assert_eq!((&job["reservation"], &job["capacity"]), (&id.as_str().into(), &8.into()));
+    let job = job["id"].as_str().unwrap();
+    let done = asking.until(&["show", job], |job| job["state"] == "done");
+    assert_eq!(done["exit"], 3);
+    assert_eq!(asking.folder.text("out.txt"), "one --limit\n", "what follows the script is the script's");
+    let program = asking.document(&["submit", "--limit", "1m", "--", "/bin/sleep", "1000"]);
+    let program = program["id"].as_str().unwrap();
+    let listed = asking.ends(0, &["jobs", "--mine"]);
+    assert!(listed.out.contains("done, exit code 3") && listed.out.contains(program), "{listed:?}");
+    asking.ends(0, &["cancel", program]);
+    asking.until(&["show", program], |job| job["state"] == "cancelled");
+    asking
+        .run(&["submit", "--limit", "1m", "none.sh"])
+        .assert_refused(1, &["none.sh cannot be read", "behind --"]);
+}
+
+#[test]
+fn a_co_reservation_from_a_file_is_held_and_committed_through_a_broker() {
+    let folder =
+        Folder::with("broker.toml", "name = \"grid\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"200ms\"\n");
+    let broker = Service::start(&folder, "broker --config broker.toml");
+    let asking = Asking { folder, service: broker };
+    let sites = ["north", "south"].map(|name| {
+        let text = format!(
+            "{}\n[[broker]]\nurl = \"{}\"\n",
+            SITE.replace("north", name).replace("listen", "heartbeat = \"200ms\"\nlisten"),
+            asking.service.url()
+        );
+        asking.folder.write(&format!("{name}.toml"), text);
+        Service::start(&asking.folder, &format!("site --config {name}.toml"))
+    });
+    asking.until(&["sites"], |known| known["sites"].as_array().unwrap().len() == sites.len() + 1);
+    let table = asking.ends(0, &["sites"]);
+    assert!(table.out.contains("north/cluster") && table.out.contains("gpus=4"), "{table:?}");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/requests/two-clusters.toml");
+    let file = file.to_str().unwrap();
+    assert!(asking.ends(0, &["probe", "-f", file]).out.contains("south/cluster"));
+    let held = asking.document(&["reserve", "-f", file]);
+    let begins: Vec<&Value> = held["slots"].as_array().unwrap().iter().map(|slot| &slot["begin"]).collect();
+    assert!(begins.len() == 2 && begins[0] == begins[1], "{held}");
+    let committed = asking.document(&["commit", held["id"].as_str().unwrap()]);
+    assert_eq!(committed["state"], "committed");
+    let parts =
+        ["--part", "name=a capacity=4 duration=1h", "--part", "capacity=2 duration=30m", "--together"];
+    let booked = asking.document(&[&["reserve", "--book", "--until", "+9h"], &parts[..]].concat());
+    assert_eq!(booked["slots"].as_array().unwrap().len(), 2);
+    asking
+        .run(&["change", booked["id"].as_str().unwrap(), "--capacity", "1"])
+        .assert_refused(2, &["2 parts"]);
+}
+
+#[test]
+fn who_cannot_be_reached_is_named_at_once_and_the_exit_code_is_1() {
+    let folder = Folder::new();
+    for line in ["list", "commit rsv_1", "watch", "probe --capacity 1 --duration 1h --from +1h"] {
+        let mut command = folder.command(line);
+        command.env("BOOKAHEAD_SERVER", "http://127.0.0.1:1").env("XDG_CONFIG_HOME", "none");
+        Ran::of(line, command.output().unwrap()).assert_refused(1, &["cannot connect to http://127.0.0.1:1"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
+    let folder = Folder::new();
+    folder.run("probe --capacity 4 --from soon").assert_refused(2, &["'soon' is no time", "tomorrow 9:00"]);
+    folder.run("probe --capacity 4 --require >=4").assert_refused(2, &["'>=4' is no requirement"]);
+    folder.run("probe --duration 1h").assert_refused(2, &["--capacity"]);
+    folder.run("probe --capacity 4 -f r.toml").assert_refused(2, &["cannot be used with"]);
+    folder.run("probe --objective best --capacity 4").assert_refused(2, &["least-impact"]);
+    folder.run("reserve --part capacity=0").assert_refused(2, &["'capacity' is missing or 0"]);
+    folder.run("show 77").assert_refused(2, &["neither a reservation"]);
+    folder.run("list --state gone").assert_refused(2, &["change-requested", "or all"]);
+    folder.run("change rsv_1").assert_refused(2, &["--capacity"]);
+    folder.run("submit run.sh").assert_refused(2, &["--limit"]);
+    folder.run("list --server north").assert_refused(2, &["is not the address of a server"]);
+    folder.run("list --zone Mars/Olympus").assert_refused(2, &["'Mars/Olympus' is no time zone"]);
+    folder.run("list --profile none").assert_refused(2, &["there is no profile none"]);
+}
+
+#[test]
+fn a_profile_says_where_and_as_whom_and_its_token_goes_nowhere_else() {
+    let asking = Asking::site(SITE);
+    let url = asking.service.url();
+    let profile = format!(
+        "default = \"here\"\n[profile.here]\nserver = \"{url}\"\nuser = \"ada\"\ntime_zone = \"Asia/Tokyo\"\n\
+         token_file = \"missing.token\"\n[profile.open]\nserver = \"{url}\"\nuser = \"bob\"\n"
+    );
+    asking.folder.write("config.toml", profile);
+    let run = |words: &[&str], server: Option<&str>| {
+        let mut command = asking.command(words);
+        command.env("BOOKAHEAD_CONFIG", asking.folder.path("config.toml")).env_remove("BOOKAHEAD_SERVER");
+        command.envs(server.map(|server| ("BOOKAHEAD_SERVER", server)));
+        Ran::of(&words.join(" "), command.output().unwrap())
+    };
+    run(&["list"], None).assert_refused(1, &["missing.token cannot be read"]);
+    let elsewhere = run(&["list"], Some(&url));
+    assert_eq!(elsewhere.code, Some(0), "the token is only for the profile's own server: {elsewhere:?}");
+    let words =
+        ["reserve", "--capacity", "1", "--duration", "1h", "--from", "2099-01-05 9:00", "--profile", "open"];
+    let held = run(&words, Some("http://127.0.0.1:1"));
+    assert!(held.out.contains("of bob, ") && held.err.contains("--profile open"), "{held:?}");
+    let mine = run(&["list", "--mine", "--profile", "open", "--zone", "Asia/Tokyo"], None);
+    assert!(mine.out.contains("bob") && mine.out.contains("from (Asia/Tokyo)"), "{mine:?}");
+}
+
+#[test]
+fn a_token_in_a_file_says_who_asks() {
+    let folder = Folder::new();
+    folder.succeed("token --new-secret secret.key");
+    folder.succeed("token --keys secret.key --user ada --out ada.token");
+    folder.write("site.toml", format!("{SITE}\n[security]\nkeys = \"secret.key\"\n"));
+    let service = Service::start(&folder, "site --config site.toml");
+    let asking = Asking { folder, service };
+    let nobody = asking.ends(3, &["list"]);
+    assert!(nobody.err.contains("error: unauthenticated: "), "{nobody:?}");
+    let words = [
+        "reserve",
+        "--capacity",
+        "1",
+        "--duration",
+        "1h",
+        "--from",
+        "tomorrow 9:00",
+        "--token-file",
+        "ada.token",
+    ];
+    let held = asking.ends(0, &words);
+    assert!(held.out.contains("of ada, ") && held.err.contains("--token-file ada.token"), "{held:?}");
+    let listed = asking.document(&["list", "--mine", "--token-file", "ada.token"]);
+    assert_eq!(listed["reservations"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn shells_complete_commands_and_there_is_a_page_for_each() {
+    let folder = Folder::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = folder.succeed(&format!("completions {shell}"));
+        assert!(ran.out.contains("probe") && ran.out.contains("capacity"), "{shell}");
+    }
+    let page = folder.succeed("man");
+    assert!(page.out.contains(".TH") && page.out.contains("bookahead"), "{page:?}");
+    folder.succeed("man --out pages");
+    for page in ["bookahead.1", "bookahead-probe.1", "bookahead-workload-info.1"] {
+        assert!(folder.text(&format!("pages/{page}")).contains(".SH SYNOPSIS"), "{page}");
+    }
+    assert!(binary().arg("completions").output().unwrap().status.code() == Some(2));
+}

@@ -1,0 +1,177 @@
+//! Those who ask: every call has a key, and is repeated under it until there is an answer, as a careful client does. What is
+//! not repeated is an answer that no careful client should ever get.
+
+use super::PATIENCE;
+use bookahead_api as api;
+use bookahead_client::{Client, ClientError, Options, make};
+use bookahead_plan::placement;
+use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_protocol::{
+    Answer, Call, Caller, Constraint, Envelope, Millis, Name, Objective, Part, Request, Reservation,
+    ReservationId, State, Why,
+};
+use std::time::{Duration, Instant};
+
+/// Nobody who is asked takes that long, unless it is stopped or hangs.
+const TIME_OUT: Duration = Duration::from_secs(30);
+
+/// How long is held where nothing else is said: longer than any test.
+pub(crate) const HOLD: Millis = Millis::seconds(240);
+
+/// Somebody who asks one server.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    client: Client,
+    caller: Caller,
+}
+
+impl Asker {
+    pub(crate) fn new(url: &str, user: &str) -> Asker {
+        Asker::with_time_out(url, user, TIME_OUT)
+    }
+
+    /// One who waits for nobody who does not answer at once.
+    pub(crate) fn hasty(url: &str) -> Asker {
+        Asker::with_time_out(url, "operator", Duration::from_millis(500))
+    }
+
+    fn with_time_out(url: &str, user: &str, timeout: Duration) -> Asker {
+        let user = Name::from(user);
+        let options = Options { user: Some(user.clone()), timeout, ..Options::default() };
+        Asker { client: Client::new(url, options).unwrap(), caller: Caller { user, roles: Vec::new() } }
+    }
+
+    /// The client library, for what is no call of the protocol.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A call that was never made before.
+    pub(crate) fn envelope(&self, call: Call) -> Envelope {
+        Envelope { key: make::key().unwrap(), caller: self.caller.clone(), call }
+    }
+
+    /// Makes a call, and repeats it under its key until there is an answer.
+    pub(crate) async fn insist(&self, envelope: &Envelope) -> Answer {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let failure = match self.client.call(envelope, None).await {
+                Ok(answer) => return answer,
+                Err(failure) => failure,
+            };
+            let word = envelope.call.word();
+            assert!(is_passing(&failure), "{word} was answered by {}: {failure:?}", self.client.url());
+            assert!(Instant::now() < deadline, "{word} was never answered: {failure}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Makes a call that was never made before, and gets an answer.
+    pub(crate) async fn ask(&self, call: Call) -> Answer {
+        self.insist(&self.envelope(call)).await
+    }
+
+    /// The same where the answer must be a reservation.
+    #[track_caller]
+    pub(crate) fn get(&self, call: Call) -> impl Future<Output = Reservation> {
+        let at = std::panic::Location::caller();
+        async move {
+            match self.ask(call).await {
+                Answer::Reservation(reservation) => reservation,
+                other => panic!("{other:?} was answered at {at}"),
+            }
+        }
+    }
+
+    /// The same where the answer must be a refusal.
+    #[track_caller]
+    pub(crate) fn refused(&self, call: Call) -> impl Future<Output = Why> {
+        let at = std::panic::Location::caller();
+        async move {
+            match self.ask(call).await {
+                Answer::Problem(problem) => problem.why,
+                other => panic!("{other:?} was answered at {at}"),
+            }
+        }
+    }
+
+    /// All reservations that are known there.
+    pub(crate) async fn all(&self) -> Result<Vec<api::Reservation>, ClientError> {
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.client.list(&api::ListQuery { cursor, ..api::ListQuery::default() }).await?;
+            all.extend(page.reservations);
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Those of them that take room.
+    pub(crate) async fn live(&self) -> Result<Vec<api::Reservation>, ClientError> {
+        let mut all = self.all().await?;
+        all.retain(|reservation| is_live(reservation.state));
+        Ok(all)
+    }
+}
+
+/// Whether the same call may get an answer a little later.
+fn is_passing(failure: &ClientError) -> bool {
+    let late = failure.problem().is_some_and(|problem| problem.status == 504);
+    failure.may_pass() || late
+}
+
+/// Whether something in this state takes room.
+pub(crate) fn is_live(state: api::State) -> bool {
+    State::from(state).holds_capacity()
+}
+
+/// The present.
+pub(crate) fn now() -> Time {
+    Time(jiff::Timestamp::now().as_second())
+}
+
+/// So much of a cluster, from a time on.
+pub(crate) fn part(capacity: u32, begin: Time, seconds: i64) -> Part {
+    window(capacity, begin, seconds, begin + Seconds(seconds))
+}
+
+/// So much of a cluster, at some time until another.
+pub(crate) fn window(capacity: u32, earliest_start: Time, seconds: i64, latest_end: Time) -> Part {
+    let (duration, capacity) = (Seconds(seconds), Capacity(capacity));
+    let wanted = placement::Request { earliest_start, latest_end, duration, capacity };
+    Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None }
+}
+
+/// Several parts that begin together.
+pub(crate) fn together(parts: Vec<Part>) -> Request {
+    let offset = |second| Constraint::Offset { first: 0, second, by: Seconds(0) };
+    Request { constraints: (1..parts.len()).map(offset).collect(), parts, objective: Objective::EarliestEnd }
+}
+
+/// Holds something.
+pub(crate) fn hold(id: ReservationId, request: Request) -> Call {
+    Call::Reserve { id, request, hold_for: HOLD, book: false }
+}
+
+/// Books something at once.
+pub(crate) fn book(id: ReservationId, request: Request) -> Call {
+    Call::Reserve { id, request, hold_for: HOLD, book: true }
+}
+
+/// The id of something new.
+pub(crate) fn new_id() -> ReservationId {
+    make::reservation_id().unwrap()
+}
+
+/// The same answer, but for what is left of a hold.
+pub(crate) fn is_same(one: &Answer, other: &Answer) -> bool {
+    let plain = |answer: &Answer| match answer.clone() {
+        Answer::Reservation(shown) => {
+            Answer::Reservation(Reservation { held_for: shown.held_for.map(|_| Millis::ZERO), ..shown })
+        }
+        other => other,
+    };
+    plain(one) == plain(other)
+}

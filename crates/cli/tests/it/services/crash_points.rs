@@ -1,0 +1,134 @@
+//! Kill -9 at every step of a negotiation, enumerated: a site or the broker stops dead the first, second, third time that it
+//! passes a point ([`Point`]), is killed there and started again, until it passes the point no more. Nothing that was
+//! promised is lost, nothing is left half done, and nothing is left over.
+
+use super::grid::{Grid, Shape};
+use super::negotiation::{Negotiation, Outcome, Phase};
+use super::{quick, runtime, side_by_side};
+use bookahead_service::keeper::Point;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+/// What the negotiation comes to where nobody crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Course {
+    /// All parts are held, committed, and given up.
+    Agreed,
+    /// The third site takes its call and says nothing more, so that the parts of the others are given back.
+    RolledBack,
+    /// All parts are held, committed, and given up, two of them through a broker below the broker.
+    Nested,
+}
+
+/// One who is killed, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lane {
+    course: Course,
+    victim: &'static str,
+    point: Point,
+}
+
+/// What came of a lane.
+struct Covered {
+    lane: Lane,
+    /// For each time that the point was passed.
+    outcomes: Vec<Outcome>,
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn whoever_is_killed_at_any_step_what_was_promised_is_kept_and_nothing_is_left_over() {
+    let began = Instant::now();
+    let covered = side_by_side(lanes(), Lane::cover);
+    for Covered { lane, outcomes } in &covered {
+        let mut counts = BTreeMap::new();
+        outcomes.iter().for_each(|outcome| *counts.entry(format!("{outcome:?}")).or_insert(0) += 1);
+        eprintln!("{:?} {:>5} {:<7} {:>2} crashes: {counts:?}", lane.course, lane.victim, lane.point.word(), outcomes.len());
+        assert!(outcomes.len() >= fewest(*lane), "{lane:?}: {outcomes:?}");
+    }
+    let crashes: usize = covered.iter().map(|covered| covered.outcomes.len()).sum();
+    eprintln!("{crashes} crash points in {:?}", began.elapsed());
+}
+
+/// The longest first.
+fn lanes() -> Vec<Lane> {
+    let all = [Course::Nested, Course::Agreed, Course::RolledBack];
+    let courses = if quick() { vec![Course::Agreed] } else { all.to_vec() };
+    let points = if quick() { vec![Point::Written, Point::Sending] } else { Point::ALL.to_vec() };
+    let mut lanes = Vec::new();
+    for &course in &courses {
+        for &victim in course.victims() {
+            lanes.extend(points.iter().map(|&point| Lane { course, victim, point }));
+        }
+    }
+    lanes
+}
+
+impl Course {
+    /// One of each kind: sites are alike.
+    fn victims(self) -> &'static [&'static str] {
+        match self {
+            Course::Agreed | Course::RolledBack => &["grid", "north"],
+            Course::Nested => &["inner"],
+        }
+    }
+}
+
+/// An enumeration that covers fewer has not seen what it should.
+fn fewest(_: Lane) -> usize {
+    0
+}
+
+impl Lane {
+    fn cover(self) -> Covered {
+        let crashes = (1..).map_while(|count| runtime().block_on(self.crash_at(count)));
+        Covered { lane: self, outcomes: crashes.collect() }
+    }
+
+    /// What came of a negotiation in which the victim was killed where it passed the point for the so-and-so-many-th time;
+    /// None where it does not pass it so often.
+    async fn crash_at(self, count: u32) -> Option<Outcome> {
+        let point = format!("{}:{count}", self.point.word());
+        let shape = if self.course == Course::Nested { Shape::Nested } else { Shape::Flat };
+        let (rules, silent) = match self.course {
+            Course::RolledBack => ("[rules]\nhold_time = \"400ms\"", Some(("west", "decided:1"))),
+            Course::Agreed | Course::Nested => ("", None),
+        };
+        let stop: Vec<_> = silent.into_iter().chain([(self.victim, point.as_str())]).collect();
+        let (mut grid, mut crashed) = Grid::of_three(shape, rules, &stop).await;
+        grid.label = format!("{self:?} {count}");
+        let negotiation = Negotiation::new(&grid, shape);
+        let outcome = tokio::select! {
+            outcome = negotiation.run() => outcome,
+            never = self.kill_those_who_stop(&mut grid, &mut crashed, || negotiation.phase()) => match never {},
+        };
+        if grid.of(self.victim).is_stopped() {
+            // It stopped in its very last step.
+            crashed = true;
+            grid.of_mut(self.victim).restart().await;
+            negotiation.nothing_is_left().await;
+        }
+        grid.check_journals();
+        crashed.then_some(outcome)
+    }
+
+    async fn kill_those_who_stop(
+        self,
+        grid: &mut Grid,
+        crashed: &mut bool,
+        phase: impl Fn() -> Phase,
+    ) -> Infallible {
+        loop {
+            if grid.of(self.victim).is_stopped() {
+                *crashed = true;
+                grid.of_mut(self.victim).restart().await;
+            }
+            // The silent one comes back when nobody waits for it any more.
+            if self.course == Course::RolledBack && grid.of("west").is_stopped() && phase() != Phase::Between {
+                grid.of_mut("west").restart().await;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Programs that run at a site which is killed: each runs once, whether anybody is there to see it or not, and none that was given
+//! up runs on.
+
+use super::asking::{Asker, book, new_id, now, part, together};
+use super::grid::{Grid, site};
+use super::{quick, runtime, side_by_side, until};
+use bookahead_api as api;
+use bookahead_client::{ClientError, make};
+use bookahead_plan::Seconds;
+use bookahead_protocol::{JobId, State};
+use bookahead_service::keeper::Point;
+use serde_json::json;
+use std::convert::Infallible;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What somebody does with jobs, and the files by which they are known.
+struct Errands {
+    ada: Asker,
+    folder: PathBuf,
+}
+
+impl Errands {
+    fn new(grid: &Grid) -> Errands {
+        let north = grid.of("north");
+        let folder = north.config().with_file_name("traces");
+        fs::create_dir_all(&folder).unwrap();
+        Errands { ada: grid.asker("north"), folder }
+    }
+
+    fn trace(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// One program in a reservation, one in the queue, and one that is given up.
+    async fn run(&self) {
+        let begin = now() + Seconds(2);
+        let booked = self.ada.get(book(new_id(), together(vec![part(4, begin, 600)]))).await;
+        assert_eq!(booked.state, State::Committed);
+        let waiting = self.job("reserved", Some(booked.id));
+        let queued = self.job("queued", None);
+        let endless = self.endless();
+        for (job, key) in [&waiting, &queued, &endless] {
+            self.submit(job, key).await;
+        }
+        let pid = until(async || fs::read_to_string(self.trace("pid")).map_err(|why| why.to_string())).await;
+        self.cancel(endless.0.id.unwrap()).await;
+        for (name, (job, key)) in [("reserved", &waiting), ("queued", &queued)] {
+            let done = self.over(job.id.unwrap()).await;
+            assert_eq!((done.state, done.exit), (api::JobState::Done, Some(0)), "{done:?}");
+            // The same call is the same job, which is over.
+            assert_eq!(self.submit(job, key).await, done);
+            assert_eq!(fs::read_to_string(self.trace(name)).unwrap(), "ran\n", "{name} should run once");
+        }
+        assert_eq!(self.over(endless.0.id.unwrap()).await.state, api::JobState::Cancelled);
+        until(async || {
+            let process = Path::new("/proc").join(pid.trim());
+            if process.exists() { Err(format!("{} is gone", process.display())) } else { Ok(()) }
+        })
+        .await;
+        let jobs = self.ada.client().jobs(&api::JobsQuery::default()).await;
+        assert!(jobs.is_ok_and(|all| all.jobs.len() == 3), "each is there once");
+    }
+
+    fn job(&self, name: &str, reservation: Option<bookahead_protocol::ReservationId>) -> (api::SubmitJob, String) {
+        let text = format!("#!/bin/sh\necho ran >> '{}'\n", self.trace(name).display());
+        with_key(json!({
+            "id": make::job_id().unwrap(), "reservation": reservation, "capacity": 2, "limit_seconds": 60,
+            "work": {"type": "script", "text": text}
+        }))
+    }
+
+    fn endless(&self) -> (api::SubmitJob, String) {
+        let pid = self.trace("pid");
+        let text = format!("#!/bin/sh\necho $$ > '{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 300\n", pid.display());
+        with_key(json!({
+            "id": make::job_id().unwrap(), "capacity": 1, "limit_seconds": 600,
+            "work": {"type": "script", "text": text}
+        }))
+    }
+
+    /// Repeated until there is an answer.
+    async fn submit(&self, job: &api::SubmitJob, key: &str) -> api::Job {
+        until(async || passing(self.ada.client().submit(job, key).await)).await
+    }
+
+    async fn cancel(&self, id: JobId) {
+        until(async || passing(self.ada.client().cancel_job(id).await)).await;
+    }
+
+    /// Waits until nothing will become of it any more.
+    async fn over(&self, id: JobId) -> api::Job {
+        until(async || {
+            let job = passing(self.ada.client().job(id).await)?;
+            if job.state.is_over() { Ok(job) } else { Err(format!("{job:?}")) }
+        })
+        .await
+    }
+}
+
+fn with_key(document: serde_json::Value) -> (api::SubmitJob, String) {
+    (serde_json::from_value(document).unwrap(), make::key().unwrap().to_string())
+}
+
+/// What does not pass is a failure.
+fn passing<T>(answer: Result<T, ClientError>) -> Result<T, String> {
+    answer.map_err(|why| if why.may_pass() { why.to_string() } else { panic!("{why:?}") })
+}
+
+/// Whether the site passes a point so often; then it was killed there.
+async fn crash_at(point: Point, count: u32) -> bool {
+    let mut grid = Grid::new();
+    grid.label = format!("{point:?} {count}");
+    let stop_at = format!("{}:{count}", point.word());
+    grid.start("site", "north", &site("north", "jobs = { processes = true }"), Some(&stop_at)).await;
+    let errands = Errands::new(&grid);
+    let mut crashed = false;
+    tokio::select! {
+        () = errands.run() => {}
+        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
+    }
+    grid.check_journals();
+    crashed || grid.of("north").is_stopped()
+}
+
+async fn kill_when_stopped(grid: &mut Grid, crashed: &mut bool) -> Infallible {
+    loop {
+        if grid.of("north").is_stopped() {
+            *crashed = true;
+            grid.of_mut("north").restart().await;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn wherever_a_site_is_killed_programs_run_once_and_none_runs_on_that_was_given_up() {
+    let points = if quick() { vec![Point::Written] } else { vec![Point::Decided, Point::Written, Point::Sent] };
+    let crashes = side_by_side(points, |point| {
+        (1..).take_while(|count| runtime().block_on(crash_at(point, *count))).count()
+    });
+    eprintln!("killed with jobs: {crashes:?} times");
+    assert!(crashes.iter().all(|crashes| *crashes >= 6), "{crashes:?}");
+}

@@ -1,0 +1,62 @@
+//! The whole system, over real sockets and processes: sites and brokers started as a user starts them, asked by the client
+//! library, killed at any step, and held against what must always be true.
+//!
+//! - [`process`]: one site or broker as a process; [`grid`]: several of them; [`asking`]: those who ask them
+//! - [`witness`]: what must be true of a grid, whatever goes wrong
+//! - the rest: what a grid does
+
+mod asking;
+mod co_reservations;
+mod crash_points;
+mod grid;
+mod jobs;
+mod life_cycle;
+mod negotiation;
+mod process;
+mod races;
+mod random_kills;
+mod schemathesis;
+mod stopping;
+mod watching;
+mod witness;
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+
+/// Far longer than anything here takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether less is to be done.
+fn quick() -> bool {
+    std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some()
+}
+
+/// What a test runs on.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Looks until it is so, and says what was not if it never is.
+async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(why) => assert!(Instant::now() < deadline, "never came to be: {why}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Does something for each, several at once: grids wait for disks, sockets and each other more than they work.
+fn side_by_side<T: Send, R: Send>(all: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    const AT_ONCE: usize = 4;
+    let waiting = Mutex::new(all.into_iter());
+    let next = || waiting.lock().unwrap().next();
+    let worker = || std::iter::from_fn(next).map(&work).collect::<Vec<R>>();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    })
+}

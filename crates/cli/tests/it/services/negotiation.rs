@@ -1,0 +1,152 @@
+//! One negotiation from its beginning to its end: three parts that take all there is at three sites, held together, held
+//! longer, committed, with a job, and given up, by a client that repeats each of its calls under the same key until it has an answer. Whatever happens to the
+//! parties meanwhile, everything that the witness looks for is true, every repeated call gets the same answer, and in the end
+//! all is to be had again.
+
+use super::asking::{Asker, HOLD, book, hold, is_same, new_id, now, part, together};
+use super::grid::{CAPACITY, Grid, Shape, knows};
+use super::until;
+use super::witness::Witness;
+use bookahead_client::make;
+use bookahead_plan::Seconds;
+use bookahead_protocol::{Answer, Call, Envelope, Request, ReservationId, State};
+use std::cell::Cell;
+
+/// How far a booking has come, by what its client was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It has asked for something, and nobody has answered.
+    Between,
+    /// It is held.
+    Held,
+    /// It is committed.
+    Committed,
+    /// It was refused, or is given up.
+    Over,
+}
+
+/// What came of a negotiation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was held, committed, and given up again.
+    Committed,
+    /// It was refused, and why in a word.
+    Refused(&'static str),
+}
+
+/// A negotiation.
+pub(crate) struct Negotiation {
+    asker: Asker,
+    witness: Witness,
+    /// What the broker offers when all is well.
+    offered: [&'static str; 3],
+    id: ReservationId,
+    request: Request,
+    phase: Cell<Phase>,
+}
+
+impl Negotiation {
+    /// With a grid of three that has been ready.
+    pub(crate) fn new(grid: &Grid, shape: Shape) -> Negotiation {
+        let begin = now() + Seconds(3_600);
+        Negotiation {
+            asker: grid.asker("grid"),
+            witness: Witness::new(grid, shape),
+            offered: shape.offered(),
+            id: new_id(),
+            request: together(vec![part(CAPACITY, begin, 3_600); 3]),
+            phase: Cell::new(Phase::Between),
+        }
+    }
+
+    /// All of it, under the eyes of the witness.
+    pub(crate) async fn run(&self) -> Outcome {
+        knows(&self.asker, &self.offered).await;
+        tokio::select! {
+            () = self.witness.watch(self.id, || self.phase.get()) => unreachable!("a witness never ends"),
+            outcome = self.negotiate() => outcome,
+        }
+    }
+
+    /// How far it has come.
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Waits until nothing is left of it, and of all that came after it.
+    pub(crate) async fn nothing_is_left(&self) {
+        self.witness.settled(self.id, false).await;
+    }
+
+    async fn negotiate(&self) -> Outcome {
+        let mut calls = Vec::new();
+        let reserve = self.asker.envelope(hold(self.id, self.request.clone()));
+        let held = self.asker.insist(&reserve).await;
+        if let Answer::Problem(problem) = &held {
+            self.refused(&reserve, &held).await;
+            return Outcome::Refused(problem.why.code());
+        }
+        self.took_place(&held, State::Accepted, Phase::Held);
+        calls.push((reserve, held));
+        // What is held in time can be committed, whoever crashes.
+        let (id, job) = (self.id, make::job_id().unwrap());
+        calls.push(self.change(Call::ExtendHold { id, hold_for: HOLD }, State::Accepted, Phase::Held).await);
+        calls.push(self.change(Call::Commit { id, jobs: Vec::new() }, State::Committed, Phase::Committed).await);
+        calls.push(self.change(Call::Attach { id, part: 1, job }, State::Committed, Phase::Committed).await);
+        self.witness.settled(id, true).await;
+        self.repeat(&calls).await;
+        self.witness.settled(id, true).await;
+        calls.push(self.change(Call::Cancel { id }, State::Cancelled, Phase::Over).await);
+        self.witness.settled(id, false).await;
+        self.repeat(&calls).await;
+        self.all_is_free().await;
+        Outcome::Committed
+    }
+
+    async fn refused(&self, reserve: &Envelope, refusal: &Answer) {
+        self.phase.set(Phase::Over);
+        self.witness.settled(self.id, false).await;
+        self.repeat(&[(reserve.clone(), refusal.clone())]).await;
+        self.all_is_free().await;
+    }
+
+    /// Has something changed, which must succeed and begins a phase.
+    async fn change(&self, call: Call, state: State, next: Phase) -> (Envelope, Answer) {
+        let envelope = self.asker.envelope(call);
+        self.phase.set(Phase::Between);
+        let answer = self.asker.insist(&envelope).await;
+        self.took_place(&answer, state, next);
+        (envelope, answer)
+    }
+
+    fn took_place(&self, answer: &Answer, state: State, next: Phase) {
+        let Answer::Reservation(shown) = answer else { panic!("it should be {state}: {answer:?}") };
+        let parts = (shown.slots.len(), self.request.parts.len());
+        assert!(shown.id == self.id && shown.state == state && parts.0 == parts.1, "{shown:?}");
+        self.phase.set(next);
+    }
+
+    /// The same calls get the same answers.
+    async fn repeat(&self, calls: &[(Envelope, Answer)]) {
+        for (envelope, answer) in calls {
+            let again = self.asker.insist(envelope).await;
+            assert!(is_same(answer, &again), "{} got {answer:?}, and then {again:?}", envelope.call.word());
+        }
+    }
+
+    /// Another can have all of it now.
+    async fn all_is_free(&self) {
+        knows(&self.asker, &self.offered).await;
+        let rival = until(async || {
+            let id = new_id();
+            match self.asker.ask(book(id, self.request.clone())).await {
+                Answer::Reservation(booked) if booked.state == State::Committed => Ok(id),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        let rival = rival.await;
+        self.witness.settled(rival, true).await;
+        assert!(matches!(self.asker.ask(Call::Cancel { id: rival }).await, Answer::Reservation(_)));
+        self.witness.settled(rival, false).await;
+    }
+}

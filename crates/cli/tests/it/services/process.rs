@@ -1,0 +1,229 @@
+//! A site or broker as a process of its own: started as a user starts it, stopped, killed and started again on the same
+//! port with the same state. What it says is kept, for those who want to know why a test failed. It is gone with its owner.
+
+use super::{PATIENCE, until};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A site or broker.
+pub(crate) struct Process {
+    role: &'static str,
+    name: String,
+    config: PathBuf,
+    /// Where it listens; any free port before it was ever ready.
+    listen: String,
+    life: Option<Life>,
+    /// What it said in earlier lives.
+    said_before: String,
+}
+
+/// From a start to an end.
+struct Life {
+    child: Child,
+    said: Arc<Mutex<Said>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Said {
+    /// The line by which it says that it is ready.
+    ready: Option<String>,
+    /// What it said on standard error.
+    errors: String,
+}
+
+/// What became of a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Began {
+    /// It answers.
+    Ready,
+    /// It came to the point at which it was to stop.
+    Stopped,
+}
+
+impl Process {
+    /// One that was never started; its configuration is written into a folder.
+    pub(crate) fn new(folder: &Path, role: &'static str, name: &str, text: &str) -> Process {
+        let config = folder.join(format!("{name}.toml"));
+        std::fs::write(&config, text).unwrap();
+        let listen = "127.0.0.1:0".to_owned();
+        Process { role, name: name.to_owned(), config, listen, life: None, said_before: String::new() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file with its configuration.
+    pub(crate) fn config(&self) -> &Path {
+        &self.config
+    }
+
+    /// The folder of its journal.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.config.with_file_name(format!("bookahead-{}", self.name))
+    }
+
+    /// Where it is asked, once it was ready.
+    pub(crate) fn url(&self) -> String {
+        assert!(!self.listen.ends_with(":0"), "{} was never ready", self.name);
+        format!("http://{}", self.listen)
+    }
+
+    /// Starts it, to be stopped at a point if one is named, and waits until it is ready or stopped.
+    pub(crate) async fn start(&mut self, stop_at: Option<&str>) -> Began {
+        assert!(self.life.is_none(), "{} runs already", self.name);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.launch(stop_at);
+            if let Some(began) = self.begun(deadline).await {
+                return began;
+            }
+            // Somebody else was given the port in the meantime; that does not last.
+            let said = self.kill9();
+            assert!(said.contains("in use") && Instant::now() < deadline, "{} did not start: {said}", self.name);
+        }
+    }
+
+    /// Kills it and starts it again.
+    pub(crate) async fn restart(&mut self) {
+        self.kill9();
+        assert_eq!(self.start(None).await, Began::Ready);
+    }
+
+    fn launch(&mut self, stop_at: Option<&str>) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
+        command.arg(self.role).arg("--config").arg(&self.config).args(["--listen", &self.listen, "--json"]);
+        command.env_remove("BOOKAHEAD_LOG").env_remove("BOOKAHEAD_STOP_AT");
+        command.envs(stop_at.map(|point| ("BOOKAHEAD_STOP_AT", point)));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.life = Some(Life::of(command.spawn().unwrap()));
+    }
+
+    /// None where it ended before it was ready.
+    async fn begun(&mut self, deadline: Instant) -> Option<Began> {
+        let (name, life) = (self.name.clone(), self.life.as_mut().unwrap());
+        let began = until(async || {
+            if let Some(ready) = life.ready() {
+                return Ok(Some((Began::Ready, ready)));
+            }
+            if life.is_stopped() {
+                return Ok(Some((Began::Stopped, String::new())));
+            }
+            if life.child.try_wait().unwrap().is_some() || Instant::now() > deadline {
+                return Ok(None);
+            }
+            Err(format!("{name} is ready"))
+        });
+        let (began, ready) = began.await?;
+        if began == Began::Ready {
+            let ready: Value = serde_json::from_str(&ready).unwrap();
+            self.listen = ready["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        }
+        Some(began)
+    }
+
+    /// Whether it has come to the point at which it was to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.life.as_ref().is_some_and(Life::is_stopped)
+    }
+
+    /// Kills it at once, if it runs, and says what it had said in that life.
+    pub(crate) fn kill9(&mut self) -> String {
+        let Some(mut life) = self.life.take() else { return String::new() };
+        // One that has ended by itself cannot be killed.
+        let _ = life.child.kill();
+        let (_, said) = life.ended();
+        self.said_before += &format!("{said}-- killed\n");
+        said
+    }
+
+    /// Tells it something, as `kill` does.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.life.as_ref().unwrap().child.id().to_string();
+        let told = Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap();
+        assert!(told.success(), "{} could not be told {name}", self.name);
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(&mut self) -> (ExitStatus, String) {
+        let life = self.life.as_mut().unwrap();
+        until(async || match life.child.try_wait().unwrap() {
+            Some(_) => Ok(()),
+            None => Err(format!("{} has ended", self.name)),
+        })
+        .await;
+        let (status, said) = self.life.take().unwrap().ended();
+        self.said_before += &format!("{said}-- ended: {status}\n");
+        (status, said)
+    }
+
+    /// Everything that it has said on standard error.
+    pub(crate) fn said(&self) -> String {
+        let now = self.life.as_ref().map(|life| life.said.lock().unwrap().errors.clone());
+        format!("== {}\n{}{}", self.name, self.said_before, now.unwrap_or_default())
+    }
+}
+
+impl Life {
+    fn of(mut child: Child) -> Life {
+        let said = Arc::new(Mutex::new(Said::default()));
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let errors = child.stderr.take().unwrap();
+        let readers = vec![
+            std::thread::spawn({
+                let said = said.clone();
+                move || out.lines().map_while(Result::ok).for_each(|line| said.lock().unwrap().hear(line))
+            }),
+            std::thread::spawn({
+                let said = said.clone();
+                move || take_down(errors, &said)
+            }),
+        ];
+        Life { child, said, readers }
+    }
+
+    fn ready(&self) -> Option<String> {
+        self.said.lock().unwrap().ready.clone()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.said.lock().unwrap().errors.contains("stopped at ")
+    }
+
+    /// Waits for its end, which must be near.
+    fn ended(&mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().unwrap();
+        // What it said last is read soon, unless a program that it had started can still speak for it.
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        (status, std::mem::take(&mut self.said.lock().unwrap().errors))
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Said {
+    fn hear(&mut self, line: String) {
+        self.ready.get_or_insert(line);
+    }
+}
+
+fn take_down(mut errors: impl Read, said: &Mutex<Said>) {
+    let mut some = [0; 4096];
+    while let Ok(count @ 1..) = errors.read(&mut some) {
+        said.lock().unwrap().errors += &String::from_utf8_lossy(&some[..count]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Services that are told to end, and clients that leave, in the middle of something: what was begun is finished, what was
+//! promised is kept, and whoever comes back is told.
+
+use super::asking::{Asker, hold, is_same, new_id, now, part, together};
+use super::grid::{CAPACITY, Grid, SITES, Shape, knows, site};
+use super::{runtime, until};
+use bookahead_api::Operation;
+use bookahead_client::ClientError;
+use bookahead_plan::Seconds;
+use bookahead_protocol::{Answer, Call, Envelope, State};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::net::TcpStream;
+
+/// A call for three parts that take all there is.
+fn three_parts(asker: &Asker) -> Envelope {
+    asker.envelope(hold(new_id(), together(vec![part(CAPACITY, now() + Seconds(3_600), 3_600); 3])))
+}
+
+/// A grid of three with a broker that knows its sites, one of which does not go on until it is told to. The broker waits for it
+/// for as long as that takes.
+async fn with_one_asleep() -> (Grid, Asker) {
+    let patient = "[rules]\nsurvey_time = \"10m\"\nhold_time = \"10m\"";
+    let (grid, _) = Grid::of_three(Shape::Flat, patient, &[]).await;
+    let broker = grid.asker("grid");
+    knows(&broker, &Shape::Flat.offered()).await;
+    grid.of("west").signal("STOP");
+    (grid, broker)
+}
+
+/// Waits until a negotiation is under way: a site that is awake was asked.
+async fn is_under_way(grid: &Grid) {
+    let north = grid.asker("north");
+    until(async || {
+        let metrics = north.client().metrics().await.map_err(|why| why.to_string())?;
+        let asked = metrics.lines().any(|line| line.contains("call=\"probe\""));
+        if asked { Ok(()) } else { Err("a site is asked".into()) }
+    })
+    .await;
+}
+
+/// Every site has one part of it.
+async fn is_held_everywhere(grid: &Grid) {
+    for site in SITES {
+        let live = grid.asker(site).live().await.unwrap();
+        assert_eq!(live.len(), 1, "at {site}: {live:?}");
+    }
+}
+
+/// Sends a call as a program would that knows nothing of our client.
+fn send_raw(address: &str, envelope: &Envelope) -> TcpStream {
+    let operation = Operation::try_from(envelope.call.clone()).unwrap();
+    let (path, body) = (operation.path(), operation.body().unwrap().unwrap());
+    let host = address.strip_prefix("http://").unwrap();
+    let (user, key, length) = (&envelope.caller.user, envelope.key, body.len());
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\nbookahead-user: {user}\r\nidempotency-key: \"{key}\"\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    stream
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_and_comes_back_gets_the_answer_of_its_first_call() {
+    runtime().block_on(async {
+        let (grid, broker) = with_one_asleep().await;
+        let call = three_parts(&broker);
+        let gone = send_raw(&grid.of("grid").url(), &call);
+        is_under_way(&grid).await;
+        drop(gone);
+        let again = broker.client().call(&call, None).await;
+        assert!(matches!(again, Err(ClientError::KeyInFlight(_))), "{again:?}");
+        grid.of("west").signal("CONT");
+        let answer = broker.insist(&call).await;
+        assert!(matches!(&answer, Answer::Reservation(held) if held.state == State::Accepted), "{answer:?}");
+        assert!(is_same(&answer, &broker.insist(&call).await));
+        assert_eq!(broker.all().await.unwrap().len(), 1, "it was booked once");
+        is_held_everywhere(&grid).await;
+    });
+}
+
+#[test]
+fn a_broker_that_is_told_to_end_in_the_middle_of_a_negotiation_comes_to_its_end_first() {
+    runtime().block_on(async {
+        let (mut grid, broker) = with_one_asleep().await;
+        let call = three_parts(&broker);
+        let asking = tokio::spawn({
+            let (broker, call) = (broker.clone(), call.clone());
+            async move { broker.client().call(&call, None).await }
+        });
+        is_under_way(&grid).await;
+        grid.of("grid").signal("TERM");
+        grid.of("west").signal("CONT");
+        let answer = asking.await.unwrap().unwrap();
+        assert!(matches!(&answer, Answer::Reservation(held) if held.state == State::Accepted), "{answer:?}");
+        let (status, said) = grid.of_mut("grid").ended().await;
+        assert!(status.success(), "{said}");
+        grid.of_mut("grid").start(None).await;
+        assert!(is_same(&answer, &broker.insist(&call).await));
+        let Some(id) = call.call.id() else { unreachable!("it is about a reservation") };
+        let committed = broker.get(Call::Commit { id, jobs: Vec::new() }).await;
+        assert_eq!(committed.state, State::Committed);
+        is_held_everywhere(&grid).await;
+    });
+}
+
+#[test]
+fn a_site_that_is_told_to_end_under_load_keeps_what_it_has_answered_and_answers_the_rest_later() {
+    runtime().block_on(async {
+        let mut grid = Grid::new();
+        grid.start("site", "north", &site("north", ""), None).await;
+        let ada = grid.asker("north");
+        let calls = calls(&ada);
+        let answers = answers_until_the_end(&grid, &ada, &calls).await;
+        let (status, said) = grid.of_mut("north").ended().await;
+        assert!(status.success(), "{said}");
+        grid.check_journals();
+        grid.of_mut("north").start(None).await;
+        let kept: BTreeSet<_> = ada.live().await.unwrap().into_iter().map(|held| held.id).collect();
+        let answered = answers.iter().flatten().count();
+        eprintln!("{answered} of {} calls were answered before the end, {} were done", calls.len(), kept.len());
+        assert!((1..calls.len()).contains(&answered), "it should end in the middle");
+        assert_eq!(kept.len(), answered, "what it took it answers");
+        for (call, answer) in calls.iter().zip(&answers) {
+            let again = ada.insist(call).await;
+            if let Some(answer) = answer {
+                assert!(kept.contains(&call.call.id().unwrap()), "{answer:?} is lost");
+                assert!(is_same(answer, &again), "{answer:?}, and then {again:?}");
+            }
+        }
+        assert_eq!(ada.live().await.unwrap().len(), calls.len(), "all of them, and each once");
+    });
+}
+
+/// Calls that do not get in each other's way.
+fn calls(ada: &Asker) -> Vec<Envelope> {
+    let in_an_hour = now() + Seconds(3_600);
+    let request = |at: i64| together(vec![part(CAPACITY, in_an_hour + Seconds(60 * at), 60)]);
+    (0..400).map(|at| ada.envelope(hold(new_id(), request(at)))).collect()
+}
+
+/// The answers to calls that are made once, many at a time; the site is told to end after the first.
+async fn answers_until_the_end(grid: &Grid, ada: &Asker, calls: &[Envelope]) -> Vec<Option<Answer>> {
+    const AT_A_TIME: usize = 8;
+    let mut asking = tokio::task::JoinSet::new();
+    for some in calls.chunks(calls.len() / AT_A_TIME) {
+        let (ada, some) = (ada.clone(), some.to_vec());
+        asking.spawn(async move {
+            let mut answers = Vec::new();
+            for call in some {
+                answers.push((call.key, ada.client().call(&call, None).await.ok()));
+            }
+            answers
+        });
+    }
+    until(async || {
+        let live = ada.live().await.map_err(|why| why.to_string())?;
+        if live.is_empty() { Err("something is held".into()) } else { Ok(()) }
+    })
+    .await;
+    grid.of("north").signal("TERM");
+    let mut answers: BTreeMap<_, _> = asking.join_all().await.into_iter().flatten().collect();
+    calls.iter().map(|call| answers.remove(&call.key).unwrap()).collect()
+}

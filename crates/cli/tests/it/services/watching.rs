@@ -1,0 +1,161 @@
+//! Watching over crashes and restarts: whoever comes back with the last event that he has seen misses nothing, or is told that
+//! he has.
+
+use super::asking::{Asker, hold, new_id, now, part, together};
+use super::grid::{Grid, site};
+use super::witness::exported;
+use super::{PATIENCE, runtime, side_by_side};
+use bookahead_api as api;
+use bookahead_client::Watch;
+use bookahead_plan::Seconds;
+use bookahead_protocol::{Call, ReservationId};
+use bookahead_service::keeper::Point;
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Duration;
+
+/// What is told of a site by its journal: number, kind and reservation.
+fn written(journal: &Path) -> Vec<(u64, String, ReservationId)> {
+    let told = |line: &serde_json::Value| {
+        let (kind, what) = line["event"]["Book"]["what"].as_object()?.iter().next()?;
+        let id = what["id"].as_str()?.parse().ok()?;
+        Some((line["sequence"].as_u64()?, kind.to_lowercase(), id))
+    };
+    exported(journal).iter().filter_map(told).collect()
+}
+
+/// Somebody who watches a site, and what he was told, in its order.
+struct Watcher {
+    site: Asker,
+    watch: Watch,
+    told: Vec<api::Event>,
+}
+
+impl Watcher {
+    /// From now on.
+    async fn new(site: &Asker) -> Watcher {
+        let watch = again(site, None).await;
+        Watcher { site: site.clone(), watch, told: Vec::new() }
+    }
+
+    /// Listens for one event. Where the service ends the stream, he comes back.
+    async fn listen(&mut self) {
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.watch.next()).await;
+            match next.unwrap_or_else(|_| panic!("nothing more was told: {:?}", self.told)).unwrap() {
+                Some(event) => return self.told.push(event),
+                None => self.watch = again(&self.site, self.watch.last()).await,
+            }
+        }
+    }
+
+    /// Listens until he was told of an event, or that he has missed it.
+    async fn listen_until(&mut self, sequence: u64) {
+        while self.told.last().is_none_or(|event| event.sequence < sequence) {
+            self.listen().await;
+        }
+    }
+
+    /// In order, none twice, and none left out that was not said to be.
+    fn check(&self, written: &[(u64, String, ReservationId)]) {
+        let mut seen = 0;
+        for event in &self.told {
+            if event.kind == "reset" {
+                assert!(event.sequence >= seen, "{:#?}", self.told);
+            } else {
+                let missed: Vec<_> = written.iter().filter(|(at, ..)| (seen + 1..event.sequence).contains(at)).collect();
+                assert!(event.sequence > seen && missed.is_empty(), "{missed:?} of {written:?} in {:#?}", self.told);
+                let this = (event.sequence, event.kind.clone(), event.reservation.unwrap());
+                assert!(written.contains(&this), "{this:?} in {written:?}");
+            }
+            seen = event.sequence;
+        }
+    }
+}
+
+/// Watches after an event, as soon as there is somebody to ask.
+async fn again(site: &Asker, after: Option<u64>) -> Watch {
+    super::until(async || site.client().watch(None, after).await.map_err(|why| why.to_string())).await
+}
+
+/// Several reservations come and go.
+async fn live_through(ada: &Asker) -> ReservationId {
+    let mut last = new_id();
+    for hour in 1..=2 {
+        let id = new_id();
+        ada.get(hold(id, together(vec![part(1, now() + Seconds(hour * 3_600), 60)]))).await;
+        ada.get(Call::Commit { id, jobs: Vec::new() }).await;
+        ada.get(Call::Cancel { id }).await;
+        last = id;
+    }
+    last
+}
+
+/// Kills the site when it stops, while somebody watches.
+async fn kill_when_stopped(grid: &mut Grid, crashed: &mut bool) -> Infallible {
+    loop {
+        if grid.of("north").is_stopped() {
+            *crashed = true;
+            grid.of_mut("north").restart().await;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Whether the site passes a point so often; then it was killed there.
+async fn crash_at(point: Point, count: u32) -> bool {
+    let mut grid = Grid::new();
+    grid.label = format!("{point:?} {count}");
+    let stop_at = format!("{}:{count}", point.word());
+    grid.start("site", "north", &site("north", ""), Some(&stop_at)).await;
+    let (ada, journal) = (grid.asker("north"), grid.of("north").state());
+    let mut watcher = Watcher::new(&ada).await;
+    let mut crashed = false;
+    let last = tokio::select! {
+        last = live_through(&ada) => last,
+        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
+        () = async { loop { watcher.listen().await } } => unreachable!("he listens for ever"),
+    };
+    if grid.of("north").is_stopped() {
+        crashed = true;
+        grid.of_mut("north").restart().await;
+    }
+    let written = written(&journal);
+    let (end, kind, id) = written.last().unwrap();
+    assert_eq!((kind.as_str(), *id), ("cancelled", last));
+    watcher.listen_until(*end).await;
+    watcher.check(&written);
+    crashed
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn who_watches_a_site_that_is_killed_misses_nothing_or_is_told_so() {
+    let points = vec![Point::Decided, Point::Written, Point::Sent];
+    let crashes = side_by_side(points, |point| {
+        (1..).take_while(|count| runtime().block_on(crash_at(point, *count))).count()
+    });
+    eprintln!("killed while watched: {crashes:?} times");
+    assert!(crashes.iter().all(|crashes| *crashes >= 6), "{crashes:?}");
+}
+
+#[test]
+fn who_watches_a_site_that_is_restarted_goes_on_where_he_was_or_is_told_to_look_anew() {
+    runtime().block_on(async {
+        let mut grid = Grid::new();
+        grid.start("site", "north", &site("north", ""), None).await;
+        let (ada, journal) = (grid.asker("north"), grid.of("north").state());
+        let mut watcher = Watcher::new(&ada).await;
+        for round in 1..=3 {
+            live_through(&ada).await;
+            let written = written(&journal);
+            assert_eq!(written.len(), 6 * round);
+            watcher.listen_until(written.last().unwrap().0).await;
+            watcher.check(&written);
+            let north = grid.of_mut("north");
+            north.signal("TERM");
+            assert!(north.ended().await.0.success());
+            north.start(None).await;
+        }
+    });
+}
