@@ -34,8 +34,6 @@ pub struct Health {
 #[serde(rename_all = "kebab-case")]
 #[schema(as = HealthStatus)]
 pub enum Status {
-    /// Not yet: it reads its journal.
-    Starting,
     /// Yes.
     Ready,
     /// No longer: it finishes what is under way and stops.

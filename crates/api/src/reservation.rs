@@ -108,7 +108,7 @@ pub struct Reservation {
     /// The jobs attached.
     #[serde(default)]
     pub jobs: Vec<AttachedJob>,
-    /// How much of each part is missing since resources failed; empty where nothing is known to be missing.
+    /// How much of each part is missing since resources failed; zero where nothing is.
     #[serde(default)]
     pub missing: Vec<u32>,
     /// Grows with every change of terms; the entity tag begins with it.

@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn an_id_counts_when_its_block_ends_also_without_a_message() {
         let mut parser = Parser::new(100);
-        let mut last = |bytes: &str| (parser.feed(bytes.as_bytes()).unwrap().len(), parser.last_id().to_owned());
+        let mut last =
+            |bytes: &str| (parser.feed(bytes.as_bytes()).unwrap().len(), parser.last_id().to_owned());
         assert_eq!(last("retry: 2000\nid: 7\n"), (0, String::new()));
         assert_eq!(last("\n"), (0, "7".into()));
         assert_eq!(last("id: 8\ndata: x\n"), (0, "7".into()), "its message is not complete");

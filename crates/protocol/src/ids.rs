@@ -85,7 +85,8 @@ macro_rules! identity {
 
             fn from_str(text: &str) -> Result<$name, NotAnIdentity> {
                 let digits = text.strip_prefix(concat!($prefix, "_"));
-                let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+                let plain = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+                let number = plain.and_then(|digits| u128::from_str_radix(digits, 16).ok());
                 number.map($name).ok_or_else(|| NotAnIdentity { text: text.into(), prefix: $prefix })
             }
         }
@@ -172,7 +173,7 @@ mod tests {
         }
         assert_eq!(ReservationId(made[1]).to_string(), "rsv_10000000000000001");
         assert_eq!("rsv_10000000000000001".parse(), Ok(ReservationId(made[1])));
-        for wrong in ["", "rsv_", "key_1", "rsv_g", "rsv_100000000000000000000000000000000"] {
+        for wrong in ["", "rsv_", "key_1", "rsv_g", "rsv_+5", "rsv_100000000000000000000000000000000"] {
             assert!(wrong.parse::<ReservationId>().is_err(), "{wrong}");
         }
     }

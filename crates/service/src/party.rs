@@ -57,6 +57,8 @@ pub enum Input {
     Submit {
         /// Whose.
         caller: bookahead_protocol::Caller,
+        /// The key of the call.
+        key: Key,
         /// Its id.
         id: JobId,
         /// What.

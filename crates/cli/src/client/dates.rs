@@ -26,7 +26,7 @@ impl Dates {
 
     /// Whether the user reads in UTC, so that nothing needs to be said twice.
     pub(crate) fn are_utc(&self) -> bool {
-        self.zone == TimeZone::UTC
+        self.zone == TimeZone::UTC || matches!(self.zone.iana_name(), Some("UTC" | "Etc/UTC"))
     }
 
     /// `Mon 2026-11-16 09:00+01:00`.

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     config: PathBuf,
 
-    /// Listen here, and not where the configuration says (127.0.0.1:7420; port 0 is any that is free)
+    /// Listen here, and not where the configuration says (by default port 7420 of a site and 7400 of a broker, on loopback; port 0 is any that is free)
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 

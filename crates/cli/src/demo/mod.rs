@@ -66,7 +66,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let runtime = runtime.context("cannot start the runtime")?;
     let temporary = tempfile::Builder::new().prefix("bookahead-demo-").tempdir();
     let temporary = temporary.context("cannot make a temporary folder")?;
-    let folder = arguments.state.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let folder = match &arguments.state {
+        Some(folder) => std::path::absolute(folder).context("cannot find the folder for the state")?,
+        None => temporary.path().to_owned(),
+    };
     let clock = grid::clock(&folder, arguments.speed)?;
     let grid = runtime.block_on(Grid::start(&folder, &clock, arguments.port))?;
     say!("The demo runs, {} times as fast as the time of day. Its broker is at {}", clock.speed, grid.url());

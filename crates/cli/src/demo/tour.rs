@@ -40,7 +40,7 @@ const STATIONS: [Station; 7] = [
             "processors",
         ],
     },
-    Station { says: "All that is booked through the broker, by you.", types: &["list", "--limit", "10"] },
+    Station { says: "All that you have booked through the broker.", types: &["list", "--mine"] },
 ];
 
 /// Walks through the stations. A refusal is part of the tour; anything else that fails ends it.

@@ -78,7 +78,7 @@ impl Booking {
             decided: None,
             outcome: None,
             jobs: Vec::new(),
-            version: 0,
+            version: 1,
             answered: Vec::new(),
             ended: None,
         }

@@ -167,15 +167,12 @@ impl Broker {
     }
 
     fn notice(&self, event: &broker::Event) -> Option<Notice> {
-        // Answers are no change, and attempts and peers are the broker's own affair.
-        if matches!(event, broker::Event::Answered { .. } | broker::Event::Woke { .. }) {
-            return None;
-        }
+        let kind = told_as(event)?;
         let id = event.id()?;
         let booking = self.head.booking(id);
         Some(Notice {
             at: self.courier.now(),
-            kind: event.word(),
+            kind,
             id: Some(id),
             owner: booking.map(broker::Booking::owner),
             state: booking.map(|booking| booking.state),
@@ -253,9 +250,9 @@ impl Party for Broker {
                 self.register.silent(&peer);
                 self.head.unregister(&peer);
             }
-            Input::Submit { caller, id, job, reply, .. } => {
+            Input::Submit { caller, key, id, job, reply, .. } => {
                 let peers: Vec<Peer> = self.register.all().filter(|peer| peer.up).cloned().collect();
-                let taken = self.jobs.submit(now, &caller, id, *job, peers.into_iter());
+                let taken = self.jobs.submit(now, &caller, (key, id), *job, peers.into_iter());
                 self.answer_about_job(id, taken, reply, done);
             }
             Input::CancelJob { caller, id, reply } => {
@@ -289,4 +286,25 @@ impl Party for Broker {
     fn sight(&mut self) -> &mut dyn Sight {
         self
     }
+}
+
+/// The word by which a site tells the same, so that those who watch cannot tell a broker from a site. What is the broker's own
+/// affair is not told.
+fn told_as(event: &broker::Event) -> Option<&'static str> {
+    use broker::Event;
+    Some(match event {
+        Event::Held { .. } => "accepted",
+        Event::Committed { .. } | Event::Attached { .. } => "committed",
+        Event::Changed { .. } => "change-settled",
+        Event::Began { .. } => "begun",
+        Event::Ended { .. } => "completed",
+        Event::Closed { .. } => event.word(),
+        Event::Forgot { .. } => "forgotten",
+        Event::Woke { .. }
+        | Event::Trying { .. }
+        | Event::GaveUp { .. }
+        | Event::Decided { .. }
+        | Event::Answered { .. }
+        | Event::Settled { .. } => return None,
+    })
 }

@@ -74,7 +74,9 @@ impl Register {
         }
         let resources = said.resources.iter().cloned().map(Resource::from).collect();
         let url = said.url.clone();
-        let peer = Peer { name: name.clone(), url, resources, about: said, heard: now, round_trip, up: true };
+        // One that is silent when it is asked must answer again before it counts as up, whatever it says of itself.
+        let up = round_trip.is_some() || self.peers.get(&name).is_none_or(|known| known.up);
+        let peer = Peer { name: name.clone(), url, resources, about: said, heard: now, round_trip, up };
         Ok(self.peers.entry(name).insert_entry(peer).into_mut())
     }
 
@@ -129,7 +131,7 @@ pub async fn attend(door: Door, courier: Courier, attention: Attention) {
                     let misses = missed.entry(name.clone()).or_default();
                     *misses += 1;
                     tracing::debug!(peer = %name, misses, "did not say how it is: {:?}", other.err());
-                    if *misses == attention.misses {
+                    if *misses >= attention.misses {
                         door.tell(Input::Silent { peer: name }).await;
                     }
                 }

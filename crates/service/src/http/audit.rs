@@ -2,10 +2,14 @@
 //! the last who has to do with the request lets go of it, so that there is one even where the client has left
 //! meanwhile. Tokens and other headers never get here.
 
+use super::problem::Refusal;
 use crate::security::Identity;
 use axum::http::Method;
 use bookahead_protocol::{Key, Name};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Where peers say that they are there.
+const SITES: &str = "/v1/sites";
 
 /// What is logged of a request.
 pub(super) struct Line {
@@ -58,6 +62,10 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let noted = std::mem::take(&mut *self.noted());
+        // A peer that says that it is there, again and again, changes nothing worth keeping.
+        if self.route == SITES && noted.outcome.as_deref().is_some_and(|outcome| outcome.starts_with('2')) {
+            return;
+        }
         tracing::info!(
             target: "audit",
             user = self.user.as_str(),
@@ -69,6 +77,11 @@ impl Drop for Line {
             outcome = noted.outcome.as_deref().unwrap_or("unanswered"),
         );
     }
+}
+
+/// Of somebody who was not let in: that he tried.
+pub(super) fn turned_away(method: &Method, route: &str, refusal: &Refusal) {
+    tracing::info!(target: "audit", method = method.as_str(), route, outcome = refusal.code());
 }
 
 #[cfg(test)]

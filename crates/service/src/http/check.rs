@@ -107,6 +107,7 @@ impl Checked for Heartbeat {
             );
             return Err(Refusal::bad_request(why));
         }
+        self.loads.iter().try_for_each(|load| name("the resource of a load", &load.resource))?;
         self.resources.iter().try_for_each(|resource| offered(&self.name, resource))
     }
 }
@@ -275,5 +276,11 @@ mod tests {
         assert_eq!(beat("https://north.example.org/\r\nx", "cluster"), "bad-request");
         assert_eq!(beat("https://north.example.org", &"x".repeat(250)), "bad-request");
         assert_eq!(beat("https://north.example.org", &"x".repeat(249)), "fine");
+        let loaded: Heartbeat = serde_json::from_value(json!({
+            "name": "north", "url": "https://north.example.org", "role": "site",
+            "loads": [{"resource": "\u{9b}", "running_jobs": 0, "waiting_jobs": 0, "requested": 0, "longest_wall_time_seconds": 0}]
+        }))
+        .unwrap();
+        assert_eq!(code(loaded.check(&Limits::default())), "bad-request");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Shared;
 use super::asking::Asking;
-use super::audit::Line;
+use super::audit::{self, Line};
 use super::problem::{Refusal, ToldCode};
 use super::trace::Traced;
 use crate::security::Identity;
@@ -19,7 +19,10 @@ use std::time::Instant;
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let identity = match admit(&shared, &request) {
         Ok(identity) => identity,
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => {
+            audit::turned_away(request.method(), route(&request), &refusal);
+            return refusal.into_response();
+        }
     };
     let Ok(_place) = shared.places.try_acquire() else {
         shared.metrics.turned_away("concurrent");

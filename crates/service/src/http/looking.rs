@@ -115,7 +115,7 @@ fn window(
     }
     if window.length() > longest {
         let why =
-            format!("from until to {} seconds are asked for; at most {longest} are shown", window.length());
+            format!("between from and until lie {} seconds; at most {longest} are shown", window.length());
         return Err(over_limit(why));
     }
     Ok(window)

@@ -44,7 +44,6 @@ impl Refusal {
     }
 
     /// Its code.
-    #[cfg(test)]
     pub(super) fn code(&self) -> &str {
         &self.problem.code
     }

@@ -103,7 +103,7 @@ fn structure(path: &Path, connection: &Connection) -> Result<(), JournalError> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { what, owner, format, base, last, records, snapshots, .. } = self;
-        writeln!(f, "{} is the journal of the {what} of {owner}, format {format}.", self.path.display())?;
+        writeln!(f, "{} is the journal of {what} {owner}, format {format}.", self.path.display())?;
         writeln!(f, "It has {records} records up to record {last}, and {snapshots} sound snapshots.")?;
         if *base > 0 {
             writeln!(f, "Records up to {base} were dropped by compaction; a snapshot stands for them.")?;

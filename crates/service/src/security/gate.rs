@@ -8,7 +8,7 @@ use super::error::TokenFault;
 use super::identity::{Identity, Role};
 use super::keys::Keys;
 use super::signature::signed_content;
-use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::{HeaderMap, uri::Authority};
 use bookahead_api::{Code, Problem};
 use bookahead_protocol::Name;
@@ -167,8 +167,10 @@ fn as_he_says(behalf: Behalf) -> Identity {
 
 /// A page from elsewhere that makes a browser call this machine under another name must not get in where everybody does.
 fn local_host_only(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(host) = only(headers, HOST.as_str())? else { return Ok(()) };
-    if names_this_machine(host) {
+    let host = only(headers, HOST.as_str())?;
+    // A page of the web that a browser on this machine shows has no business here either.
+    let origin = only(headers, ORIGIN.as_str())?.map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
+    if [host, origin].into_iter().flatten().all(names_this_machine) {
         return Ok(());
     }
     let detail = "without authentication, only calls to localhost or a loopback address are taken; \

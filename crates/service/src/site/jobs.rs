@@ -3,7 +3,7 @@
 
 use bookahead_lrms::{Job, JobState};
 use bookahead_plan::{Seconds, Time};
-use bookahead_protocol::JobId;
+use bookahead_protocol::{JobId, Key};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,6 +14,8 @@ pub enum Event {
     Submitted {
         /// What.
         job: Job,
+        /// The key of the call.
+        key: Key,
         /// When.
         at: Time,
     },
@@ -33,6 +35,8 @@ pub enum Event {
 pub struct Record {
     /// What it is.
     pub job: Job,
+    /// The key of the call by which it came.
+    pub key: Key,
     /// When it was submitted.
     pub submitted: Time,
     /// When it was over, and how.
@@ -47,8 +51,8 @@ impl Jobs {
     /// The fold. What was over for as long as a site remembers is forgotten on the way.
     pub fn apply(&mut self, event: &Event, retention: Seconds) {
         match event {
-            Event::Submitted { job, at } => {
-                let record = Record { job: job.clone(), submitted: *at, over: None };
+            Event::Submitted { job, key, at } => {
+                let record = Record { job: job.clone(), key: *key, submitted: *at, over: None };
                 self.0.entry(job.id).or_insert(record);
             }
             Event::Over { id, state, at } => {
@@ -64,6 +68,11 @@ impl Jobs {
     /// One of them.
     pub fn get(&self, id: JobId) -> Option<&Record> {
         self.0.get(&id)
+    }
+
+    /// The one that came with a key.
+    pub fn with_key(&self, key: Key) -> Option<&Record> {
+        self.all().find(|record| record.key == key)
     }
 
     /// All of them, by id.

@@ -260,9 +260,10 @@ impl Party for Site {
     }
 
     fn wake(&mut self, now: Moment, done: &mut Done<Event>) -> Result<(), String> {
-        self.ledger.check_resources().map_err(|why| why.to_string())?;
+        // What ended meanwhile needs no resource any more.
         let ticked = self.ledger.tick(now);
         self.book(now, ticked.events, Vec::new(), done);
+        self.ledger.check_resources().map_err(|why| why.to_string())?;
         self.reconcile(now, done).map_err(|why| why.to_string())
     }
 
@@ -272,7 +273,9 @@ impl Party for Site {
                 let answer = self.call(now, &envelope, done);
                 done.answer(reply, answer);
             }
-            Input::Submit { caller, id, job, reply, .. } => self.submit(now, &caller, id, *job, reply, done),
+            Input::Submit { caller, key, id, job, reply, .. } => {
+                self.submit(now, &caller, (key, id), *job, reply, done);
+            }
             Input::CancelJob { caller, id, reply } => self.cancel_job(now, &caller, id, reply, done),
             Input::Heard { reply, .. } => {
                 let why = "a site keeps no register of others; register at a broker";

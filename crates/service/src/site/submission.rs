@@ -18,19 +18,19 @@ impl Site {
         &mut self,
         now: Moment,
         caller: &Caller,
-        id: JobId,
+        (key, id): (Key, JobId),
         asked: api::SubmitJob,
         reply: Outcome,
         done: &mut Done<Event>,
     ) {
-        match self.admit(now, caller, id, asked, done) {
+        match self.admit(now, caller, (key, id), asked, done) {
             Ok(None) => {
                 let known = self.job(now, id).ok_or_else(|| unknown(id));
                 done.answer(reply, known);
             }
             Ok(Some(job)) => {
                 let at = now.second();
-                self.note_job(JobEvent::Submitted { job: job.clone(), at }, done);
+                self.note_job(JobEvent::Submitted { job: job.clone(), key, at }, done);
                 let later = AfterWriting::Submit { job: Box::new(job), reply: Some(reply) };
                 self.when_written(vec![later], done);
             }
@@ -43,7 +43,7 @@ impl Site {
         &mut self,
         now: Moment,
         caller: &Caller,
-        id: JobId,
+        (key, id): (Key, JobId),
         asked: api::SubmitJob,
         done: &mut Done<Event>,
     ) -> Result<Option<Job>, api::Problem> {
@@ -60,6 +60,9 @@ impl Site {
         if job.capacity == Capacity::ZERO || job.limit < Seconds(1) {
             let why = "a job has a capacity of at least 1 and a limit of at least one second";
             return Err(api::Problem::new(api::Code::BadRequest, why));
+        }
+        if self.jobs.with_key(key).is_some_and(|known| known.job != job) {
+            return Err(Problem::new(Why::KeyTaken(key)).into());
         }
         if let Some(known) = self.jobs.get(id) {
             let same = known.job == job;

@@ -137,7 +137,8 @@ fn a_broker_of_brokers_books_at_sites_it_has_never_heard_of() {
         let resources: BTreeSet<_> = booked.slots.iter().map(|slot| slot.resource.as_str()).collect();
         assert_eq!(resources, BTreeSet::from(Shape::Nested.offered()));
         assert_eq!(sites_of(&booked), BTreeSet::from(SITES));
-        let known: BTreeSet<_> = broker.client().sites().await.unwrap().sites.into_iter().map(|site| site.name).collect();
+        let known: BTreeSet<_> =
+            broker.client().sites().await.unwrap().sites.into_iter().map(|site| site.name).collect();
         assert_eq!(known, BTreeSet::from(["grid", "inner", "west"].map(Into::into)), "not the two below");
         grid.check_journals();
     });

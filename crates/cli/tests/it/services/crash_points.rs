@@ -44,7 +44,13 @@ fn whoever_is_killed_at_any_step_what_was_promised_is_kept_and_nothing_is_left_o
     for Covered { lane, outcomes } in &covered {
         let mut counts = BTreeMap::new();
         outcomes.iter().for_each(|outcome| *counts.entry(format!("{outcome:?}")).or_insert(0) += 1);
-        eprintln!("{:?} {:>5} {:<7} {:>2} crashes: {counts:?}", lane.course, lane.victim, lane.point.word(), outcomes.len());
+        eprintln!(
+            "{:?} {:>5} {:<7} {:>2} crashes: {counts:?}",
+            lane.course,
+            lane.victim,
+            lane.point.word(),
+            outcomes.len()
+        );
         assert!(outcomes.len() >= fewest(*lane), "{lane:?}: {outcomes:?}");
     }
     let crashes: usize = covered.iter().map(|covered| covered.outcomes.len()).sum();
@@ -75,9 +81,19 @@ impl Course {
     }
 }
 
-/// An enumeration that covers fewer has not seen what it should.
-fn fewest(_: Lane) -> usize {
-    0
+/// An enumeration that covers fewer has not seen what it should: so many steps there are at least, however events fall into
+/// appends.
+fn fewest(lane: Lane) -> usize {
+    match (lane.course, lane.victim, lane.point) {
+        // A site answers, and does nothing else; so nothing is ever sent in part.
+        (_, "north", Point::Sending) => 0,
+        (Course::Agreed, "north", _) => 6,
+        (Course::RolledBack, "north", _) => 4,
+        (Course::Agreed, ..) => 10,
+        (Course::RolledBack, ..) => 7,
+        (Course::Nested, _, Point::Sending) => 1,
+        (Course::Nested, ..) => 18,
+    }
 }
 
 impl Lane {
@@ -125,7 +141,8 @@ impl Lane {
                 grid.of_mut(self.victim).restart().await;
             }
             // The silent one comes back when nobody waits for it any more.
-            if self.course == Course::RolledBack && grid.of("west").is_stopped() && phase() != Phase::Between {
+            if self.course == Course::RolledBack && grid.of("west").is_stopped() && phase() != Phase::Between
+            {
                 grid.of_mut("west").restart().await;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -102,10 +102,18 @@ impl Grid {
 impl Drop for Grid {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let said: String = self.processes.iter().map(Process::said).collect();
+            let said: String = self.processes.iter().map(|process| last_lines(&process.said())).collect();
             eprintln!("failed: {}\n{said}", self.label);
         }
     }
+}
+
+/// Enough of a log to see what came before a failure.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let (first, rest) = lines.split_at(1.min(lines.len()));
+    let shown = first.iter().chain(&rest[rest.len().saturating_sub(200)..]);
+    shown.map(|line| format!("{line}\n")).collect()
 }
 
 /// The sites of a grid of three.

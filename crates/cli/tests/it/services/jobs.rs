@@ -63,7 +63,11 @@ impl Errands {
         assert!(jobs.is_ok_and(|all| all.jobs.len() == 3), "each is there once");
     }
 
-    fn job(&self, name: &str, reservation: Option<bookahead_protocol::ReservationId>) -> (api::SubmitJob, String) {
+    fn job(
+        &self,
+        name: &str,
+        reservation: Option<bookahead_protocol::ReservationId>,
+    ) -> (api::SubmitJob, String) {
         let text = format!("#!/bin/sh\necho ran >> '{}'\n", self.trace(name).display());
         with_key(json!({
             "id": make::job_id().unwrap(), "reservation": reservation, "capacity": 2, "limit_seconds": 60,
@@ -73,7 +77,8 @@ impl Errands {
 
     fn endless(&self) -> (api::SubmitJob, String) {
         let pid = self.trace("pid");
-        let text = format!("#!/bin/sh\necho $$ > '{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 300\n", pid.display());
+        let text =
+            format!("#!/bin/sh\necho $$ > '{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 300\n", pid.display());
         with_key(json!({
             "id": make::job_id().unwrap(), "capacity": 1, "limit_seconds": 600,
             "work": {"type": "script", "text": text}
@@ -137,7 +142,8 @@ async fn kill_when_stopped(grid: &mut Grid, crashed: &mut bool) -> Infallible {
 #[test]
 #[cfg(debug_assertions)]
 fn wherever_a_site_is_killed_programs_run_once_and_none_runs_on_that_was_given_up() {
-    let points = if quick() { vec![Point::Written] } else { vec![Point::Decided, Point::Written, Point::Sent] };
+    let points =
+        if quick() { vec![Point::Written] } else { vec![Point::Decided, Point::Written, Point::Sent] };
     let crashes = side_by_side(points, |point| {
         (1..).take_while(|count| runtime().block_on(crash_at(point, *count))).count()
     });

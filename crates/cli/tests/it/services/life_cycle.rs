@@ -68,7 +68,8 @@ fn kinds(told: &[api::Event]) -> Vec<&str> {
 fn script(reservation: ReservationId, trace: &Path) -> api::SubmitJob {
     let text = format!("#!/bin/sh\necho \"$BOOKAHEAD_RESERVATION\" >> '{}'\n", trace.display());
     let work = serde_json::json!({"type": "script", "text": text});
-    let job = serde_json::json!({"reservation": reservation, "capacity": 4, "limit_seconds": 5, "work": work});
+    let job =
+        serde_json::json!({"reservation": reservation, "capacity": 4, "limit_seconds": 5, "work": work});
     serde_json::from_value(job).unwrap()
 }
 
@@ -113,7 +114,11 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let done = done.await;
         assert_eq!((done.state, done.exit), (api::JobState::Done, Some(0)), "{done:?}");
         assert!(done.started.unwrap() >= stamp(begin), "{done:?}");
-        assert_eq!(std::fs::read_to_string(&trace).unwrap(), format!("{id}\n"), "once, and in its reservation");
+        assert_eq!(
+            std::fs::read_to_string(&trace).unwrap(),
+            format!("{id}\n"),
+            "once, and in its reservation"
+        );
 
         let rest = api::Release { part: 0, from: stamp(now()), keep: 0 };
         assert_eq!(ada.release(id, &rest).await.unwrap().state, api::State::Completed);
@@ -123,7 +128,10 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         assert!(told.windows(2).all(|two| two[0].sequence < two[1].sequence), "{told:?}");
         assert!(told.iter().all(|event| event.reservation == Some(id)), "{told:?}");
         let over = api::ListQuery { state: Some("completed".parse().unwrap()), ..api::ListQuery::default() };
-        assert_eq!(ada.list(&over).await.unwrap().reservations, ada.list(&Default::default()).await.unwrap().reservations);
+        assert_eq!(
+            ada.list(&over).await.unwrap().reservations,
+            ada.list(&Default::default()).await.unwrap().reservations
+        );
 
         let north = grid.of_mut("north");
         north.signal("TERM");
@@ -138,7 +146,8 @@ fn a_hold_that_is_not_committed_evaporates_and_may_be_committed_late_where_the_r
         let mut grid = Grid::new();
         grid.start("site", "north", &site("north", ""), None).await;
         grid.start("site", "strict", &site("strict", "holds = { late_commits = false }"), None).await;
-        let [ada, grace] = ["ada", "grace"].map(|user| Asker::new(&grid.of("north").url(), user).client().clone());
+        let [ada, grace] =
+            ["ada", "grace"].map(|user| Asker::new(&grid.of("north").url(), user).client().clone());
         let strict = grid.asker("strict").client().clone();
         let mut watch = ada.watch(None, None).await.unwrap();
         let all = |hours: i64| part(CAPACITY, now() + Seconds(hours * 3_600), 3_600);
@@ -173,8 +182,15 @@ fn what_is_given_up_is_free_again_whoever_asks_next_and_stays_given_up() {
         let key = make::key().unwrap().to_string();
         assert_eq!(refusal(grace.client().reserve(&rival, &key).await), (409, "no-room".into()));
         assert_eq!(ada.client().cancel(held).await.unwrap().state, api::State::Cancelled);
-        assert_eq!(refusal(ada.client().commit(held, &api::Commit::default()).await), (409, "illegal".into()));
-        assert_eq!(ada.client().cancel(held).await.unwrap().state, api::State::Cancelled, "as often as one likes");
+        assert_eq!(
+            refusal(ada.client().commit(held, &api::Commit::default()).await),
+            (409, "illegal".into())
+        );
+        assert_eq!(
+            ada.client().cancel(held).await.unwrap().state,
+            api::State::Cancelled,
+            "as often as one likes"
+        );
 
         // The refusal of before is the answer to the same call for ever; a new one finds the room.
         assert_eq!(refusal(grace.client().reserve(&rival, &key).await), (409, "no-room".into()));

@@ -91,7 +91,9 @@ impl Negotiation {
         // What is held in time can be committed, whoever crashes.
         let (id, job) = (self.id, make::job_id().unwrap());
         calls.push(self.change(Call::ExtendHold { id, hold_for: HOLD }, State::Accepted, Phase::Held).await);
-        calls.push(self.change(Call::Commit { id, jobs: Vec::new() }, State::Committed, Phase::Committed).await);
+        calls.push(
+            self.change(Call::Commit { id, jobs: Vec::new() }, State::Committed, Phase::Committed).await,
+        );
         calls.push(self.change(Call::Attach { id, part: 1, job }, State::Committed, Phase::Committed).await);
         self.witness.settled(id, true).await;
         self.repeat(&calls).await;

@@ -86,7 +86,11 @@ impl Process {
             }
             // Somebody else was given the port in the meantime; that does not last.
             let said = self.kill9();
-            assert!(said.contains("in use") && Instant::now() < deadline, "{} did not start: {said}", self.name);
+            assert!(
+                said.contains("in use") && Instant::now() < deadline,
+                "{} did not start: {said}",
+                self.name
+            );
         }
     }
 

@@ -21,15 +21,17 @@ fn of_two_who_want_the_last_processors_exactly_one_gets_them() {
         let mut wins = [0; 2];
         for round in 0..100 {
             let begin = hour(round);
-            let calls = rivals.each_ref().map(|rival| {
-                rival.envelope(hold(new_id(), together(vec![part(CAPACITY, begin, 3_600)])))
-            });
+            let calls = rivals
+                .each_ref()
+                .map(|rival| rival.envelope(hold(new_id(), together(vec![part(CAPACITY, begin, 3_600)]))));
             let (one, other) = tokio::join!(
                 rivals[0].client().call(&calls[0], None),
                 rivals[1].client().call(&calls[1], None)
             );
             let answers = [one, other].map(Result::unwrap);
-            let won = answers.each_ref().map(|answer| matches!(answer, Answer::Reservation(held) if held.state == State::Accepted));
+            let won = answers
+                .each_ref()
+                .map(|answer| matches!(answer, Answer::Reservation(held) if held.state == State::Accepted));
             assert_eq!(won.iter().filter(|won| **won).count(), 1, "{answers:?}");
             let (winner, loser) = if won[0] { (0, 1) } else { (1, 0) };
             wins[winner] += 1;

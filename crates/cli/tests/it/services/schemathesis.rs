@@ -1,1 +1,109 @@
-//! To come.
+//! The API as its own description says it is, tried by schemathesis (PyPI): no request that can be made from the OpenAPI document
+//! is answered by a failure of the server, by a status that is not described, or by a document that is not as described.
+//! `./test` installs it; where it is not there, nothing is tried, and that is said.
+
+use super::asking::{Asker, book, hold, new_id, now, part, together};
+use super::grid::{Grid, Shape, knows};
+use super::{quick, runtime};
+use bookahead_client::make;
+use bookahead_plan::Seconds;
+use bookahead_protocol::{Call, Millis};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where it is, for those who know; it must be there then.
+const VARIABLE: &str = "BOOKAHEAD_SCHEMATHESIS";
+
+/// The program, if there is one: where a variable says, on the path, or where `./test` installs it.
+fn program() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(VARIABLE) {
+        return Some(named.into());
+    }
+    let built = Path::new(env!("CARGO_BIN_EXE_bookahead")).ancestors().nth(2).unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([built.join("venv/bin")]);
+    folders.map(|folder| folder.join("schemathesis")).find(|program| program.exists())
+}
+
+/// Tries a server with requests that are about these reservations and jobs, among others.
+fn try_out(url: &str, known: &[String], more: &[&str]) {
+    let Some(program) = program() else {
+        return eprintln!("schemathesis is not installed, and nothing was tried; ./test installs it");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/services/schemathesis");
+    let examples = if quick() { "3" } else { "25" };
+    let mut command = Command::new(program);
+    command.current_dir(folder.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("SCHEMATHESIS_HOOKS", beside.join("hooks.py")).env("BOOKAHEAD_KNOWN", known.join(","));
+    command.arg("--config-file").arg(beside.join("schemathesis.toml"));
+    command
+        .args(["--no-color", "run", &format!("{url}/openapi.json"), "--max-examples", examples])
+        .args(more);
+    let tried = command.output().unwrap_or_else(|why| panic!("{VARIABLE}: {why}"));
+    let said = String::from_utf8_lossy(&tried.stdout);
+    assert!(tried.status.success(), "{said}\n{}", String::from_utf8_lossy(&tried.stderr));
+    let cases = said.lines().find(|line| line.contains(" generated, ")).unwrap_or("nothing").trim();
+    eprintln!("{url}: {cases}");
+}
+
+/// Reservations in several states, and a job: something that is worth asking for.
+async fn something_there(asker: &Asker) -> Vec<String> {
+    let mut known = Vec::new();
+    for hour in 2..14 {
+        let id = new_id();
+        known.push(id.to_string());
+        let request = together(vec![part(2, now() + Seconds(hour * 3_600), 3_600)]);
+        match hour % 4 {
+            0 => drop(asker.get(hold(id, request)).await),
+            1 => drop(asker.get(Call::Reserve { id, request, hold_for: Millis(1), book: false }).await),
+            _ => drop(asker.get(book(id, request)).await),
+        }
+        if hour % 4 == 3 {
+            asker.get(Call::Cancel { id }).await;
+        }
+    }
+    let work = json!({"type": "pretended", "run_seconds": 600});
+    let job = json!({"capacity": 1, "limit_seconds": 600, "work": work});
+    let key = make::key().unwrap().to_string();
+    let job = asker.client().submit(&serde_json::from_value(job).unwrap(), &key).await.unwrap();
+    known.push(job.id.to_string());
+    known
+}
+
+#[test]
+fn a_site_answers_every_request_as_its_description_says() {
+    let runtime = runtime();
+    let (grid, known) = runtime.block_on(async {
+        let mut grid = Grid::new();
+        grid.start("site", "north", &super::grid::site("north", ""), None).await;
+        let known = something_there(&grid.asker("north")).await;
+        (grid, known)
+    });
+    try_out(&grid.of("north").url(), &known, &[]);
+    grid.check_journals();
+}
+
+#[test]
+fn a_broker_answers_every_request_as_its_description_says() {
+    let runtime = runtime();
+    let (grid, known) = runtime.block_on(async {
+        // Nobody may register here, since nobody who would be made up could be asked.
+        let (grid, _) = Grid::of_three(Shape::Flat, "open = false", &[]).await;
+        let broker = grid.asker("grid");
+        knows(&broker, &Shape::Flat.offered()).await;
+        let known = something_there(&broker).await;
+        (grid, known)
+    });
+    try_out(&grid.of("grid").url(), &known, &[]);
+    grid.check_journals();
+}
+
+#[test]
+fn whoever_registers_with_a_broker_is_shown_as_the_description_says() {
+    let mut grid = Grid::new();
+    runtime().block_on(grid.start("broker", "grid", "name = \"grid\"\n", None));
+    let only = "--include-operation-id register_site --include-operation-id list_sites --phases examples,coverage,fuzzing";
+    try_out(&grid.of("grid").url(), &[], &only.split(' ').collect::<Vec<_>>());
+}

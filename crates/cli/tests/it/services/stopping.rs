@@ -121,7 +121,11 @@ fn a_site_that_is_told_to_end_under_load_keeps_what_it_has_answered_and_answers_
         grid.of_mut("north").start(None).await;
         let kept: BTreeSet<_> = ada.live().await.unwrap().into_iter().map(|held| held.id).collect();
         let answered = answers.iter().flatten().count();
-        eprintln!("{answered} of {} calls were answered before the end, {} were done", calls.len(), kept.len());
+        eprintln!(
+            "{answered} of {} calls were answered before the end, {} were done",
+            calls.len(),
+            kept.len()
+        );
         assert!((1..calls.len()).contains(&answered), "it should end in the middle");
         assert_eq!(kept.len(), answered, "what it took it answers");
         for (call, answer) in calls.iter().zip(&answers) {

@@ -63,8 +63,13 @@ impl Watcher {
             if event.kind == "reset" {
                 assert!(event.sequence >= seen, "{:#?}", self.told);
             } else {
-                let missed: Vec<_> = written.iter().filter(|(at, ..)| (seen + 1..event.sequence).contains(at)).collect();
-                assert!(event.sequence > seen && missed.is_empty(), "{missed:?} of {written:?} in {:#?}", self.told);
+                let missed: Vec<_> =
+                    written.iter().filter(|(at, ..)| (seen + 1..event.sequence).contains(at)).collect();
+                assert!(
+                    event.sequence > seen && missed.is_empty(),
+                    "{missed:?} of {written:?} in {:#?}",
+                    self.told
+                );
                 let this = (event.sequence, event.kind.clone(), event.reservation.unwrap());
                 assert!(written.contains(&this), "{this:?} in {written:?}");
             }

@@ -89,7 +89,11 @@ impl Witness {
         for resource in schedule.resources {
             let begins = resource.blocks.iter().map(|block| block.begin);
             let most = begins.map(|at| taken(&resource, at)).max().unwrap_or(0);
-            assert!(most <= u64::from(resource.capacity), "{most} is taken at {}: {resource:#?}", site.client().url());
+            assert!(
+                most <= u64::from(resource.capacity),
+                "{most} is taken at {}: {resource:#?}",
+                site.client().url()
+            );
         }
     }
 
@@ -97,12 +101,12 @@ impl Witness {
     /// what that has written down.
     fn check_parents(&self, seen: &Seen) -> Result<(), String> {
         let parents: BTreeMap<_, _> = self.journals.iter().flat_map(|journal| children(journal)).collect();
-        let bookings: BTreeSet<_> = seen.brokers.iter().flatten().flatten().map(|booking| booking.id).collect();
+        let bookings: BTreeSet<_> =
+            seen.brokers.iter().flatten().flatten().map(|booking| booking.id).collect();
         let inner = seen.brokers.split_last().map_or(&[][..], |(_, inner)| inner);
         let mut parts = inner.iter().chain(&seen.sites).flatten().flatten();
-        let is_known = |part: &&api::Reservation| {
-            parents.get(&part.id).is_some_and(|parent| bookings.contains(parent))
-        };
+        let is_known =
+            |part: &&api::Reservation| parents.get(&part.id).is_some_and(|parent| bookings.contains(parent));
         match parts.find(|part| !is_known(part)) {
             None => Ok(()),
             Some(orphan) => Err(format!("nobody knows of {}", orphan.id)),

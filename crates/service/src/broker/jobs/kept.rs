@@ -6,12 +6,14 @@ use bookahead_api as api;
 use bookahead_plan::Time;
 use bookahead_protocol::jobs::choice::{Choice, Outcome};
 use bookahead_protocol::level::Received;
-use bookahead_protocol::{Caller, JobId, Moment, Name, ReservationId};
+use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
 
 /// A job.
 pub(super) struct Kept {
     /// All that happened to it.
     pub(super) history: Vec<Event>,
+    /// The key of the call by which it came.
+    pub(super) key: Key,
     pub(super) caller: Caller,
     pub(super) asked: Box<api::SubmitJob>,
     pub(super) at: Time,
@@ -26,9 +28,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn new(caller: Caller, asked: Box<api::SubmitJob>, at: Time) -> Kept {
+    pub(super) fn new(key: Key, caller: Caller, asked: Box<api::SubmitJob>, at: Time) -> Kept {
         Kept {
             history: Vec::new(),
+            key,
             choice: Choice::new(Received::with_a_job()),
             caller,
             asked,

@@ -51,8 +51,8 @@ impl Jobs {
     /// The fold.
     pub(super) fn apply(&mut self, event: &Event) {
         let id = match event {
-            Event::Submitted { id, caller, asked, at } => {
-                let kept = Kept::new(caller.clone(), asked.clone(), *at);
+            Event::Submitted { id, key, caller, asked, at } => {
+                let kept = Kept::new(*key, caller.clone(), asked.clone(), *at);
                 self.all.entry(*id).or_insert(kept);
                 *id
             }
@@ -79,13 +79,18 @@ impl Jobs {
         &mut self,
         now: Moment,
         caller: &Caller,
-        id: JobId,
+        (key, id): (Key, JobId),
         asked: api::SubmitJob,
         peers: impl Iterator<Item = Peer>,
     ) -> Result<Effects, api::Problem> {
         let mut effects = Effects::default();
+        let is_same = |known: &Kept| known.asked.same_but_for_id(&asked) && known.caller.user == caller.user;
+        let mut with_key = self.all.iter().filter(|(_, known)| known.key == key);
+        if with_key.any(|(other, known)| *other != id || !is_same(known)) {
+            return Err(Problem::new(Why::KeyTaken(key)).into());
+        }
         if let Some(known) = self.all.get(&id) {
-            let same = known.asked.same_but_for_id(&asked) && known.caller.user == caller.user;
+            let same = is_same(known);
             let why = || format!("{id} is already another job; make a new id");
             return if same { Ok(effects) } else { Err(api::Problem::new(api::Code::JobTaken, why())) };
         }
@@ -94,7 +99,8 @@ impl Jobs {
             return Err(Problem::new(Why::Busy).into());
         }
         let asked = Box::new(asked);
-        let submitted = Event::Submitted { id, caller: caller.clone(), asked: asked.clone(), at: now.second() };
+        let at = now.second();
+        let submitted = Event::Submitted { id, key, caller: caller.clone(), asked: asked.clone(), at };
         self.note(submitted, &mut effects);
         let order = self.order(now, caller, id, &asked, peers);
         let Some(kept) = self.all.get_mut(&id) else { return Ok(effects) };

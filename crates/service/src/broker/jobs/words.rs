@@ -3,7 +3,7 @@
 use bookahead_api as api;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::jobs::{Patience, choice};
-use bookahead_protocol::{Caller, Envelope, JobId, Millis, Name};
+use bookahead_protocol::{Caller, Envelope, JobId, Key, Millis, Name};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened to a job.
@@ -13,6 +13,8 @@ pub enum Event {
     Submitted {
         /// Its id.
         id: JobId,
+        /// The key of the call.
+        key: Key,
         /// Whose it is.
         caller: Caller,
         /// What it is.
