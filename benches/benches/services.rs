@@ -101,7 +101,8 @@ fn site(journal: &Path, durability: Durability) -> Outcome<Keeper> {
 async fn serve(keeper: &Keeper) -> Outcome<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
-    let about = About { name: "north".into(), role: api::Role::Site, version: String::new(), url: url.clone() };
+    let about =
+        About { name: "north".into(), role: api::Role::Site, version: String::new(), url: url.clone() };
     let limits = Limits { requests_per_second: 0, ..Limits::default() };
     let served = Served { door: keeper.door().clone(), gate: Arc::new(Gate::open()), limits, about };
     let router = http::router(served);
@@ -123,7 +124,9 @@ fn request(number: u64) -> Request {
 
 async fn pairs(folder: &Path) -> Outcome<()> {
     for (where_, over_http) in [("at the door of the keeper", false), ("over HTTP", true)] {
-        println!("{CLIENTS} clients, each reserving and committing in turn, {where_}; {ROUNDS} rounds, the median");
+        println!(
+            "{CLIENTS} clients, each reserving and committing in turn, {where_}; {ROUNDS} rounds, the median"
+        );
         let mut rates: [Vec<f64>; 3] = Default::default();
         for round in 0..ROUNDS {
             for (at, (_, durability)) in MODES.into_iter().enumerate() {
@@ -218,7 +221,11 @@ async fn probes(folder: &Path) -> Outcome<()> {
     }
     let rate = took.len() as f64 / began.elapsed().as_secs_f64();
     println!("{PROBERS} clients probing over HTTP, {} live reservations", people(LIVE));
-    println!("  {rate:.0} probes/s, p50 {}, p99 {}", milliseconds(&mut took, 0.5), milliseconds(&mut took, 0.99));
+    println!(
+        "  {rate:.0} probes/s, p50 {}, p99 {}",
+        milliseconds(&mut took, 0.5),
+        milliseconds(&mut took, 0.99)
+    );
     tokio::task::spawn_blocking(move || keeper.close()).await??;
     Ok(())
 }
@@ -253,10 +260,14 @@ async fn co_reservations(folder: &Path) -> Outcome<()> {
         client.commit(held.id, &api::Commit::default()).await?;
         took.push(sent.elapsed().as_secs_f64());
     }
-    println!("a co-reservation of four parts at four sites, held and then committed over HTTP, {BOOKINGS} in a row");
+    println!(
+        "a co-reservation of four parts at four sites, held and then committed over HTTP, {BOOKINGS} in a row"
+    );
     let (p50, p99) = (milliseconds(&mut took, 0.5), milliseconds(&mut took, 0.99));
     let ratio = 13.7 / took[took.len() / 2];
-    println!("  p50 {p50}, p99 {p99}; one reservation took the co-reservation paper's system 13.7 s, {ratio:.0} x p50");
+    println!(
+        "  p50 {p50}, p99 {p99}; one reservation took the co-reservation paper's system 13.7 s, {ratio:.0} x p50"
+    );
     broker.stop().await?;
     for site in sites {
         site.stop().await?;

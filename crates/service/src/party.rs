@@ -3,7 +3,9 @@
 //! changing anything. There are two implementations, [`crate::site`] and [`crate::broker`], and one set of routes.
 
 use bookahead_api as api;
-use bookahead_protocol::{Answer, Envelope, JobId, Key, Moment, Name, Reservation, ReservationId, Resource, State};
+use bookahead_protocol::{
+    Answer, Envelope, JobId, Key, Moment, Name, Reservation, ReservationId, Resource, State,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};

@@ -161,7 +161,9 @@ impl Demo {
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let demo = Demo { child, _folder: folder };
-        let url = lines.by_ref().find_map(|line| line.unwrap().split_once(" is at ").map(|(_, url)| url.to_owned()));
+        let url = lines
+            .by_ref()
+            .find_map(|line| line.unwrap().split_once(" is at ").map(|(_, url)| url.to_owned()));
         *SERVER.lock().unwrap() = Some(url.expect("a demo that says where it is"));
         // Whatever else it says must not fill its pipe.
         std::thread::spawn(move || lines.for_each(drop));

@@ -61,7 +61,8 @@ impl Grid {
         config.clock = clock.clone();
         config.peers = SITES.iter().zip(&sites).map(|((name, _), site)| peer(name, site.url())).collect();
         let broker = daemon::broker(&config, folder).await;
-        let broker = broker.context("cannot start the broker; is another demo running? (--port 0 takes any port)")?;
+        let broker =
+            broker.context("cannot start the broker; is another demo running? (--port 0 takes any port)")?;
         let grid = Grid { sites, broker };
         grid.wait_until_all_are_known().await?;
         Ok(grid)

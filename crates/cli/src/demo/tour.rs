@@ -21,7 +21,19 @@ const STATIONS: [Station; 7] = [
     Station {
         says: "When could you have 300 processors for an hour, within the next six? Nothing is booked by asking. The \
                last columns say what each begin would do to the jobs that wait there.",
-        types: &["probe", "--capacity", "300", "--duration", "1h", "--from", "now", "--until", "+6h", "--most", "6"],
+        types: &[
+            "probe",
+            "--capacity",
+            "300",
+            "--duration",
+            "1h",
+            "--from",
+            "now",
+            "--until",
+            "+6h",
+            "--most",
+            "6",
+        ],
     },
     Station {
         says: "Now a cluster, a room to look at its pictures, and a network link between the two: all three at the \
@@ -36,7 +48,16 @@ const STATIONS: [Station; 7] = [
     Station {
         says: "What cannot be had is refused with a reason, and with what would do instead.",
         types: &[
-            "reserve", "--capacity", "500", "--duration", "2h", "--from", "+10m", "--until", "+2h20m", "--kind",
+            "reserve",
+            "--capacity",
+            "500",
+            "--duration",
+            "2h",
+            "--from",
+            "+10m",
+            "--until",
+            "+2h20m",
+            "--kind",
             "processors",
         ],
     },

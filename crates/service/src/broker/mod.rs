@@ -203,7 +203,8 @@ impl Party for Broker {
     fn restore(&mut self, state: State) -> Result<(), String> {
         self.head = broker::Broker::restore(self.rules.clone(), state.bookings);
         self.introduce_peers();
-        let keys = self.head.bookings().flat_map(|booking| booking.answered_keys().map(|key| (key, booking.id)));
+        let keys =
+            self.head.bookings().flat_map(|booking| booking.answered_keys().map(|key| (key, booking.id)));
         self.keys = keys.collect();
         state.jobs.iter().for_each(|event| self.jobs.apply(event));
         Ok(())

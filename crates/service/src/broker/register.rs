@@ -66,11 +66,15 @@ impl Register {
     ) -> Result<&Peer, api::Problem> {
         let name = said.name.clone();
         if !self.named.contains(&name) && !self.open {
-            let why = format!("{name} is not named in this broker's configuration, and others may not register");
+            let why =
+                format!("{name} is not named in this broker's configuration, and others may not register");
             return Err(api::Problem::new(api::Code::Forbidden, why));
         }
         if !self.peers.contains_key(&name) && self.peers.len() >= MOST_PEERS {
-            return Err(api::Problem::new(api::Code::Forbidden, format!("there are {MOST_PEERS} peers already")));
+            return Err(api::Problem::new(
+                api::Code::Forbidden,
+                format!("there are {MOST_PEERS} peers already"),
+            ));
         }
         let resources = said.resources.iter().cloned().map(Resource::from).collect();
         let url = said.url.clone();

@@ -152,7 +152,8 @@ impl Keeping {
         let (journal, replay) = Journal::<P::Event>::open_with(&self.journal, &kind, &self.options)?;
         let last = last_sequence(&replay);
         let (inbox, _) = sync_channel(1);
-        let mut party = make(&Door { inbox, shared: Arc::new(Shared::new(self.name.clone(), self.clock, last)) });
+        let mut party =
+            make(&Door { inbox, shared: Arc::new(Shared::new(self.name.clone(), self.clock, last)) });
         take_over(&mut party, &self.name, replay)?;
         journal.snapshot(last, &party.state())?;
         let dropped = journal.compact()?;
@@ -243,7 +244,8 @@ impl<P: Party> Head<P> {
     fn work(&mut self) -> Result<(), KeeperError> {
         loop {
             let clock = self.shared.clock;
-            let patience = self.party.next_timer().map_or(Duration::from_secs(60), |at| clock.sleep_until(at));
+            let patience =
+                self.party.next_timer().map_or(Duration::from_secs(60), |at| clock.sleep_until(at));
             let knock = match self.knocks.recv_timeout(patience) {
                 Ok(knock) => Some(knock),
                 Err(RecvTimeoutError::Timeout) => None,

@@ -169,7 +169,8 @@ fn as_he_says(behalf: Behalf) -> Identity {
 fn local_host_only(headers: &HeaderMap) -> Result<(), Problem> {
     let host = only(headers, HOST.as_str())?;
     // A page of the web that a browser on this machine shows has no business here either.
-    let origin = only(headers, ORIGIN.as_str())?.map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
+    let origin =
+        only(headers, ORIGIN.as_str())?.map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
     if [host, origin].into_iter().flatten().all(names_this_machine) {
         return Ok(());
     }

@@ -185,8 +185,8 @@ impl Site {
 
     fn notice(&self, event: &ledger::Event) -> Option<Notice> {
         let id = event.what.id();
-        let told = id.is_some()
-            || matches!(event.what, ledger::What::Lost { .. } | ledger::What::Restored { .. });
+        let told =
+            id.is_some() || matches!(event.what, ledger::What::Lost { .. } | ledger::What::Restored { .. });
         let entry = id.and_then(|id| self.ledger.entry(id));
         told.then(|| Notice {
             at: event.at,

@@ -6,7 +6,9 @@ use bookahead_api as api;
 use bookahead_lrms::{Job, JobState, JobStatus, LrmsError, Why as Ended, Work};
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Moment, Name, Requirement, ReservationId};
+use bookahead_protocol::{
+    Answer, Call, Caller, Envelope, JobId, Key, Moment, Name, Requirement, ReservationId,
+};
 use std::path::PathBuf;
 
 /// Where the outcome of a submission goes.

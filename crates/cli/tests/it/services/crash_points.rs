@@ -61,7 +61,7 @@ fn whoever_is_killed_at_any_step_what_was_promised_is_kept_and_nothing_is_left_o
 fn lanes() -> Vec<Lane> {
     let all = [Course::Nested, Course::Agreed, Course::RolledBack];
     let courses = if quick() { vec![Course::Agreed] } else { all.to_vec() };
-    let points = if quick() { vec![Point::Written, Point::Sending] } else { Point::ALL.to_vec() };
+    let points = if quick() { vec![Point::Decided, Point::Sending] } else { Point::ALL.to_vec() };
     let mut lanes = Vec::new();
     for &course in &courses {
         for &victim in course.victims() {

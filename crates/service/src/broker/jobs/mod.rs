@@ -162,7 +162,13 @@ impl Jobs {
     }
 
     /// A peer answers a call about a reservation. Whether it was one of ours.
-    pub(super) fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Option<Effects> {
+    pub(super) fn on_answer(
+        &mut self,
+        now: Moment,
+        from: &Name,
+        key: Key,
+        answer: &Answer,
+    ) -> Option<Effects> {
         let mut effects = Effects::default();
         let live: Vec<JobId> = self.unsettled().collect();
         for id in live {
@@ -212,7 +218,12 @@ impl Jobs {
     }
 
     /// Its owner no longer wants it.
-    pub(super) fn cancel(&mut self, now: Moment, caller: &Caller, id: JobId) -> Result<Effects, api::Problem> {
+    pub(super) fn cancel(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: JobId,
+    ) -> Result<Effects, api::Problem> {
         let mut effects = Effects::default();
         let kept = self.all.get(&id).ok_or_else(|| unknown(id))?;
         let operator = caller.roles.iter().any(|role| role.as_str() == "operator");

@@ -7,11 +7,9 @@ use bookahead_protocol::{Millis, Name, Resource, Value};
 
 /// What a peer offers, as the ranking wants it. A peer that is itself a broker is ranked as one site.
 pub(super) fn sites_of(peer: &Peer, asked: &api::SubmitJob) -> Vec<ranking::Site> {
-    let number = |resource: &Resource, name: &str| {
-        match resource.attributes.get(&Name::from(name)) {
-            Some(Value::Number(number)) => u64::try_from(*number).ok(),
-            _ => None,
-        }
+    let number = |resource: &Resource, name: &str| match resource.attributes.get(&Name::from(name)) {
+        Some(Value::Number(number)) => u64::try_from(*number).ok(),
+        _ => None,
     };
     let site = |resource: &Resource| {
         let load = peer.about.loads.iter().find(|load| load.resource == resource.name);
