@@ -29,7 +29,7 @@ const WHERE: [(&str, &str); 5] = [
 ];
 
 /// What visitors want in an hour, in all, however many they are: processors times seconds.
-const WANTED_IN_AN_HOUR: i64 = 100 * 3_600;
+const WANTED_IN_AN_HOUR: i64 = 60 * 3_600;
 
 /// What became of visits.
 #[derive(Debug, Default)]
