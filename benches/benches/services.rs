@@ -8,7 +8,6 @@
 //! Clients and servers share the machine. The modes take turns; medians count.
 
 use bookahead_api as api;
-use bookahead_benches::people;
 use bookahead_client::{Client, make};
 use bookahead_lrms::builtin::{Builtin, Hosted};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
@@ -220,7 +219,7 @@ async fn probes(folder: &Path) -> Outcome<()> {
         took.extend(task.await??);
     }
     let rate = took.len() as f64 / began.elapsed().as_secs_f64();
-    println!("{PROBERS} clients probing over HTTP, {} live reservations", people(LIVE));
+    println!("{PROBERS} clients probing over HTTP, {LIVE} live reservations");
     println!(
         "  {rate:.0} probes/s, p50 {}, p99 {}",
         milliseconds(&mut took, 0.5),

@@ -114,7 +114,7 @@ async fn filters_and_who_asks_are_sent_along() {
 #[tokio::test]
 async fn texts_and_health_are_read_as_they_come() {
     let health = json!({
-        "status": "starting", "name": "north", "role": "site", "version": "0.1.0",
+        "status": "stopping", "name": "north", "role": "site", "version": "0.1.0",
         "now": "2026-11-16T09:00:00Z", "clock_speed": 1, "journal_sequence": 0,
     });
     let acts = [
@@ -125,7 +125,7 @@ async fn texts_and_health_are_read_as_they_come() {
     let server = Server::start(acts).await;
     let client = client(&server);
     assert_eq!(client.calendar().await.unwrap(), "BEGIN:VCALENDAR");
-    assert_eq!(client.health().await.unwrap().status, api::Status::Starting);
+    assert_eq!(client.health().await.unwrap().status, api::Status::Stopping);
     let heartbeat = json!({"name": "north", "url": "http://north", "role": "site"});
     client.heartbeat(&serde_json::from_value(heartbeat).unwrap()).await.unwrap();
 }
