@@ -25,15 +25,13 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// A number of 32 bits without a sign does not fit into the format that it is given; so it gets its true bounds.
+/// A number of 32 bits without a sign gets its true bounds, which its format alone does not give it.
 fn widen(schema: &mut Value) {
     match schema {
         Value::Array(all) => all.iter_mut().for_each(widen),
         Value::Object(members) => {
-            let has_no_sign = members.get("minimum").and_then(Value::as_i64).is_some_and(|least| least >= 0);
-            let is_short = members.get("format").is_some_and(|format| format == "int32");
-            if has_no_sign && is_short && !members.contains_key("maximum") {
-                members.insert("format".into(), json!("int64"));
+            let is_short = members.get("format").is_some_and(|format| format == "uint32");
+            if is_short && !members.contains_key("maximum") {
                 members.insert("maximum".into(), json!(u32::MAX));
             }
             members.values_mut().for_each(widen);

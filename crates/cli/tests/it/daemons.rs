@@ -122,7 +122,7 @@ fn what_was_written_down_can_be_looked_through_and_shortened_and_means_the_same(
         .collect();
     let running = folder.succeed("journal check bookahead-north");
     assert!(
-        running.out.contains("journal of the site of north") && running.out.contains("in use by"),
+        running.out.contains("journal of site north") && running.out.contains("in use by"),
         "{running:?}"
     );
     site.stop();

@@ -21,7 +21,7 @@ fn a_check_says_in_sentences_what_there_is() {
     assert_eq!(
         report.to_string(),
         format!(
-            "{} is the journal of the notes of north, format 1.\n\
+            "{} is the journal of notes north, format 1.\n\
              It has 40 records up to record 40, and 1 sound snapshots.\n\
              Everything agrees with its checksum.\n",
             place.display()

@@ -116,19 +116,21 @@ async fn crash_at(point: Point, count: u32) -> bool {
     let (ada, journal) = (grid.asker("north"), grid.of("north").state());
     let mut watcher = Watcher::new(&ada).await;
     let mut crashed = false;
-    let last = tokio::select! {
-        last = live_through(&ada) => last,
-        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
-        () = async { loop { watcher.listen().await } } => unreachable!("he listens for ever"),
+    let watched = async {
+        let last = tokio::select! {
+            last = live_through(&ada) => last,
+            () = async { loop { watcher.listen().await } } => unreachable!("he listens for ever"),
+        };
+        let written = written(&journal);
+        let (end, kind, id) = written.last().unwrap();
+        assert_eq!((kind.as_str(), *id), ("cancelled", last));
+        watcher.listen_until(*end).await;
+        written
     };
-    if grid.of("north").is_stopped() {
-        crashed = true;
-        grid.of_mut("north").restart().await;
-    }
-    let written = written(&journal);
-    let (end, kind, id) = written.last().unwrap();
-    assert_eq!((kind.as_str(), *id), ("cancelled", last));
-    watcher.listen_until(*end).await;
+    let written = tokio::select! {
+        written = watched => written,
+        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
+    };
     watcher.check(&written);
     crashed
 }

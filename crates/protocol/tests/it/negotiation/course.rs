@@ -265,11 +265,11 @@ fn other_terms_are_passed_on_for_one_part_and_refused_for_several() {
     let single = Request::single(part("processors", 4, 100, 1_000, 100));
     reservation(town.reserve("broker", 1, single, true));
     let request = Request::single(part("processors", 4, 300, 400, 100));
-    let change = Call::Change { id: ReservationId(1), version: Some(0), request: request.clone() };
+    let change = Call::Change { id: ReservationId(1), version: Some(1), request: request.clone() };
     let changed = reservation(town.call("broker", change));
-    assert_eq!((changed.slots[0].interval.begin, changed.version), (Time(300), 1));
-    let stale = Call::Change { id: ReservationId(1), version: Some(0), request: request.clone() };
-    assert_eq!(why(town.call("broker", stale)), Why::Changed { seen: 0, now: 1 });
+    assert_eq!((changed.slots[0].interval.begin, changed.version), (Time(300), 2));
+    let stale = Call::Change { id: ReservationId(1), version: Some(1), request: request.clone() };
+    assert_eq!(why(town.call("broker", stale)), Why::Changed { seen: 1, now: 2 });
     reservation(town.reserve("broker", 2, pair_with(2), true));
     let both = Call::Change { id: ReservationId(2), version: None, request };
     assert_eq!(why(town.call("broker", both)).code(), "unsupported");

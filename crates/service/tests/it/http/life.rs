@@ -145,7 +145,9 @@ async fn jobs_are_submitted_shown_listed_and_ended() {
     assert_eq!(ada.post_once("/v1/jobs", "1", &job).await.document(201)["id"], id.as_str());
     let mut other = job.clone();
     other["capacity"] = json!(3);
-    assert_eq!(ada.post_once("/v1/jobs", "1", &other).await.problem(), (409, "job-taken".into()));
+    assert_eq!(ada.post_once("/v1/jobs", "1", &other).await.problem(), (422, "key-taken".into()));
+    other["id"] = json!(id);
+    assert_eq!(ada.post_once("/v1/jobs", "3", &other).await.problem(), (409, "job-taken".into()));
     assert_eq!(ada.post_once("/v1/jobs", "2", &job).await.status, 201);
 
     let place = new.header("location").unwrap();
