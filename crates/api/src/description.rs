@@ -13,7 +13,6 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     let closed = schemas.into_iter().flatten().filter(|(name, _)| CLOSED.contains(&name.as_str()));
     closed.for_each(|(_, schema)| close(schema));
-    widen(&mut document);
     Ok(document)
 }
 
@@ -22,20 +21,5 @@ fn close(schema: &mut Value) {
     let alternatives = schema.get_mut("oneOf").and_then(Value::as_array_mut);
     for alternative in alternatives.into_iter().flatten().filter_map(Value::as_object_mut) {
         alternative.insert("additionalProperties".into(), json!(false));
-    }
-}
-
-/// A number of 32 bits without a sign gets its true bounds, which its format alone does not give it.
-fn widen(schema: &mut Value) {
-    match schema {
-        Value::Array(all) => all.iter_mut().for_each(widen),
-        Value::Object(members) => {
-            let is_short = members.get("format").is_some_and(|format| format == "uint32");
-            if is_short && !members.contains_key("maximum") {
-                members.insert("maximum".into(), json!(u32::MAX));
-            }
-            members.values_mut().for_each(widen);
-        }
-        _ => {}
     }
 }
