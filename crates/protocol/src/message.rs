@@ -186,6 +186,18 @@ pub struct Reservation {
     pub version: u32,
 }
 
+impl Caller {
+    /// Whether he may act on what belongs to others.
+    pub fn is_operator(&self) -> bool {
+        self.roles.iter().any(|role| role.as_str() == "operator")
+    }
+
+    /// Whether he may act on what belongs to an owner.
+    pub fn may_act_for(&self, owner: &Name) -> bool {
+        self.user == *owner || self.is_operator()
+    }
+}
+
 impl Rating {
     /// As good as it gets.
     pub const BEST: Rating = Rating(1_000_000);

@@ -58,9 +58,7 @@ impl Broker {
     pub(super) fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Booking, Why> {
         let booking = self.bookings.get(&id).filter(|booking| booking.asked.is_some());
         let booking = booking.ok_or(Why::Unknown(id))?;
-        let may =
-            booking.owner() == caller.user || caller.roles.iter().any(|role| role.as_str() == "operator");
-        if may { Ok(booking) } else { Err(Why::NotOwner(id)) }
+        if caller.may_act_for(&booking.owner()) { Ok(booking) } else { Err(Why::NotOwner(id)) }
     }
 
     /// The answer to a call that was answered before.

@@ -22,9 +22,6 @@ use bookahead_plan::{Capacity, Time};
 /// No reservation has more jobs, so that none grows without bound.
 const MOST_JOBS: usize = 65_536;
 
-/// A caller with this role may act on what belongs to others.
-const OPERATOR: &str = "operator";
-
 impl Ledger {
     pub(super) fn decide(&mut self, now: Moment, caller: &Caller, call: &Call, views: &Views) -> Decision {
         let decided = match call {
@@ -103,7 +100,7 @@ impl Ledger {
         id: ReservationId,
         request: &Request,
     ) -> Option<Result<Decision, Problem>> {
-        let same = |owner, known: &Request| may_act(caller, owner) && known == request;
+        let same = |owner, known: &Request| caller.may_act_for(owner) && known == request;
         if let Some(entry) = self.entries.get(&id) {
             let same = same(&entry.owner, &entry.request);
             return Some(if same { Ok(Decision::show(id)) } else { Err(Problem::new(Why::IdTaken(id))) });
@@ -243,7 +240,7 @@ impl Ledger {
 
     fn cancel(&self, caller: &Caller, id: ReservationId) -> Result<Decision, Problem> {
         if let Some(Denied { owner, refusal: Some(_), .. }) = self.denied.get(&id)
-            && may_act(caller, owner)
+            && caller.may_act_for(owner)
         {
             return Ok(Decision::say(Answer::Reservation(rejected(id, owner.clone()))));
         }
@@ -267,20 +264,16 @@ impl Ledger {
     /// A reservation that the caller may act on; what is known of the id otherwise.
     fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
         if let Some(entry) = self.entries.get(&id) {
-            let allowed = may_act(caller, &entry.owner);
+            let allowed = caller.may_act_for(&entry.owner);
             return if allowed { Ok(entry) } else { Err(Problem::new(Why::NotOwner(id))) };
         }
         Err(match self.denied.get(&id) {
             None => Problem::new(Why::Unknown(id)),
-            Some(denied) if !may_act(caller, &denied.owner) => Problem::new(Why::NotOwner(id)),
+            Some(denied) if !caller.may_act_for(&denied.owner) => Problem::new(Why::NotOwner(id)),
             Some(Denied { refusal: Some((_, problem)), .. }) => problem.clone(),
             Some(_) => Problem::new(Why::CancelledBefore(id)),
         })
     }
-}
-
-fn may_act(caller: &Caller, owner: &Name) -> bool {
-    caller.user == *owner || caller.roles.iter().any(|role| role.as_str() == OPERATOR)
 }
 
 fn only_part(part: usize) -> Result<(), Problem> {

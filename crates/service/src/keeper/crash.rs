@@ -44,7 +44,6 @@ pub(super) fn pass(point: Point) {
     });
     let Some((word, count)) = wanted else { return };
     if word == point.word() && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *count {
-        tracing::error!("stopped at {word}:{count}");
         eprintln!("stopped at {word}:{count}");
         loop {
             std::thread::park();

@@ -27,7 +27,7 @@ impl Site {
     ) {
         match self.admit(now, caller, (key, id), asked, done) {
             Ok(None) => {
-                let known = self.job(now, id).ok_or_else(|| unknown(id));
+                let known = self.job(id).ok_or_else(|| unknown(id));
                 done.answer(reply, known);
             }
             Ok(Some(job)) => {
@@ -82,8 +82,7 @@ impl Site {
         if let Some(id) = asked.reservation {
             let entry = self.ledger.entry(id).ok_or(Why::Unknown(id));
             let entry = entry.map_err(|why| api::Problem::from(Problem::new(why)))?;
-            let operator = caller.roles.iter().any(|role| role.as_str() == "operator");
-            if entry.owner != caller.user && !operator {
+            if !caller.may_act_for(&entry.owner) {
                 return Err(Problem::new(Why::NotOwner(id)).into());
             }
             return Ok(entry.resource.clone());
@@ -138,7 +137,7 @@ impl Site {
         let outcome = match self.lrms.submit(now, job) {
             Ok(()) => {
                 self.advance(now, done);
-                self.job(now, id).ok_or_else(|| unknown(id))
+                self.job(id).ok_or_else(|| unknown(id))
             }
             Err(why) => {
                 tracing::warn!(job = %id, "the batch system does not take it: {why}");
@@ -162,18 +161,17 @@ impl Site {
         done: &mut Done<Event>,
     ) {
         self.advance(now, done);
-        let operator = caller.roles.iter().any(|role| role.as_str() == "operator");
         let outcome = match self.jobs.get(id) {
             None => Err(unknown(id)),
-            Some(record) if record.job.user != caller.user && !operator => {
+            Some(record) if !caller.may_act_for(&record.job.user) => {
                 Err(api::Problem::new(api::Code::Forbidden, format!("{id} belongs to somebody else")))
             }
-            Some(record) if record.over.is_some() => self.job(now, id).ok_or_else(|| unknown(id)),
+            Some(record) if record.over.is_some() => self.job(id).ok_or_else(|| unknown(id)),
             Some(_) => {
                 let state = JobState::Killed(Ended::Cancelled);
                 self.note_job(JobEvent::Over { id, state, at: now.second() }, done);
                 self.when_written(vec![AfterWriting::Cancel { id }], done);
-                self.job(now, id).ok_or_else(|| unknown(id))
+                self.job(id).ok_or_else(|| unknown(id))
             }
         };
         done.answer(reply, outcome);
@@ -205,7 +203,7 @@ impl Site {
     }
 
     /// A job as its owner may see it.
-    pub(super) fn job(&self, _now: Moment, id: JobId) -> Option<api::Job> {
+    pub(super) fn job(&self, id: JobId) -> Option<api::Job> {
         let record = self.jobs.get(id)?;
         let status = self.lrms.jobs().into_iter().find(|status| status.job.id == id);
         Some(self.show_job(record, status.as_ref()))

@@ -197,7 +197,7 @@ impl Jobs {
             Ok(job) if job.state.is_over() => {
                 let job = Box::new(api::Job { site: Some(from.clone()), ..*job });
                 self.note(Event::Over { job, at: now.second() }, &mut effects);
-                self.give_back(now, id, &mut effects);
+                self.give_back(id, &mut effects);
             }
             Ok(job) => {
                 if !kept.handed {
@@ -210,7 +210,7 @@ impl Jobs {
             }
             Err(problem) if problem.is_final() => {
                 self.end(now, id, api::JobState::CouldNotStart, Some(problem.detail), &mut effects);
-                self.give_back(now, id, &mut effects);
+                self.give_back(id, &mut effects);
             }
             Err(_) => {}
         }
@@ -226,8 +226,7 @@ impl Jobs {
     ) -> Result<Effects, api::Problem> {
         let mut effects = Effects::default();
         let kept = self.all.get(&id).ok_or_else(|| unknown(id))?;
-        let operator = caller.roles.iter().any(|role| role.as_str() == "operator");
-        if kept.caller.user != caller.user && !operator {
+        if !caller.may_act_for(&kept.caller.user) {
             return Err(api::Problem::new(api::Code::Forbidden, format!("{id} belongs to somebody else")));
         }
         if kept.over.is_none() {
@@ -301,7 +300,7 @@ impl Jobs {
     }
 
     /// What is left of its reservation is of no use.
-    fn give_back(&self, _now: Moment, id: JobId, effects: &mut Effects) {
+    fn give_back(&self, id: JobId, effects: &mut Effects) {
         let Some(kept) = self.all.get(&id) else { return };
         let Some((site, reservation)) = kept.place() else { return };
         let call = Call::Cancel { id: reservation };
