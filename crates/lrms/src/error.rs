@@ -73,6 +73,48 @@ pub enum LrmsError {
         /// What is wrong with it.
         why: String,
     },
+    /// The batch system says no. Nothing was done.
+    #[error("the batch system refuses {what}: {said}")]
+    Refused {
+        /// What it was asked for, in a few words.
+        what: String,
+        /// What it said.
+        said: String,
+    },
+    /// No answer in time: whether something was done is not known.
+    #[error("{what} did not answer within {after:?}; see whether the batch system is up, and ask again")]
+    Silent {
+        /// What was tried.
+        what: String,
+        /// How long it was waited for.
+        after: std::time::Duration,
+    },
+    /// A command of the batch system cannot be run at all.
+    #[error("cannot run {program}: {source}; install it, or say where it is")]
+    CannotRun {
+        /// Which.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A command failed for a reason that is not known. Whether something was done is not known.
+    #[error("{command} failed with {code:?}: {said}")]
+    Failed {
+        /// Which.
+        command: String,
+        /// Its exit code; None where a signal ended it.
+        code: Option<i32>,
+        /// What it said.
+        said: String,
+    },
+    /// What a command printed is not what it should print.
+    #[error("cannot read what {command} printed: {why}; is this a version that is supported?")]
+    Unreadable {
+        /// Which.
+        command: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The file system would not.
     #[error("cannot {what} {}: {source}; check the folder and its permissions", path.display())]
     Files {

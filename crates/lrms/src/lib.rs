@@ -4,12 +4,16 @@
 //! - [`job`]: jobs as a site hands them over, and what becomes of them
 //! - [`error`]: why something could not be done
 //! - [`builtin`]: a scheduler for sites without a batch system
+//! - [`batch`]: batch systems that are driven by their commands
+//! - [`command`]: running commands, here or over ssh
 //!
 //! It relies on its caller for the time: it is an argument, and nothing here reads a clock. It never decides what is
 //! promised; that is the ledger's.
 
 pub mod adapter;
+pub mod batch;
 pub mod builtin;
+pub mod command;
 pub mod error;
 pub mod job;
 

@@ -1,0 +1,294 @@
+//! What a batch system is asked and told, in words that all of them share. Each dialect (Slurm, PBS, Grid Engine, LSF,
+//! Maui) implements [`BatchSystem`] with its own commands; what follows from the answers is decided once, in
+//! [`super::Batch`]. A dialect runs commands and reads what they print; it keeps no state that matters after a restart.
+//!
+//! Times are those of the batch system's own clock. Amounts are in the [`Unit`] of the resource.
+
+use crate::adapter::Capabilities;
+use crate::error::LrmsError;
+use crate::job::Work;
+use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_protocol::Name;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A batch system that is spoken to by commands. Calls come one after the other; each ends within the time-out of its
+/// commands.
+pub trait BatchSystem: Send {
+    /// What it can do.
+    fn traits(&self) -> Traits;
+
+    /// What is there now: nodes, reservations, jobs, and the time that it is there.
+    fn look(&mut self) -> Result<Picture, LrmsError>;
+
+    /// Makes a reservation, and answers what it is called from now on. Whatever is granted is read back and compared: a
+    /// grant that falls short is undone and reported as [`LrmsError::Refused`]. `picture` is a recent look.
+    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError>;
+
+    /// Gives a reservation other terms, all of them or none; jobs in it stay. `None` where it cannot change such a thing
+    /// and nothing was done: the caller then makes a new one and deletes the old.
+    fn change(
+        &mut self,
+        handle: &Handle,
+        wanted: &Wanted,
+        picture: &Picture,
+    ) -> Result<Option<Handle>, LrmsError>;
+
+    /// Deletes a reservation with all jobs that wait or run in it. One that is not there any more is no error.
+    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError>;
+
+    /// Submits a job, and answers what it is called there.
+    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError>;
+
+    /// Ends a job, whether it waits or runs. One that is over or unknown is no error.
+    fn cancel(&mut self, native: &str) -> Result<(), LrmsError>;
+
+    /// How a job stands that [`BatchSystem::look`] shows no more; None where nothing is known of it.
+    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError>;
+
+    /// Checks that it can be used as it is configured, step by step, for an operator to read. It may make a reservation far
+    /// ahead and delete it again, to see whether it may.
+    fn examine(&mut self) -> Vec<Finding>;
+}
+
+/// What a kind of batch system can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traits {
+    /// As a site is told.
+    pub capabilities: Capabilities,
+    /// Names of reservations have at most so many characters.
+    pub longest_name: usize,
+}
+
+/// In what a resource is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Unit {
+    /// In processor cores (in Grid Engine and LSF: slots).
+    #[default]
+    Cores,
+    /// In whole nodes.
+    Nodes,
+}
+
+/// A resource of a site as the batch system knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What the site calls it.
+    pub resource: Name,
+    /// In what it is counted.
+    pub unit: Unit,
+    /// The partition (Slurm), queue (PBS, Grid Engine, LSF) or class (Maui); None for all nodes.
+    pub partition: Option<String>,
+    /// Only nodes that have all of these features.
+    pub features: Vec<String>,
+}
+
+/// What a batch system calls a reservation of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Handle(pub String);
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A reservation that is to be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its name: ASCII letters, digits, `_`, `-` and `.`, beginning with a letter.
+    pub name: String,
+    /// Where.
+    pub place: Place,
+    /// When. It may begin in the past: then it begins at once.
+    pub interval: Interval,
+    /// How many cores or nodes.
+    pub amount: u32,
+    /// Whose jobs may use it: an account of the cluster.
+    pub account: String,
+}
+
+/// What is there at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Picture {
+    /// The time there when it was taken, if it tells.
+    pub clock: Option<Time>,
+    /// All nodes that belong to a resource.
+    pub nodes: Vec<Node>,
+    /// All reservations that are not over, ours and others'.
+    pub reservations: Vec<Reserved>,
+    /// All jobs that wait or run, those that wait in the order in which it would look at them; and those that are over, as
+    /// long as it shows them.
+    pub jobs: Vec<JobFact>,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its cores (or slots).
+    pub cores: u32,
+    /// Whether jobs can run on it: it is not down, failed, drained or unknown.
+    pub usable: bool,
+    /// The resources that it belongs to.
+    pub resources: Vec<Name>,
+}
+
+/// A reservation as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// What commands call it.
+    pub handle: Handle,
+    /// Its name, which somebody gave to it.
+    pub name: String,
+    /// When.
+    pub interval: Interval,
+    /// The cores that it has on each node. Where it is not told how they are spread, they are spread evenly, and
+    /// `spread` is false.
+    pub cores: BTreeMap<String, u32>,
+    /// Whether `cores` is certain for each node; the sum always is.
+    pub spread: bool,
+    /// Accounts that may use it.
+    pub accounts: Vec<String>,
+}
+
+/// A job as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobFact {
+    /// What it is called there.
+    pub native: String,
+    /// Its name, which somebody gave to it.
+    pub name: String,
+    /// Whose it is.
+    pub account: String,
+    /// The resources it may run on, or runs on.
+    pub resources: Vec<Name>,
+    /// How it stands.
+    pub state: FactState,
+    /// The cores that it wants or has.
+    pub cores: u32,
+    /// The nodes that it wants or has: at least so many.
+    pub nodes: u32,
+    /// The cores that it has on each node, of one that runs.
+    pub placed: BTreeMap<String, u32>,
+    /// When it was submitted.
+    pub submitted: Time,
+    /// When it started, if it has.
+    pub started: Option<Time>,
+    /// When it was over, if it is.
+    pub ended: Option<Time>,
+    /// How long it may run; None for ever.
+    pub limit: Option<Seconds>,
+    /// The reservations inside which it runs or wants to run, by what commands call them.
+    pub reservations: Vec<Handle>,
+    /// When it is expected to start, if it is told.
+    pub expected_start: Option<Time>,
+}
+
+/// How it stands with a job in a batch system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FactState {
+    /// It waits and would start if there were room.
+    Waiting,
+    /// It waits for something else: it is held, or depends on another, or its time has not come.
+    Held {
+        /// For what.
+        why: String,
+        /// Whether it waits for a reservation that is no more, and will wait for ever.
+        orphaned: bool,
+    },
+    /// It runs, or begins, or ends just now.
+    Running,
+    /// It ended by itself with this code.
+    Done {
+        /// Zero where all is well.
+        exit: i32,
+    },
+    /// It was ended by somebody.
+    Cancelled,
+    /// It ran out of its own time, or that of its reservation.
+    OutOfTime,
+    /// Its node failed, or it could not be started.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A job that is to be submitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    /// Its name, by which it is found again: as [`Wanted::name`].
+    pub name: String,
+    /// Where.
+    pub place: Place,
+    /// How many cores or nodes.
+    pub amount: u32,
+    /// How long it may run.
+    pub limit: Seconds,
+    /// The reservations inside which it runs, the next to begin first; none where it waits as everyone does.
+    pub reservations: Vec<Handle>,
+    /// As whom it runs; None for the account that the commands run as.
+    pub account: Option<String>,
+    /// What it does.
+    pub work: Work,
+}
+
+/// What an examination found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at, in a few words.
+    pub what: String,
+    /// How well that is.
+    pub grade: Grade,
+    /// What was seen.
+    pub seen: String,
+    /// What to do about it, where there is something to do.
+    pub advice: Option<String>,
+}
+
+/// How well something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grade {
+    /// As it should be.
+    Well,
+    /// It works, with a drawback.
+    Doubtful,
+    /// It does not work.
+    Wrong,
+}
+
+impl Unit {
+    /// How much a job wants or has, in this unit.
+    pub fn amount(self, job: &JobFact) -> u32 {
+        match self {
+            Unit::Cores => job.cores,
+            Unit::Nodes => job.nodes.max(1),
+        }
+    }
+}
+
+impl FactState {
+    /// Whether nothing will become of it any more.
+    pub fn is_over(&self) -> bool {
+        !matches!(self, FactState::Waiting | FactState::Held { .. } | FactState::Running)
+    }
+}
+
+impl Finding {
+    /// As it should be.
+    pub fn well(what: impl Into<String>, seen: impl Into<String>) -> Finding {
+        Finding { what: what.into(), grade: Grade::Well, seen: seen.into(), advice: None }
+    }
+
+    /// It works, with a drawback.
+    pub fn doubtful(what: impl Into<String>, seen: impl Into<String>, advice: impl Into<String>) -> Finding {
+        Finding { what: what.into(), grade: Grade::Doubtful, seen: seen.into(), advice: Some(advice.into()) }
+    }
+
+    /// It does not work.
+    pub fn wrong(what: impl Into<String>, seen: impl Into<String>, advice: impl Into<String>) -> Finding {
+        Finding { what: what.into(), grade: Grade::Wrong, seen: seen.into(), advice: Some(advice.into()) }
+    }
+}
