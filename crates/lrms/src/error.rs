@@ -128,6 +128,29 @@ pub enum LrmsError {
 }
 
 impl LrmsError {
+    /// Whether it will not be done, and nothing was.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            LrmsError::Refused { .. }
+                | LrmsError::UnknownResource { .. }
+                | LrmsError::NoBacking { .. }
+                | LrmsError::TooWide { .. }
+                | LrmsError::Malformed(_)
+        )
+    }
+
+    /// Whether the batch system did not answer, or not in a way that is understood: what was done is not known.
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            LrmsError::Silent { .. }
+                | LrmsError::CannotRun { .. }
+                | LrmsError::Failed { .. }
+                | LrmsError::Unreadable { .. }
+        )
+    }
+
     /// What the file system said when this was tried with that file.
     pub(crate) fn files(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LrmsError {
         let path = path.to_owned();

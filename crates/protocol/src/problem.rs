@@ -126,6 +126,12 @@ pub enum Why {
     /// Too much is under way already.
     #[error("too much is under way already; ask again later")]
     Busy,
+    /// The batch system of the site does not grant what its book has room for.
+    #[error("the batch system of the site does not grant it: {0}")]
+    NotGranted(String),
+    /// The batch system of the site does not answer.
+    #[error("the batch system of the site does not answer; ask again later")]
+    NoBatchSystem,
     /// It cannot be done with what this is.
     #[error("{0}")]
     Unsupported(Impossible),
@@ -190,8 +196,15 @@ impl Why {
             Why::Interrupted => "interrupted",
             Why::PartLost => "part-lost",
             Why::Busy => "busy",
+            Why::NotGranted(_) => "not-granted",
+            Why::NoBatchSystem => "no-batch-system",
             Why::Unsupported(_) => "unsupported",
         }
+    }
+
+    /// Whether nothing was decided: nobody remembers it, and the same call may be sent again.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Why::Busy | Why::NoBatchSystem)
     }
 
     /// The state in which the reservation was found, where that is why.

@@ -60,6 +60,8 @@ codes! {
         "Try one of the relaxations, or another site.";
     NotAdmitted = "not-admitted", 409, "Waiting jobs would be delayed too much",
         "Try one of the relaxations, or another site.";
+    NotGranted = "not-granted", 409, "Not granted by the batch system",
+        "Another time or another site may do; the detail says what the batch system said.";
     NoCandidate = "no-candidate", 409, "No combination of slots",
         "Widen the windows, drop a constraint, or ask again later with a new id.";
     Illegal = "illegal", 409, "Not in this state",
@@ -85,6 +87,8 @@ codes! {
     Silence = "silence", 504, "Nobody answered in time",
         "Ask again later; the register of sites says who is silent.";
     Busy = "busy", 503, "Too much under way",
+        "Ask again later, with the same key.";
+    NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Ask again later, with the same key.";
     UnknownJob = "unknown-job", 404, "No such job",
         "Check the id; a job that is long over is forgotten.";
@@ -152,6 +156,8 @@ impl Code {
             Why::Interrupted => Code::Interrupted,
             Why::PartLost => Code::PartLost,
             Why::Busy => Code::Busy,
+            Why::NotGranted(_) => Code::NotGranted,
+            Why::NoBatchSystem => Code::NoBatchSystem,
             Why::Unsupported(_) => Code::Unsupported,
         }
     }

@@ -229,6 +229,8 @@ fn refused() -> impl Strategy<Value = Why> {
         (any::<u32>(), any::<bool>()).prop_map(|(tried, all)| Why::NoCandidate { tried, all }),
         Just(Why::Silence),
         Just(Why::Busy),
+        any::<String>().prop_map(Why::NotGranted),
+        Just(Why::NoBatchSystem),
     ]
 }
 

@@ -9,7 +9,6 @@ use crate::ids::{Key, ReservationId};
 use crate::level::{Received, cancel};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
-use crate::problem::Why;
 
 impl Broker {
     /// Decides to commit: from here on it is finished or undone.
@@ -115,7 +114,7 @@ impl Broker {
         effects: &mut Effects,
     ) {
         if let Some(Answer::Problem(problem)) = answer
-            && problem.why == Why::Busy
+            && problem.why.is_passing()
         {
             // It was not even looked at.
             return self.give_back(now, id, effects);

@@ -40,6 +40,16 @@ impl Decision {
     pub(super) fn show_after(id: ReservationId, events: Vec<What>) -> Decision {
         Decision { events, reply: Reply::View(id) }
     }
+
+    /// What is to happen.
+    pub(super) fn events(&self) -> &[What] {
+        &self.events
+    }
+
+    /// What is to happen, alone.
+    pub(super) fn into_events(self) -> Vec<What> {
+        self.events
+    }
 }
 
 impl From<Why> for Decision {

@@ -7,7 +7,7 @@ use super::{Ledger, spans};
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
-use bookahead_plan::{Capacity, Interval, Time};
+use bookahead_plan::{Capacity, Interval, Span, Time};
 
 impl Ledger {
     /// So much more of a resource has failed, from now on.
@@ -32,6 +32,43 @@ impl Ledger {
             self.mend(self.latest, at, &mut course);
         }
         course
+    }
+
+    /// Whoever keeps the machines has only so much for a reservation; or all of it again, as far as there is room. A hold
+    /// of which something is missing is cancelled.
+    pub fn kept(&mut self, now: Moment, id: ReservationId, kept: Capacity) -> Ticked {
+        let mut course = self.tick(now);
+        let Some(entry) = self.entries.get(&id).filter(|entry| entry.is_live()) else { return course };
+        let promised = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
+        let missing = promised.saturating_sub(kept.0);
+        let free = self.at(&entry.resource).map_or(0, |at| self.free_beside(id, at));
+        let missing = Capacity(missing.max(entry.missing.0.saturating_sub(free)));
+        let (now, state) = (self.latest, entry.state);
+        match state {
+            _ if missing == entry.missing => {}
+            State::Accepted => {
+                self.record(now, What::Cancelled { id, because: Because::Lost }, &mut course);
+            }
+            _ => self.record_as_it_is(now, What::Missing { id, capacity: missing }, &mut course),
+        }
+        course
+    }
+
+    /// All that a reservation could have of what it was promised, where something is missing that there is room for.
+    pub fn could_have(&self, id: ReservationId) -> Option<Vec<Span>> {
+        let entry =
+            self.entries.get(&id).filter(|entry| entry.is_live() && entry.missing > Capacity::ZERO)?;
+        let free = self.free_beside(id, self.at(&entry.resource)?);
+        let missing = Capacity(entry.missing.0.saturating_sub(free));
+        (missing < entry.missing).then(|| spans::less(&entry.spans, missing))
+    }
+
+    /// How much more a reservation could have, for the rest of its time.
+    fn free_beside(&self, id: ReservationId, at: usize) -> u32 {
+        let Some(entry) = self.entries.get(&id) else { return 0 };
+        let rest = spans::since(&entry.spans, self.latest.second());
+        let free = rest.iter().map(|span| self.books[at].profile.min_free(span.interval)).min();
+        u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
 
     /// Takes from the newest promises until nothing is overfull.
@@ -72,10 +109,7 @@ impl Ledger {
         let degraded: Vec<ReservationId> = self.books[at].degraded.iter().map(|(_, id)| *id).collect();
         for id in degraded {
             let Some(entry) = self.entries.get(&id) else { continue };
-            let rest = spans::since(&entry.spans, now.second());
-            let free = rest.iter().map(|span| self.books[at].profile.min_free(span.interval)).min();
-            let free = u32::try_from(free.unwrap_or(0)).unwrap_or(0);
-            let missing = Capacity(entry.missing.0.saturating_sub(free));
+            let missing = Capacity(entry.missing.0.saturating_sub(self.free_beside(id, at)));
             if missing < entry.missing {
                 self.record_as_it_is(now, What::Missing { id, capacity: missing }, course);
             }

@@ -18,6 +18,7 @@
 mod answers;
 mod book;
 mod commands;
+mod consent;
 mod decision;
 mod entry;
 mod event;
@@ -37,6 +38,7 @@ mod spans;
 mod state;
 mod view;
 
+pub use consent::{Consent, Objection, Taking};
 pub use entry::{Denied, Entry};
 pub use event::{Because, Change, Event, Handled, Ticked, What};
 pub use limits::Usage;
@@ -116,12 +118,16 @@ impl Ledger {
     /// Takes a command. What it decides it decides without changing anything; what it changes it changes by
     /// events.
     pub fn handle(&mut self, now: Moment, envelope: &Envelope, views: &Views) -> Handled {
-        let mut course = self.tick(now);
-        let answer = self.answer(envelope, views, &mut course);
-        Handled { answer, events: course.events, changes: course.changes }
+        self.handle_with(now, envelope, views, &mut |_| Ok(()))
     }
 
-    fn answer(&mut self, envelope: &Envelope, views: &Views, course: &mut Ticked) -> Answer {
+    fn answer(
+        &mut self,
+        envelope: &Envelope,
+        views: &Views,
+        consent: &mut Consent<'_>,
+        course: &mut Ticked,
+    ) -> Answer {
         let now = self.latest;
         if envelope.call.only_asks() {
             let decision = self.decide(now, &envelope.caller, &envelope.call, views);
@@ -136,6 +142,10 @@ impl Ledger {
             };
         }
         let decision = self.decide(now, &envelope.caller, &envelope.call, views);
+        let decision = match self.consented(decision, consent) {
+            Ok(decision) => decision,
+            Err(put_off) => return put_off.into(),
+        };
         let answer = self.carry_out(now, decision, course);
         self.remember(now, envelope, &answer, course);
         answer

@@ -24,7 +24,8 @@ pub(super) fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
     covered
 }
 
-fn taken(spans: &[Span], at: Time) -> Capacity {
+/// How much spans take at an instant.
+pub(super) fn taken(spans: &[Span], at: Time) -> Capacity {
     let then = spans.iter().filter(|span| span.interval.begin <= at && at < span.interval.end);
     Capacity(then.map(|span| span.capacity.0).sum())
 }

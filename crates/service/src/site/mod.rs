@@ -2,11 +2,13 @@
 //! what is on the machines, and sees to it that what the ledger promises is kept free there.
 //!
 //! Towards the batch system room is taken before that is written down and given back after: whatever comes between, no job
-//! runs in room that is promised. A job is written down before the batch system hears of it: whatever comes between, none
-//! runs that the book does not know. After a restart both are compared, and made to agree ([`Site::reconcile`]).
+//! runs in room that is promised. What the batch system does not grant is not promised. A job is written down before the
+//! batch system hears of it: whatever comes between, none runs that the book does not know. After a restart, and every so
+//! often, both are compared and made to agree ([`Site::reconcile`]).
 
 mod backing;
 mod jobs;
+mod keeping;
 mod sight;
 mod submission;
 
@@ -14,11 +16,10 @@ pub use jobs::{Event as JobEvent, Jobs, Record};
 
 use crate::party::{Done, Input, Notice, Party, Reply, Sight};
 use bookahead_api as api;
-use bookahead_lrms::{Backing, Job, Lrms, LrmsError, Snapshot};
-use bookahead_plan::{Capacity, Span};
-use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, Views};
+use bookahead_lrms::{Backing, Job, Lrms};
+use bookahead_protocol::ledger::{self, Change, Ledger, Objection, Rules, RulesError, Views};
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Answer, Call, Envelope, Millis, Moment, Name, ReservationId};
+use bookahead_protocol::{Answer, Call, Envelope, Millis, Moment, ReservationId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,8 +46,15 @@ enum AfterWriting {
     Cancel { id: bookahead_protocol::JobId },
 }
 
-/// Machines that fail are noticed after this time at the latest.
+/// Machines that fail, and reservations that somebody removed, are noticed after this time at the latest, unless the site is
+/// told another.
 const LOOK_EVERY: Millis = Millis::seconds(10);
+
+/// After a failure both are compared again so soon.
+const LOOK_AGAIN: Millis = Millis::seconds(1);
+
+/// So many calls may wait until room is given back.
+const MOST_PUT_OFF: usize = 1_024;
 
 /// A site.
 pub struct Site {
@@ -60,8 +68,19 @@ pub struct Site {
     after_writing: VecDeque<Vec<AfterWriting>>,
     /// What the batch system could not be told, and will be told again.
     untold: BTreeMap<ReservationId, Backing>,
-    /// When it looks next whether machines have failed.
+    /// Calls that the batch system refused while it still had to be told what was given back: they are taken again then.
+    put_off: VecDeque<Input>,
+    /// How often book and batch system are compared.
+    look_every: Millis,
+    /// When that is next.
     next_look: Moment,
+}
+
+/// What came of a call.
+enum Called {
+    Answered(Answer),
+    /// Nothing yet: it is to be taken again when what was given back is really free.
+    PutOff,
 }
 
 impl Site {
@@ -76,30 +95,57 @@ impl Site {
             jobs: Jobs::default(),
             after_writing: VecDeque::new(),
             untold: BTreeMap::new(),
+            put_off: VecDeque::new(),
+            look_every: LOOK_EVERY,
             next_look: Moment(0),
         })
     }
 
-    fn call(&mut self, now: Moment, envelope: &Envelope, done: &mut Done<Event>) -> Answer {
-        self.advance(now, done);
-        let views = match &envelope.call {
-            Call::Probe { .. } | Call::Reserve { .. } | Call::Change { .. } | Call::Commit { .. } => {
-                match self.lrms.views(now) {
-                    Ok(views) => views,
-                    Err(why) => {
-                        tracing::error!("cannot see the batch system: {why}");
-                        return Problem::new(Why::Busy).into();
-                    }
-                }
-            }
-            _ => Views::default(),
-        };
-        let handled = self.ledger.handle(now, envelope, &views);
-        self.book(now, handled.events, handled.changes, done);
-        handled.answer
+    /// How often book and batch system are compared.
+    pub fn looking_every(mut self, every: Millis) -> Site {
+        self.look_every = every;
+        self
     }
 
-    /// Lets the batch system go on, and notes what became of jobs and machines.
+    fn call(&mut self, now: Moment, envelope: &Envelope, done: &mut Done<Event>) -> Called {
+        self.advance(now, done);
+        self.pass_time(now, done);
+        let views = match self.views_for(now, &envelope.call) {
+            Ok(views) => views,
+            Err(why) => return Called::Answered(Problem::new(why).into()),
+        };
+        let giving_back = self.gives_back();
+        let mut put_off = false;
+        let Site { ledger, lrms, untold, .. } = self;
+        let handled = ledger.handle_with(now, envelope, &views, &mut |taking| {
+            keeping::take_room(lrms.as_mut(), now, taking, untold).map_err(|objection| {
+                put_off = giving_back && matches!(objection, Objection::Refused(_));
+                if put_off { Objection::NotNow(Why::Busy) } else { objection }
+            })
+        });
+        self.book(now, handled.events, handled.changes, done);
+        if put_off { Called::PutOff } else { Called::Answered(handled.answer) }
+    }
+
+    /// What is on the machines, for the calls that are decided by it.
+    fn views_for(&mut self, now: Moment, call: &Call) -> Result<Views, Why> {
+        let needed = match call {
+            Call::Probe { .. } | Call::Reserve { .. } | Call::Change { .. } => true,
+            // A commit in time needs no room that it does not have; one that is late is asked for again.
+            Call::Commit { .. } => false,
+            _ => return Ok(Views::default()),
+        };
+        match self.lrms.views(now) {
+            Ok(views) => Ok(views),
+            Err(_) if !needed => Ok(Views::default()),
+            Err(why) => {
+                tracing::error!("cannot see the batch system: {why}");
+                Err(Why::NoBatchSystem)
+            }
+        }
+    }
+
+    /// Lets the batch system go on, and notes what became of jobs.
     fn advance(&mut self, now: Moment, done: &mut Done<Event>) {
         match self.lrms.advance(now) {
             Ok(changes) => {
@@ -112,9 +158,11 @@ impl Site {
             }
             Err(why) => tracing::error!("the batch system does not go on: {why}"),
         }
-        for backing in std::mem::take(&mut self.untold).into_values() {
-            self.back(now, backing);
-        }
+    }
+
+    fn pass_time(&mut self, now: Moment, done: &mut Done<Event>) {
+        let ticked = self.ledger.tick(now);
+        self.book(now, ticked.events, ticked.changes, done);
     }
 
     fn note_job(&mut self, event: JobEvent, done: &mut Done<Event>) {
@@ -165,24 +213,6 @@ impl Site {
         }
     }
 
-    fn backing(&self, resource: &Name, id: ReservationId, spans: Vec<Span>) -> Backing {
-        let owner = self.ledger.entry(id).map_or_else(|| Name::from(""), |entry| entry.owner.clone());
-        Backing { resource: resource.clone(), id, owner, spans }
-    }
-
-    /// Tells the batch system what to keep free; what it cannot be told now it is told again with the next input.
-    fn back(&mut self, now: Moment, backing: Backing) {
-        if let Err(why) = self.lrms.back(now, &backing) {
-            tracing::error!(reservation = %backing.id, "the batch system does not keep it free: {why}");
-            self.untold.insert(backing.id, backing);
-        }
-    }
-
-    fn gives_back_later(&self, id: ReservationId) -> bool {
-        let mut later = self.after_writing.iter().flatten();
-        later.any(|after| matches!(after, AfterWriting::GiveBack(change) if change.id == id))
-    }
-
     fn notice(&self, event: &ledger::Event) -> Option<Notice> {
         let id = event.what.id();
         let told =
@@ -196,46 +226,6 @@ impl Site {
             state: entry.map(|entry| entry.state),
             version: entry.map(|entry| entry.version),
         })
-    }
-
-    /// Makes the batch system and the book agree: what is promised is kept free, what nobody promised is given back, a job
-    /// that never reached it is submitted, and one that the book does not know is ended. Says what it found.
-    /// Nothing starts before the batch system knows what is promised.
-    fn reconcile(&mut self, now: Moment, done: &mut Done<Event>) -> Result<(), LrmsError> {
-        let snapshot = self.lrms.snapshot(now)?;
-        for (resource, seen) in &snapshot.resources {
-            let mut promised: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
-            for (id, span) in self.ledger.reserved(resource) {
-                promised.entry(id).or_default().push(span);
-            }
-            for id in seen.backings.keys().filter(|id| !promised.contains_key(id)) {
-                tracing::warn!(reservation = %id, %resource, "was kept free for nobody, and is given back");
-                self.lrms.back(now, &self.backing(resource, *id, Vec::new()))?;
-            }
-            for (id, spans) in promised {
-                if seen.backings.get(&id) != Some(&spans) {
-                    self.lrms.back(now, &self.backing(resource, id, spans))?;
-                }
-            }
-        }
-        self.advance(now, done);
-        self.note_failures(now, &snapshot, done);
-        self.reconcile_jobs(now, done)
-    }
-
-    /// Tells the ledger what has failed and what is back, as far as it does not know.
-    fn note_failures(&mut self, now: Moment, snapshot: &Snapshot, done: &mut Done<Event>) {
-        for (resource, seen) in &snapshot.resources {
-            let known = self.ledger.lost_capacity(resource);
-            let ticked = if seen.lost > known {
-                self.ledger.lost(now, resource, Capacity(seen.lost.0 - known.0))
-            } else if seen.lost < known {
-                self.ledger.restored(now, resource, Capacity(known.0 - seen.lost.0))
-            } else {
-                continue;
-            };
-            self.book(now, ticked.events, ticked.changes, done);
-        }
     }
 }
 
@@ -264,15 +254,24 @@ impl Party for Site {
         let ticked = self.ledger.tick(now);
         self.book(now, ticked.events, Vec::new(), done);
         self.ledger.check_resources().map_err(|why| why.to_string())?;
-        self.reconcile(now, done).map_err(|why| why.to_string())
+        match self.reconcile(now, done) {
+            Err(why) if why.is_silence() => {
+                tracing::error!("starts although the batch system does not answer: {why}");
+                Ok(())
+            }
+            outcome => outcome.map_err(|why| why.to_string()),
+        }
     }
 
     fn take(&mut self, now: Moment, input: Input, done: &mut Done<Event>) {
         match input {
-            Input::Call { envelope, reply, .. } => {
-                let answer = self.call(now, &envelope, done);
-                done.answer(reply, answer);
-            }
+            Input::Call { envelope, reply, trace } => match self.call(now, &envelope, done) {
+                Called::Answered(answer) => done.answer(reply, answer),
+                Called::PutOff if self.put_off.len() < MOST_PUT_OFF => {
+                    self.put_off.push_back(Input::Call { envelope, reply, trace });
+                }
+                Called::PutOff => done.answer(reply, Problem::new(Why::Busy).into()),
+            },
             Input::Submit { caller, key, id, job, reply, .. } => {
                 self.submit(now, &caller, (key, id), *job, reply, done);
             }
@@ -287,14 +286,9 @@ impl Party for Site {
 
     fn tick(&mut self, now: Moment, done: &mut Done<Event>) {
         self.advance(now, done);
-        let ticked = self.ledger.tick(now);
-        self.book(now, ticked.events, ticked.changes, done);
+        self.pass_time(now, done);
         if self.next_look <= now {
-            self.next_look = now + LOOK_EVERY;
-            match self.lrms.snapshot(now) {
-                Ok(snapshot) => self.note_failures(now, &snapshot, done),
-                Err(why) => tracing::error!("cannot see the batch system: {why}"),
-            }
+            self.look(now, done);
         }
     }
 
@@ -309,8 +303,7 @@ impl Party for Site {
                 // Where it was changed again meanwhile, what it had is needed until that is durable.
                 AfterWriting::GiveBack(change) if self.gives_back_later(change.id) => {}
                 AfterWriting::GiveBack(change) => {
-                    let reserved = self.ledger.entry(change.id).map(ledger::Entry::takes).unwrap_or_default();
-                    self.back(now, self.backing(&change.resource, change.id, reserved));
+                    self.back(now, self.promised(&change.resource, change.id));
                 }
                 AfterWriting::Submit { job, reply } => self.hand_over(now, &job, reply, done),
                 AfterWriting::Cancel { id } => {
@@ -318,6 +311,11 @@ impl Party for Site {
                         tracing::error!(job = %id, "cannot be ended: {why}");
                     }
                 }
+            }
+        }
+        if !self.gives_back() {
+            for input in std::mem::take(&mut self.put_off) {
+                self.take(now, input, done);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Jobs that are given to a site: checked against the book, written down, and then handed to the batch system.
 
-use super::{AfterWriting, Event, JobEvent, Site};
+use super::{AfterWriting, Called, Event, JobEvent, LOOK_AGAIN, Site};
 use crate::party::{Done, Reply};
 use bookahead_api as api;
 use bookahead_lrms::{Job, JobState, JobStatus, LrmsError, Why as Ended, Work};
@@ -120,8 +120,10 @@ impl Site {
             call: Call::Attach { id, part: 0, job },
         };
         match self.call(now, &envelope, done) {
-            Answer::Problem(problem) => Err((*problem).into()),
-            Answer::Reservation(_) | Answer::Offers(_) => Ok(()),
+            Called::Answered(Answer::Problem(problem)) => Err((*problem).into()),
+            Called::Answered(_) => Ok(()),
+            // No room is taken by a job in a reservation.
+            Called::PutOff => Err(Problem::new(Why::Busy).into()),
         }
     }
 
@@ -137,6 +139,12 @@ impl Site {
         let outcome = match self.lrms.submit(now, job) {
             Ok(()) => {
                 self.advance(now, done);
+                self.job(id).ok_or_else(|| unknown(id))
+            }
+            Err(why) if why.is_silence() => {
+                // Whether it was taken is found out when the batch system is looked at, and then it is handed over again.
+                tracing::error!(job = %id, "the batch system does not say whether it takes it: {why}");
+                self.next_look = self.next_look.min(now + LOOK_AGAIN);
                 self.job(id).ok_or_else(|| unknown(id))
             }
             Err(why) => {

@@ -243,7 +243,9 @@ impl Witness {
 /// says nothing about it.
 fn is_binding(answer: &Answer) -> bool {
     match answer {
-        Answer::Problem(problem) => !matches!(problem.why, Why::Unknown(_) | Why::Busy | Why::Silence),
+        Answer::Problem(problem) => {
+            !problem.why.is_passing() && !matches!(problem.why, Why::Unknown(_) | Why::Silence)
+        }
         Answer::Offers(_) | Answer::Reservation(_) => true,
     }
 }

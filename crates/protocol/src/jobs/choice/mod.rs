@@ -377,5 +377,5 @@ fn is_committed(state: State) -> bool {
 }
 
 fn is_busy(answer: &Answer) -> bool {
-    matches!(answer, Answer::Problem(problem) if problem.why == Why::Busy)
+    matches!(answer, Answer::Problem(problem) if problem.why.is_passing())
 }

@@ -1,6 +1,7 @@
 //! The ledger of a site, from outside: each path of a reservation's life, each refusal, and what must hold
 //! after any sequence of commands.
 
+mod consent;
 mod failures;
 mod holds;
 mod life;
