@@ -2,7 +2,7 @@
 
 use crate::ids::{NameText, ReservationIdText};
 use crate::reservation::State;
-use crate::time::{FineTimestamp, OutOfCalendar};
+use crate::time::{FineTimestamp, OutOfCalendar, Timestamp};
 use bookahead_protocol::{Moment, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -37,6 +37,14 @@ pub struct Event {
     /// Its version now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
+    /// How much of its capacity is missing now, since machines failed or the batch system does not keep it; 0 where it is
+    /// whole again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<u32>,
+    /// Where something is missing: begins within the window of its request at which it could be had whole. Whoever wants
+    /// that changes the reservation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub could_begin: Vec<Timestamp>,
 }
 
 impl Event {
@@ -51,6 +59,8 @@ impl Event {
             owner: None,
             state: None,
             version: None,
+            missing: None,
+            could_begin: Vec::new(),
         })
     }
 }

@@ -3,6 +3,7 @@
 //! changing anything. There are two implementations, [`crate::site`] and [`crate::broker`], and one set of routes.
 
 use bookahead_api as api;
+use bookahead_plan::{Capacity, Time};
 use bookahead_protocol::{
     Answer, Envelope, JobId, Key, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -120,6 +121,17 @@ pub struct Notice {
     pub state: Option<State>,
     /// Its version afterwards.
     pub version: Option<u32>,
+    /// Where some of it is missing now.
+    pub missing: Option<Missing>,
+}
+
+/// Something is missing of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// How much; zero where it is whole again.
+    pub capacity: Capacity,
+    /// Begins within the window of its request at which it could be had whole, if its owner changed it.
+    pub could_begin: Vec<Time>,
 }
 
 /// A site or a broker, as its keeper drives it.
@@ -206,6 +218,13 @@ pub trait Sight {
     fn jobs(&self, viewer: &Viewer) -> Vec<api::Job>;
     /// How many reservations are in each state.
     fn counts(&self) -> BTreeMap<State, usize>;
+}
+
+impl Notice {
+    /// Of a reservation, and no more is to be said.
+    pub fn about(at: Moment, kind: &'static str, id: ReservationId) -> Notice {
+        Notice { at, kind, id: Some(id), owner: None, state: None, version: None, missing: None }
+    }
 }
 
 impl<E> Default for Done<E> {

@@ -103,6 +103,11 @@ fn line(event: &Event, dates: &Dates) -> String {
     words.extend(event.owner.as_ref().map(|owner| format!("of {owner}")));
     words.extend(event.state.map(|state| format!("now {}", word(state))));
     words.extend(event.version.map(|version| format!("version {version}")));
+    words.extend(event.missing.filter(|missing| *missing > 0).map(|missing| format!("{missing} missing")));
+    if !event.could_begin.is_empty() {
+        let begins: Vec<String> = event.could_begin.iter().map(|begin| dates.wall(*begin)).collect();
+        words.push(format!("whole if moved to {}", begins.join(" or ")));
+    }
     words.join("  ")
 }
 

@@ -28,6 +28,9 @@ const WHERE: [(&str, &str); 5] = [
     ("museum", "seats"),
 ];
 
+/// Where those go who come when so many have come in an hour already: there is room for thousands.
+const CROWD: ((&str, &str), u32) = (("museum", "bandwidth"), 600);
+
 /// What visitors want in an hour, in all, however many they are: processors times seconds.
 const WANTED_IN_AN_HOUR: i64 = 60 * 3_600;
 
@@ -86,6 +89,7 @@ impl Visitors {
         let clients = grid.clients()?;
         let all: Vec<(Client, &str)> = WHERE
             .iter()
+            .chain([&CROWD.0])
             .flat_map(|(place, kind)| {
                 clients.iter().filter(move |(name, _)| name == place).map(|(_, c)| (c.clone(), *kind))
             })
@@ -135,7 +139,10 @@ async fn come(
         times.tick().await;
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let mean_area = WANTED_IN_AN_HOUR / i64::from(in_an_hour);
-        let visit = Visit::draw(&all, clock.now().second(), mean_area, &mut chance);
+        let crowd = chance.below(in_an_hour) >= CROWD.1;
+        let (usual, crowded) = all.split_at(WHERE.len().min(all.len()));
+        let open = if crowd && !crowded.is_empty() { crowded } else { usual };
+        let visit = Visit::draw(open, clock.now().second(), mean_area, &mut chance);
         let counts = counts.clone();
         tokio::spawn(async move {
             visit.make(&counts).await;
@@ -145,8 +152,8 @@ async fn come(
 }
 
 impl Visit {
-    fn draw(all: &[(Client, &'static str)], now: Time, mean_area: i64, chance: &mut Chance) -> Visit {
-        let (client, kind) = all[chance.below(WHERE.len() as u32) as usize % all.len()].clone();
+    fn draw(open: &[(Client, &'static str)], now: Time, mean_area: i64, chance: &mut Chance) -> Visit {
+        let (client, kind) = open[chance.below(open.len() as u32) as usize].clone();
         let area = mean_area * i64::from(50 + chance.below(100)) / 100;
         let capacity = 1 << chance.below(if kind == "seats" { 4 } else { 6 });
         let duration = Seconds((area / i64::from(capacity)).clamp(60, 7_200));

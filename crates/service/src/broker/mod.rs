@@ -177,6 +177,7 @@ impl Broker {
             owner: booking.map(broker::Booking::owner),
             state: booking.map(|booking| booking.state),
             version: booking.map(|booking| booking.version),
+            missing: None,
         })
     }
 

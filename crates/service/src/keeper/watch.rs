@@ -86,8 +86,15 @@ mod tests {
     use bookahead_protocol::Moment;
 
     fn numbered(sequence: u64) -> Numbered {
-        let notice =
-            Notice { at: Moment(0), kind: "begun", id: None, owner: None, state: None, version: None };
+        let notice = Notice {
+            at: Moment(0),
+            kind: "begun",
+            id: None,
+            owner: None,
+            state: None,
+            version: None,
+            missing: None,
+        };
         Numbered { sequence, notice }
     }
 

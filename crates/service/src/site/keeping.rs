@@ -7,8 +7,11 @@ use bookahead_lrms::{Backing, Lrms, LrmsError, Seen, Snapshot};
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::ledger::{self, Objection, Taking};
 use bookahead_protocol::problem::Why;
-use bookahead_protocol::{Moment, Name, ReservationId};
+use bookahead_protocol::{Answer, Call, Caller, Envelope, Key, Moment, Name, ReservationId};
 use std::collections::BTreeMap;
+
+/// Where something is missing of a reservation, its owner is told so many other begins.
+const MOST_BEGINS: u32 = 3;
 
 /// Asks the batch system for room that is about to be promised: what the reservation has and what it will have, until the
 /// change is durable. Whether it did something where it did not answer is not known; so it is told again what it had.
@@ -115,9 +118,7 @@ impl Site {
             }
             tracing::warn!(reservation = %id, %resource, "was kept free for nobody, and is given back");
             self.lrms.back(now, &self.backing(resource, id, Vec::new()))?;
-            let kind = "orphan-removed";
-            let notice = Notice { at: now, kind, id: Some(id), owner: None, state: None, version: None };
-            done.notices.push((done.events.len(), notice));
+            done.notices.push((done.events.len(), Notice::about(now, "orphan-removed", id)));
         }
         Ok(())
     }
@@ -150,6 +151,22 @@ impl Site {
             Err(why) => return Err(why),
         }
         Ok(())
+    }
+
+    /// Begins at which a reservation could be had whole, within the window that its owner gave.
+    pub(super) fn could_begin(&mut self, now: Moment, id: ReservationId) -> Vec<Time> {
+        let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
+        let Ok(views) = self.lrms.views(now) else { return Vec::new() };
+        let call = Call::Probe { request: entry.request.clone(), most: MOST_BEGINS, starts: Vec::new() };
+        let caller = Caller { user: entry.owner.clone(), roles: Vec::new() };
+        let envelope = Envelope { key: Key(id.0), caller, call };
+        match self.ledger.handle(now, &envelope, &views).answer {
+            Answer::Offers(offers) => {
+                let slots = offers.iter().filter_map(|offer| offer.slots.first());
+                slots.map(|slot| slot.interval.begin).collect()
+            }
+            Answer::Problem(_) | Answer::Reservation(_) => Vec::new(),
+        }
     }
 
     fn note_kept(&mut self, now: Moment, id: ReservationId, kept: Capacity, done: &mut Done<Event>) {

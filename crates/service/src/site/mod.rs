@@ -14,7 +14,7 @@ mod submission;
 
 pub use jobs::{Event as JobEvent, Jobs, Record};
 
-use crate::party::{Done, Input, Notice, Party, Reply, Sight};
+use crate::party::{Done, Input, Missing, Notice, Party, Reply, Sight};
 use bookahead_api as api;
 use bookahead_lrms::{Backing, Job, Lrms};
 use bookahead_protocol::ledger::{self, Change, Ledger, Objection, Rules, RulesError, Views};
@@ -179,7 +179,7 @@ impl Site {
         done: &mut Done<Event>,
     ) {
         for event in events {
-            if let Some(notice) = self.notice(&event) {
+            if let Some(notice) = self.notice(now, &event) {
                 done.notices.push((done.events.len(), notice));
             }
             done.events.push(Event::Book(event));
@@ -213,8 +213,15 @@ impl Site {
         }
     }
 
-    fn notice(&self, event: &ledger::Event) -> Option<Notice> {
+    fn notice(&mut self, now: Moment, event: &ledger::Event) -> Option<Notice> {
         let id = event.what.id();
+        let missing = match event.what {
+            ledger::What::Missing { id, capacity } => {
+                let could_begin = if capacity.0 > 0 { self.could_begin(now, id) } else { Vec::new() };
+                Some(Missing { capacity, could_begin })
+            }
+            _ => None,
+        };
         let told =
             id.is_some() || matches!(event.what, ledger::What::Lost { .. } | ledger::What::Restored { .. });
         let entry = id.and_then(|id| self.ledger.entry(id));
@@ -225,6 +232,7 @@ impl Site {
             owner: entry.map(|entry| entry.owner.clone()),
             state: entry.map(|entry| entry.state),
             version: entry.map(|entry| entry.version),
+            missing,
         })
     }
 }

@@ -67,6 +67,13 @@ impl Line {
             owner: notice.owner,
             state: notice.state.map(Into::into),
             version: notice.version,
+            missing: notice.missing.as_ref().map(|missing| missing.capacity.0),
+            could_begin: notice
+                .missing
+                .iter()
+                .flat_map(|missing| &missing.could_begin)
+                .filter_map(|begin| (*begin).try_into().ok())
+                .collect(),
             ..event
         }))
     }
