@@ -4,12 +4,14 @@
 //!
 //! - [`SiteConfig`], [`BrokerConfig`]: the files; [`print_site`], [`print_broker`]: the same, complete and with comments
 //! - [`Resource`], [`Holds`], [`Reveal`], [`Limits`], [`BrokerRules`]: what the files have in common with simulated grids
+//! - [`BatchConfig`], [`PlaceConfig`]: the batch system of a site, and what it calls a resource
 //! - [`LocalJobs`]: jobs of local users; [`ClockConfig`]: a faster clock, and what it does to waits
 //! - [`Calls`], [`BrokerLink`], [`PeerLink`]: whom a party calls; [`Server`]: what is too much for it
 //! - [`Wrong`]: a value that makes no sense; [`ConfigError`]: the same, and where it stands
 //!
 //! It reads a clock nowhere and opens no file but the configuration itself and the logs that it names.
 
+mod batch;
 mod broker;
 mod broker_rules;
 mod clock;
@@ -25,6 +27,7 @@ mod server;
 mod site;
 mod wrong;
 
+pub use batch::{BatchConfig, PlaceConfig, SshConfig, SystemName, UnitName};
 pub use broker::{BROKER_PORT, BrokerConfig};
 pub use broker_rules::{BrokerRules, LeftOut};
 pub use clock::{ClockConfig, FASTEST, in_its_time};

@@ -40,6 +40,9 @@ pub fn print_site(config: &SiteConfig) -> String {
     page.table("jobs", "How jobs are run that are submitted to it");
     let about = "Whether they are programs that run on this machine, with the rights of the service; else they are pretended";
     page.set("processes", &config.jobs.processes, about);
+    if let Some(batch) = &config.batch {
+        super::batch::print(&mut page, batch);
+    }
     holds(&mut page, &config.holds);
     reveal(&mut page, &config.reveal);
     limits(&mut page, "limits", "What everybody may have of whom nothing else is said", &config.limits);
@@ -212,6 +215,12 @@ fn resource(page: &mut Page, resource: &Resource<LocalJobs>) {
         resource.jobs.as_ref(),
         "{ load = 0.7, seed = 1 }",
         "Jobs of local users, pretended",
+    );
+    page.may_set(
+        "batch",
+        resource.batch.as_ref(),
+        "{ partition = \"main\", unit = \"cores\", features = [] }",
+        "What the batch system of the site calls it",
     );
 }
 
@@ -401,6 +410,32 @@ mod tests {
         let again = read(&printed).expect(&printed);
         assert_eq!(again, SiteConfig { state: again.state.clone(), ..site });
         assert_eq!(print_site(&again), printed);
+    }
+
+    #[test]
+    fn a_printed_batch_system_means_the_same() {
+        let text = r#"
+            name = "north"
+            [batch]
+            system = "grid-engine"
+            commands = "/opt/ge/bin"
+            parallel_environment = "smp"
+            environment = { SGE_ROOT = "/opt/ge", "A" = "b \" c" }
+            accounting = true
+            become = ["sudo", "-n", "-u", "{user}", "--"]
+            accounts = { "ada@example.org" = "al1" }
+            ssh = { host = "login", user = "u", port = 2222, key = "k", known_hosts = "h" }
+            [[resource]]
+            name = "cluster"
+            kind = "processors"
+            capacity = 64
+            batch = { partition = "main", unit = "nodes", features = ["gpu", "ib"] }
+        "#;
+        let read = |text: &str| SiteConfig::parse(Path::new("site.toml"), text);
+        let site = read(text).expect("a site");
+        let printed = print_site(&site);
+        let again = read(&printed).expect(&printed);
+        assert_eq!(again, SiteConfig { state: again.state.clone(), ..site });
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A resource as it is described: what it is, and how requests are placed on it. Sites that run and sites that are
 //! simulated are described alike; only their local jobs are not, hence the parameter.
 
+use super::batch::PlaceConfig;
 use super::length::Length;
 use super::wrong::{Wrong, check_name};
 use bookahead_api::AttributeValue;
@@ -49,6 +50,8 @@ pub struct Resource<Jobs> {
     pub max_delay: Option<Length>,
     /// Jobs of local users.
     pub jobs: Option<Jobs>,
+    /// What the batch system calls it, at a site that has one; a simulated site takes no notice of it.
+    pub batch: Option<PlaceConfig>,
 }
 
 fn usual_policy() -> String {

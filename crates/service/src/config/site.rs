@@ -1,5 +1,6 @@
 //! What an operator writes of a site.
 
+use super::batch::BatchConfig;
 use super::clock::ClockConfig;
 use super::error::{self, ConfigError};
 use super::length::Length;
@@ -49,6 +50,8 @@ pub struct SiteConfig {
     /// How jobs are run that are submitted to it.
     #[serde(default)]
     pub jobs: SubmittedJobs,
+    /// Its batch system; without one it has a scheduler of its own.
+    pub batch: Option<BatchConfig>,
     /// What else there is to know of it, for those who choose among sites.
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
@@ -137,6 +140,7 @@ impl SiteConfig {
         self.server.check().map_err(|wrong| wrong.within("server"))?;
         self.check_roles()?;
         self.check_jobs()?;
+        self.check_batch()?;
         self.rules().map(drop)
     }
 
@@ -163,6 +167,35 @@ impl SiteConfig {
             }
             jobs.check(resource.capacity).map_err(|wrong| wrong.within("jobs"))
         }))
+    }
+
+    /// A batch system lives in real time and has jobs of its own.
+    fn check_batch(&self) -> Result<(), Wrong> {
+        let Some(batch) = &self.batch else {
+            return in_list("resource", self.resources.iter().map(|resource| match resource.batch {
+                None => Ok(()),
+                Some(_) => {
+                    let why = "which batch system calls it that? write [batch] with system = \"slurm\", or leave it out";
+                    Err(Wrong::new("batch", why))
+                }
+            }));
+        };
+        batch.check().map_err(|wrong| wrong.within("batch"))?;
+        if self.clock.speed > 1 {
+            let why = "a batch system lives in real time; leave out clock";
+            return Err(Wrong::new("speed", why).within("clock"));
+        }
+        if self.jobs.processes {
+            let why = "jobs are run by the batch system; leave out one of the two";
+            return Err(Wrong::new("processes", why).within("jobs"));
+        }
+        in_list(
+            "resource",
+            self.resources.iter().map(|resource| match resource.jobs {
+                None => Ok(()),
+                Some(_) => Err(Wrong::new("jobs", "the batch system has jobs of its own; leave it out")),
+            }),
+        )
     }
 
     /// As its ledger wants it.
@@ -333,6 +366,33 @@ mod tests {
             "jobs = {{ processes = true }}\nclock = {{ speed = 60, origin = \"2026-11-16T00:00:00Z\" }}\n{SMALL}"
         );
         refused(&faster, &["line 1", "jobs.processes", "processes = false"]);
+    }
+
+    #[test]
+    fn a_batch_system_lives_in_real_time_and_says_what_is_missing() {
+        let with = |batch: &str, resource: &str| format!("{SMALL}{resource}\n[batch]\n{batch}\n");
+        let slurm = "system = \"slurm\"";
+        let place = "batch = { partition = \"main\", unit = \"nodes\" }";
+        let site = read(&with(slurm, place)).expect("a site");
+        assert_eq!(site.batch, Some(BatchConfig::new(crate::config::SystemName::Slurm)));
+        refused(&format!("{SMALL}{place}\n"), &["line 7", "resource[1].batch", "system ="]);
+        refused(&with("system = \"torque\"", ""), &["line 9", "torque", "`slurm`", "`maui`"]);
+        for (batch, words) in [
+            ("system = \"grid-engine\"", ["batch.parallel_environment", "qconf -spl"]),
+            ("system = \"slurm\"\ntime_out = \"1h\"", ["batch.time_out", "10s"]),
+            ("system = \"slurm\"\nat_once = 0", ["batch.at_once", "1 to 64"]),
+            ("system = \"slurm\"\nlook_every = \"1ms\"", ["batch.look_every", "10s"]),
+            ("system = \"pbs\"\nconf = \"x\"", ["batch.conf", "only Slurm"]),
+            ("system = \"slurm\"\nbecome = [\"sudo\"]", ["batch.become", "{user}"]),
+            ("system = \"slurm\"\naccounts = { ada = \"al1\" }", ["batch.accounts", "become"]),
+        ] {
+            refused(&with(batch, ""), &words);
+        }
+        refused(&with(slurm, "jobs = { load = 0.7 }"), &["line 7", "resource[1].jobs", "leave it out"]);
+        let real = format!("jobs = {{ processes = true }}\n{}", with(slurm, ""));
+        refused(&real, &["line 1", "jobs.processes", "batch system"]);
+        let clock = "clock = { speed = 60, origin = \"2026-11-16T00:00:00Z\" }\n";
+        refused(&format!("{clock}{}", with(slurm, "")), &["line 1", "clock.speed", "real time"]);
     }
 
     #[test]

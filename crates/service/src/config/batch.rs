@@ -1,0 +1,279 @@
+//! The batch system of a site: which it is, how its commands are run, and as whom. Without it a site runs the scheduler of
+//! its own.
+
+use super::length::Length;
+use super::page::{Page, Written, inline};
+use super::wrong::Wrong;
+use bookahead_lrms::batch::{Place, Unit};
+use bookahead_protocol::{Millis, Name};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The batch system of a site.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchConfig {
+    /// Which it is.
+    pub system: SystemName,
+    /// The folder of its commands, where they are not in `PATH`.
+    pub commands: Option<PathBuf>,
+    /// Of Slurm: its `slurm.conf`, where that is not the usual one.
+    pub conf: Option<PathBuf>,
+    /// Of Grid Engine: the parallel environment of reservations and jobs.
+    pub parallel_environment: Option<String>,
+    /// Variables for its commands, such as `SGE_ROOT`.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Whether it keeps accounts that can be asked how a job ended (`sacct`, `qacct`).
+    #[serde(default)]
+    pub accounting: bool,
+    /// A command that takes longer is ended, and the batch system counts as silent.
+    #[serde(default = "usual_time_out")]
+    pub time_out: Length,
+    /// So many commands run at the same time.
+    #[serde(default = "usual_at_once")]
+    pub at_once: usize,
+    /// How often the book is compared with it.
+    #[serde(default = "usual_look_every")]
+    pub look_every: Length,
+    /// The account of the cluster that reservations and jobs belong to, where owners have none of their own there; the one
+    /// that the commands run as, if it is not said.
+    pub account: Option<String>,
+    /// What is put before a command that is to run as an owner; `{user}` stands for his account. Without it everything
+    /// belongs to `account`.
+    #[serde(default)]
+    pub r#become: Vec<String>,
+    /// The accounts of owners who are called otherwise on the cluster.
+    #[serde(default)]
+    pub accounts: BTreeMap<Name, String>,
+    /// Where its commands are run, if not on this machine.
+    pub ssh: Option<SshConfig>,
+}
+
+/// A machine on which commands are run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SshConfig {
+    /// Its name or address.
+    pub host: String,
+    /// As whom.
+    pub user: Option<String>,
+    /// The port.
+    pub port: Option<u16>,
+    /// The private key; without one, what ssh finds by itself.
+    pub key: Option<PathBuf>,
+    /// The file of known hosts; without one, that of the account.
+    pub known_hosts: Option<PathBuf>,
+}
+
+/// The batch systems that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SystemName {
+    /// Slurm.
+    Slurm,
+    /// PBS Professional and OpenPBS.
+    Pbs,
+    /// Grid Engine.
+    GridEngine,
+    /// IBM Spectrum LSF.
+    Lsf,
+    /// Torque with Maui.
+    Maui,
+}
+
+/// A resource as the batch system knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlaceConfig {
+    /// The partition (Slurm), queue (PBS, Grid Engine, LSF) or class (Maui); all nodes where none is named.
+    pub partition: Option<String>,
+    /// In what its capacity is counted.
+    pub unit: UnitName,
+    /// Only nodes with all of these features.
+    pub features: Vec<String>,
+}
+
+/// In what a capacity is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnitName {
+    /// In cores.
+    #[default]
+    Cores,
+    /// In whole nodes.
+    Nodes,
+}
+
+fn usual_time_out() -> Length {
+    Length::of_seconds(10)
+}
+
+fn usual_at_once() -> usize {
+    4
+}
+
+fn usual_look_every() -> Length {
+    Length::of_seconds(10)
+}
+
+impl SystemName {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            SystemName::Slurm => "slurm",
+            SystemName::Pbs => "pbs",
+            SystemName::GridEngine => "grid-engine",
+            SystemName::Lsf => "lsf",
+            SystemName::Maui => "maui",
+        }
+    }
+}
+
+impl BatchConfig {
+    /// One that is as usual.
+    pub fn new(system: SystemName) -> BatchConfig {
+        BatchConfig {
+            system,
+            commands: None,
+            conf: None,
+            parallel_environment: None,
+            environment: BTreeMap::new(),
+            accounting: false,
+            time_out: usual_time_out(),
+            at_once: usual_at_once(),
+            look_every: usual_look_every(),
+            account: None,
+            r#become: Vec::new(),
+            accounts: BTreeMap::new(),
+            ssh: None,
+        }
+    }
+
+    /// Says what makes no sense.
+    pub fn check(&self) -> Result<(), Wrong> {
+        if self.time_out < Length(Millis(100)) || self.time_out > Length::of_seconds(300) {
+            let why =
+                "commands need some time, and nobody waits for minutes; give 100ms to 5m, usually \"10s\"";
+            return Err(Wrong::new("time_out", why));
+        }
+        if self.look_every < Length::of_seconds(1) {
+            return Err(Wrong::new("look_every", "give 1s or more, usually \"10s\""));
+        }
+        if !(1..=64).contains(&self.at_once) {
+            return Err(Wrong::new("at_once", "give 1 to 64, usually 4"));
+        }
+        if self.conf.is_some() && self.system != SystemName::Slurm {
+            return Err(Wrong::new("conf", "only Slurm has a slurm.conf; leave it out"));
+        }
+        if self.system == SystemName::GridEngine && self.parallel_environment.is_none() {
+            let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
+                       qconf -spl lists them";
+            return Err(Wrong::new("parallel_environment", why));
+        }
+        if !self.r#become.is_empty() && !self.r#become.iter().any(|word| word.contains("{user}")) {
+            let why = "{user} stands for the account of an owner and is missing; write \
+                       become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"]";
+            return Err(Wrong::new("become", why));
+        }
+        if self.r#become.is_empty() && !self.accounts.is_empty() {
+            let why = "jobs run as their owners only where become says how; \
+                       write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or leave out accounts";
+            return Err(Wrong::new("accounts", why));
+        }
+        if !self.r#become.is_empty() && self.account.is_some() {
+            let why =
+                "with become everything belongs to the accounts of the owners; leave out one of the two";
+            return Err(Wrong::new("account", why));
+        }
+        Ok(())
+    }
+}
+
+impl PlaceConfig {
+    /// As the batch system wants it.
+    pub fn place(&self, resource: &str) -> Place {
+        Place {
+            resource: resource.into(),
+            unit: match self.unit {
+                UnitName::Cores => Unit::Cores,
+                UnitName::Nodes => Unit::Nodes,
+            },
+            partition: self.partition.clone(),
+            features: self.features.clone(),
+        }
+    }
+}
+
+/// As `--print-config` writes it.
+pub(super) fn print(page: &mut Page, batch: &BatchConfig) {
+    page.table("batch", "The batch system of the site");
+    page.set("system", batch.system.word(), "Which it is: slurm, pbs, grid-engine, lsf, maui");
+    let about = "The folder of its commands, where they are not in PATH";
+    page.may_set("commands", batch.commands.as_ref(), "\"/opt/slurm/bin\"", about);
+    let about = "Of Slurm: its slurm.conf, where that is not the usual one";
+    page.may_set("conf", batch.conf.as_ref(), "\"/etc/slurm/slurm.conf\"", about);
+    let about = "Of Grid Engine: the parallel environment of reservations and jobs";
+    page.may_set("parallel_environment", batch.parallel_environment.as_ref(), "\"smp\"", about);
+    page.set("environment", &batch.environment, "Variables for its commands");
+    page.set("accounting", &batch.accounting, "Whether it keeps accounts of how jobs ended");
+    page.set("time_out", &batch.time_out, "A command that takes longer is ended");
+    page.set("at_once", &batch.at_once, "So many commands run at the same time");
+    page.set("look_every", &batch.look_every, "How often the book is compared with it");
+    let about = "The account that all reservations and jobs belong to; the one that the commands run as, if it is not said";
+    page.may_set("account", batch.account.as_ref(), "\"bookahead\"", about);
+    let about = "What is put before a command that is to run as an owner";
+    page.set("become", batch.r#become.as_slice(), about);
+    let accounts = inline(batch.accounts.iter().map(|(owner, account)| (owner.written(), account.written())));
+    page.set(
+        "accounts",
+        &Verbatim(accounts),
+        "The accounts of owners who are called otherwise on the cluster",
+    );
+    let about = "Where its commands are run, if not on this machine";
+    page.may_set("ssh", batch.ssh.as_ref(), "{ host = \"login.example.org\", user = \"bookahead\" }", about);
+}
+
+/// What is written already.
+struct Verbatim(String);
+
+impl Written for Verbatim {
+    fn written(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl Written for BTreeMap<String, String> {
+    fn written(&self) -> String {
+        inline(self.iter().map(|(name, value)| (name.written(), value.written())))
+    }
+}
+
+impl Written for SshConfig {
+    fn written(&self) -> String {
+        let fields = [
+            ("host", Some(self.host.written())),
+            ("user", self.user.as_ref().map(Written::written)),
+            ("port", self.port.map(|port| port.to_string())),
+            ("key", self.key.as_ref().map(Written::written)),
+            ("known_hosts", self.known_hosts.as_ref().map(Written::written)),
+        ];
+        inline(fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))))
+    }
+}
+
+impl Written for PlaceConfig {
+    fn written(&self) -> String {
+        let unit = match self.unit {
+            UnitName::Cores => "cores",
+            UnitName::Nodes => "nodes",
+        };
+        let fields = [
+            ("partition", self.partition.as_ref().map(Written::written)),
+            ("unit", Some(unit.written())),
+            ("features", Some(self.features.as_slice().written())),
+        ];
+        inline(fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))))
+    }
+}
