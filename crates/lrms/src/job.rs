@@ -55,11 +55,11 @@ pub enum Work {
     },
 }
 
-/// A job and how it stands with it.
+/// How it stands with a job that was submitted. What it is, whoever submitted it knows: a batch system cannot tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
-    /// As it was submitted.
-    pub job: Job,
+    /// Which job.
+    pub id: JobId,
     /// How it stands.
     pub state: JobState,
     /// When it was submitted.

@@ -84,7 +84,7 @@ impl Register {
     pub(super) fn statuses(&self, expected: &BTreeMap<JobId, Time>) -> Vec<JobStatus> {
         let entries = self.ordered.values().filter_map(|id| self.entries.get(id));
         let status = |entry: &Entry| JobStatus {
-            job: entry.job.clone(),
+            id: entry.job.id,
             state: entry.state.clone(),
             submitted: entry.submitted,
             started: entry.started,

@@ -58,7 +58,7 @@ fn of_jobs_that_are_over_the_newest_are_remembered() {
     builtin.advance(at(100_000)).unwrap();
     let jobs = builtin.jobs();
     assert_eq!(jobs.len(), REMEMBERED);
-    assert_eq!(jobs[0].job.id.0, 2 * REMEMBERED as u128);
+    assert_eq!(jobs[0].id.0, 2 * REMEMBERED as u128);
     assert_eq!(builtin.remembered(), REMEMBERED);
 }
 

@@ -87,7 +87,7 @@ fn assert_equal(builtin: &Builtin, reference: &Reference, now: i64) {
     for (ours, theirs) in ours.iter().zip(theirs) {
         let theirs = (theirs.job.id, &theirs.state, theirs.started, theirs.ended);
         let ended = ours.ended.map(|time| time.0);
-        assert_eq!((ours.job.id, &ours.state, ours.started.map(|time| time.0), ended), theirs, "at {now}");
+        assert_eq!((ours.id, &ours.state, ours.started.map(|time| time.0), ended), theirs, "at {now}");
     }
 }
 
@@ -101,11 +101,10 @@ fn assert_in_bounds(builtin: &mut Builtin, reference: &Reference, now: i64) {
     assert!(outside == 0 || outside + reserved <= there, "at {now}");
     let mut inside_all = 0;
     for &id in reference.backings.keys() {
-        let here = builtin
-            .jobs()
-            .into_iter()
-            .filter(|status| status.state == JobState::Running && status.job.reservation == Some(id));
-        let inside: i64 = here.map(|status| i64::from(status.job.capacity.0)).sum();
+        let running = builtin.jobs().into_iter().filter(|status| status.state == JobState::Running);
+        let asked = running.filter_map(|status| reference.jobs.iter().find(|kept| kept.job.id == status.id));
+        let here = asked.filter(|kept| kept.job.reservation == Some(id));
+        let inside: i64 = here.map(|kept| i64::from(kept.job.capacity.0)).sum();
         assert!(inside <= reference.room(id, now), "at {now}");
         inside_all += inside;
     }

@@ -40,8 +40,8 @@ proptest! {
             builtin.submit(at(now), &job(id, *capacity, *limit, *run)).unwrap();
             if let Some(head) = head(&builtin) {
                 let start = head.expected_start.unwrap();
-                prop_assert!(told.get(&head.job.id).is_none_or(|before| start <= *before));
-                told.insert(head.job.id, start);
+                prop_assert!(told.get(&head.id).is_none_or(|before| start <= *before));
+                told.insert(head.id, start);
             }
             // Whoever leaves only makes room.
             if let Some(cancelled) = cancelled.filter(|cancelled| cancelled % 7 == id % 7) {
@@ -50,7 +50,7 @@ proptest! {
         }
         builtin.advance(at(10_000)).unwrap();
         for status in builtin.jobs() {
-            if let Some((told, started)) = told.get(&status.job.id).zip(status.started) {
+            if let Some((told, started)) = told.get(&status.id).zip(status.started) {
                 prop_assert!(started <= *told, "{status:?} was told {told}");
             }
         }

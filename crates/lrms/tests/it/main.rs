@@ -88,7 +88,7 @@ fn backing(id: u128, spans: &[Span]) -> Backing {
 }
 
 fn status(builtin: &Builtin, id: u128) -> JobStatus {
-    builtin.jobs().into_iter().find(|status| status.job.id == JobId(id)).unwrap()
+    builtin.jobs().into_iter().find(|status| status.id == JobId(id)).unwrap()
 }
 
 fn state(builtin: &Builtin, id: u128) -> JobState {

@@ -49,7 +49,7 @@ fn a_job_that_waited_still_waits_and_runs_once() {
     }
     drop(builtin);
     let mut builtin = asleep(folder.path(), 9);
-    let ids: Vec<u128> = builtin.jobs().iter().map(|status| status.job.id.0).collect();
+    let ids: Vec<u128> = builtin.jobs().iter().map(|status| status.id.0).collect();
     assert_eq!(ids, [0x203, 0x201, 0x202], "in the order of submission");
     assert_eq!(builtin.advance(at(9)).unwrap(), []);
     builtin.submit(at(9), &whole(0x201)).unwrap();

@@ -65,7 +65,7 @@ impl Sight for Site {
 
     fn jobs(&self, viewer: &Viewer) -> Vec<api::Job> {
         let there = self.lrms.jobs();
-        let there: BTreeMap<JobId, &JobStatus> = there.iter().map(|status| (status.job.id, status)).collect();
+        let there: BTreeMap<JobId, &JobStatus> = there.iter().map(|status| (status.id, status)).collect();
         let seen = self.jobs.all().filter(|record| viewer.sees(&record.job.user));
         let mut jobs: Vec<_> =
             seen.map(|record| self.show_job(record, there.get(&record.job.id).copied())).collect();

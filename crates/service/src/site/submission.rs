@@ -190,7 +190,7 @@ impl Site {
     pub(super) fn reconcile_jobs(&mut self, now: Moment, done: &mut Done<Event>) -> Result<(), LrmsError> {
         let there = self.lrms.jobs();
         for status in there.iter().filter(|status| !status.state.is_over()) {
-            let id = status.job.id;
+            let id = status.id;
             if self.jobs.get(id).is_none_or(|record| record.over.is_some()) {
                 tracing::warn!(job = %id, "runs or waits for nobody, and is ended");
                 self.lrms.cancel(now, id)?;
@@ -198,7 +198,7 @@ impl Site {
         }
         let live: Vec<Job> = self.jobs.live().map(|record| record.job.clone()).collect();
         for job in live {
-            match there.iter().find(|status| status.job.id == job.id) {
+            match there.iter().find(|status| status.id == job.id) {
                 None => self.hand_over(now, &job, None, done),
                 Some(status) if status.state.is_over() => {
                     let (state, at) = (status.state.clone(), status.ended.unwrap_or(now.second()));
@@ -213,7 +213,7 @@ impl Site {
     /// A job as its owner may see it.
     pub(super) fn job(&self, id: JobId) -> Option<api::Job> {
         let record = self.jobs.get(id)?;
-        let status = self.lrms.jobs().into_iter().find(|status| status.job.id == id);
+        let status = self.lrms.jobs().into_iter().find(|status| status.id == id);
         Some(self.show_job(record, status.as_ref()))
     }
 
