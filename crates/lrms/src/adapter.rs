@@ -5,9 +5,10 @@
 //! After a restart the site says [`Lrms::back`] for every reservation of its ledger. A manager that does not keep its
 //! backings over a restart starts and ends nothing in its first [`Lrms::advance`], so that the site may look first.
 
+use crate::batch::Finding;
 use crate::error::LrmsError;
 use crate::job::{Job, JobChange, JobStatus};
-use bookahead_plan::{Capacity, Seconds, Span};
+use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::ledger::{View, Views};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
 use std::collections::BTreeMap;
@@ -46,6 +47,23 @@ pub trait Lrms: Send {
 
     /// Jobs that were submitted here, in the order of submission, also those that are over and not yet forgotten.
     fn jobs(&self) -> Vec<JobStatus>;
+
+    /// All that is kept free because of this site, as it is found: from it a lost ledger can be made anew. Nothing where
+    /// only the ledger knows.
+    fn tagged(&mut self, _now: Moment) -> Result<Vec<Tagged>, LrmsError> {
+        Ok(Vec::new())
+    }
+
+    /// What time it was here and there when it was last looked at; None where both go by one clock, or it is not told.
+    fn clock(&self) -> Option<Clocks> {
+        None
+    }
+
+    /// Checks that it can be used as it is configured, for an operator to read. A reservation may be made far ahead, and
+    /// deleted again.
+    fn examine(&mut self, _now: Moment) -> Vec<Finding> {
+        Vec::new()
+    }
 }
 
 /// What a resource manager can do.
@@ -72,6 +90,35 @@ pub struct Backing {
     pub owner: Name,
     /// When, and how much; spans of the same time add up.
     pub spans: Vec<Span>,
+}
+
+/// A backing that was found, with what its name tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tagged {
+    /// For which reservation.
+    pub id: ReservationId,
+    /// Whose it is, if its name had room for that.
+    pub owner: Option<Name>,
+    /// On which resource.
+    pub resource: Name,
+    /// What was granted, whether or not all of it is there now.
+    pub spans: Vec<Span>,
+}
+
+/// Two clocks that were read together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clocks {
+    /// That of the caller.
+    pub ours: Time,
+    /// That of the batch system.
+    pub theirs: Time,
+}
+
+impl Clocks {
+    /// By how much theirs is ahead; negative where it is behind.
+    pub fn skew(&self) -> Seconds {
+        self.theirs - self.ours
+    }
 }
 
 /// What is to be seen on each resource at one moment.

@@ -2,6 +2,7 @@
 
 use bookahead_plan::Capacity;
 use bookahead_protocol::{JobId, Name, ReservationId};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -115,6 +116,27 @@ pub enum LrmsError {
         /// What is wrong.
         why: String,
     },
+    /// A backing is not as it was asked for.
+    #[error("{id} is not kept free as it was asked: {why}; {kept}")]
+    NotBacked {
+        /// For which reservation.
+        id: ReservationId,
+        /// What went wrong.
+        why: Box<LrmsError>,
+        /// What is true now.
+        kept: Kept,
+    },
+    /// A user has no account on the cluster.
+    #[error("{owner} has no account on the cluster: {why}; name one for them in the site's configuration")]
+    NoAccount {
+        /// Who.
+        owner: Name,
+        /// Why not.
+        why: String,
+    },
+    /// It cannot be set up as it is configured.
+    #[error("cannot be set up: {0}")]
+    Misconfigured(String),
     /// The file system would not.
     #[error("cannot {what} {}: {source}; check the folder and its permissions", path.display())]
     Files {
@@ -127,28 +149,63 @@ pub enum LrmsError {
     },
 }
 
+/// What is kept free after something went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// What was before.
+    AsBefore,
+    /// Less than before: what was undone could not be made again.
+    Less,
+    /// What was asked for, and something that should be gone.
+    More,
+    /// That is not known before it is looked at again.
+    Unknown,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kept::AsBefore => "what was kept before is kept, and no more",
+            Kept::Less => "less than before is kept; ask again for what is needed",
+            Kept::More => "something that should be gone is still kept; ask again",
+            Kept::Unknown => "what is kept is not known; it is looked at before the next try",
+        })
+    }
+}
+
 impl LrmsError {
-    /// Whether it will not be done, and nothing was.
+    /// Whether it will not be done, and nothing was done. Otherwise something failed, and what was done is not known:
+    /// whoever asks again may get another answer.
     pub fn is_refusal(&self) -> bool {
+        if let LrmsError::NotBacked { why, kept, .. } = self {
+            return *kept == Kept::AsBefore && why.is_refusal();
+        }
         matches!(
             self,
-            LrmsError::Refused { .. }
-                | LrmsError::UnknownResource { .. }
+            LrmsError::UnknownResource { .. }
+                | LrmsError::SameName { .. }
                 | LrmsError::NoBacking { .. }
                 | LrmsError::TooWide { .. }
                 | LrmsError::Malformed(_)
+                | LrmsError::OtherJob { .. }
+                | LrmsError::OnlyPretends
+                | LrmsError::Full { .. }
+                | LrmsError::Refused { .. }
+                | LrmsError::NoAccount { .. }
+                | LrmsError::Misconfigured(_)
         )
     }
 
-    /// Whether the batch system did not answer, or not in a way that is understood: what was done is not known.
+    /// Whether the batch system did not answer, or not in a way that is understood: whoever looks again later may know.
     pub fn is_silence(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            LrmsError::NotBacked { .. } => !self.is_refusal(),
             LrmsError::Silent { .. }
-                | LrmsError::CannotRun { .. }
-                | LrmsError::Failed { .. }
-                | LrmsError::Unreadable { .. }
-        )
+            | LrmsError::CannotRun { .. }
+            | LrmsError::Failed { .. }
+            | LrmsError::Unreadable { .. } => true,
+            _ => false,
+        }
     }
 
     /// What the file system said when this was tried with that file.

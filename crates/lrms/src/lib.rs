@@ -17,7 +17,8 @@ pub mod command;
 pub mod error;
 pub mod job;
 
-pub use adapter::{Backing, Capabilities, Lrms, Seen, Snapshot};
+pub use adapter::{Backing, Capabilities, Clocks, Lrms, Seen, Snapshot, Tagged};
+pub use batch::Batch;
 pub use builtin::{Builtin, Hosted};
 pub use error::LrmsError;
 pub use job::{Job, JobChange, JobState, JobStatus, Why, Work};

@@ -36,7 +36,7 @@ echo "$?" > exit
 const MOST_BYTES: usize = 1 << 20;
 
 /// Whether a job can be run as it is written.
-pub(in super::super) fn check(job: &Job) -> Result<(), LrmsError> {
+pub(crate) fn check(job: &Job) -> Result<(), LrmsError> {
     let malformed = |why: String| Err(LrmsError::Malformed(why));
     let texts: Vec<&str> = match &job.work {
         Work::Pretended { .. } => return Ok(()),

@@ -8,7 +8,7 @@
 //! It relies on its caller for the time and on the file system to keep what was synced. It never decides when a job
 //! starts or ends.
 
-pub(super) mod command;
+pub(crate) mod command;
 pub(super) mod folder;
 mod system;
 

@@ -1,0 +1,266 @@
+//! Seeing to it that exactly what was said is kept free for a reservation: what is there is compared with what is wanted
+//! ([`Plan`]), and the difference is carried out, at no moment with less than before if that can be helped.
+//!
+//! Where a step is refused, all steps before it are undone. Where a step is not answered nothing more is done: what is
+//! there is looked at before the next try. A reservation with jobs in it is changed or left as it is, never deleted for
+//! another that is made instead.
+
+use super::Batch;
+use super::pieces::Piece;
+use super::plan::Plan;
+use super::system::{Handle, Place, Wanted};
+use super::tag::{MOST_PIECES, Tag};
+use super::{room, terms};
+use crate::adapter::Backing;
+use crate::error::{Kept, LrmsError};
+use bookahead_plan::Span;
+use bookahead_protocol::{Moment, Name, ReservationId};
+use std::collections::BTreeSet;
+
+/// What all steps for a backing have in common.
+struct Order {
+    id: ReservationId,
+    owner: Name,
+    place: Place,
+    account: String,
+    wanted: Vec<Span>,
+    now: Moment,
+}
+
+/// A step that was taken.
+enum Done {
+    Changed { before: Piece, after: Handle },
+    Created(Handle),
+    Deleted(Piece),
+}
+
+impl Batch {
+    /// From now on exactly these spans are kept free.
+    pub(super) fn keep_free(&mut self, now: Moment, backing: &Backing) -> Result<(), LrmsError> {
+        let place = self.place(&backing.resource)?.0.clone();
+        if !self.sight.is_there() || self.pieces.is_unsure(backing.id) {
+            self.look(now)?;
+        }
+        let wanted = terms::of(&backing.spans, self.terms_now(now));
+        if wanted.len() >= MOST_PIECES as usize {
+            let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
+            return Err(refused(backing.id, why));
+        }
+        let (id, owner) = (backing.id, backing.owner.clone());
+        let mut order = Order { id, owner, place, account: String::new(), wanted, now };
+        let plan = self.plan(&order);
+        for (handle, span) in &plan.same {
+            self.pieces.adopt(id, handle, *span);
+        }
+        if plan.only_deletes() {
+            return self.give_up(&order, plan);
+        }
+        order.account = self.settings.accounts.of(&order.owner)?;
+        self.carry_out(&order, plan)
+    }
+
+    fn plan(&self, order: &Order) -> Plan {
+        let now = self.terms_now(order.now);
+        Plan::of(self.pieces.of(order.id, &order.place.resource, now), order.wanted.clone(), now)
+    }
+
+    /// Deletes what is not wanted: all that can be deleted, and the first failure counts.
+    fn give_up(&mut self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
+        let mut failure = None;
+        for piece in plan.deletes {
+            if let Err(why) = self.delete(order, &piece, &mut Vec::new()) {
+                let kept = if why.is_refusal() { Kept::More } else { self.doubted(order.id) };
+                failure.get_or_insert_with(|| not_backed(order.id, why, kept));
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Carries out a plan: gently, and where that is refused because the old is in the way of the new, the other way.
+    fn carry_out(&mut self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
+        let mut done = Vec::new();
+        let Err(why) = self.gently(order, plan, &mut done) else { return Ok(()) };
+        let failure = self.undone(order, why, done);
+        if !failure.is_refusal() || !self.may_make_room(order) {
+            return Err(failure);
+        }
+        let mut done = Vec::new();
+        match self.make_room(order, &mut done) {
+            Ok(()) => Ok(()),
+            Err(why) => Err(self.undone(order, why, done)),
+        }
+    }
+
+    /// First what is new, then what is old goes.
+    fn gently(&mut self, order: &Order, plan: Plan, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+        let mut replaced = Vec::new();
+        for (piece, span) in plan.changes {
+            if !self.change(order, &piece, span, done)? {
+                self.create(order, span, done)?;
+                replaced.push(piece);
+            }
+        }
+        for span in plan.creates {
+            self.create(order, span, done)?;
+        }
+        for piece in replaced.iter().chain(&plan.deletes) {
+            self.delete(order, piece, done)?;
+        }
+        Ok(())
+    }
+
+    /// First what is old goes, then what is new comes.
+    fn make_room(&mut self, order: &Order, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+        let plan = self.plan(order);
+        for piece in plan.old() {
+            self.delete(order, &piece, done)?;
+        }
+        for span in plan.missing() {
+            self.create(order, span, done)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the old is in the way of the new, nobody uses the old, and there is room for the new without it.
+    fn may_make_room(&mut self, order: &Order) -> bool {
+        if self.fresh(order.now).is_err() {
+            return false;
+        }
+        let plan = self.plan(order);
+        let old: BTreeSet<Handle> = plan.old().into_iter().map(|piece| piece.handle).collect();
+        let now = order.now.second();
+        plan.is_in_its_own_way()
+            && !old.iter().any(|handle| self.has_jobs(handle))
+            && room::is_there(self.sight.picture(), &order.place, now, &old, &plan.missing())
+    }
+
+    /// Whether jobs wait or run in a reservation there.
+    fn has_jobs(&self, handle: &Handle) -> bool {
+        let live = self.sight.picture().jobs.iter().filter(|job| !job.state.is_over());
+        live.into_iter().any(|job| job.reservations.contains(handle))
+    }
+
+    /// What is to be told of a failure, after what was done before it is undone.
+    fn undone(&mut self, order: &Order, why: LrmsError, done: Vec<Done>) -> LrmsError {
+        let mut kept = if why.is_refusal() { Kept::AsBefore } else { self.doubted(order.id) };
+        for step in done.into_iter().rev() {
+            if kept == Kept::Unknown {
+                break;
+            }
+            kept = match self.undo(order, step) {
+                Ok(()) => kept,
+                Err(why) if why.is_refusal() => Kept::Less,
+                Err(_) => self.doubted(order.id),
+            };
+        }
+        not_backed(order.id, why, kept)
+    }
+
+    fn undo(&mut self, order: &Order, step: Done) -> Result<(), LrmsError> {
+        let undoing = &mut Vec::new();
+        match step {
+            Done::Changed { before, after } => {
+                let changed = Piece { handle: after, ..before.clone() };
+                if self.change(order, &changed, before.span, undoing)? {
+                    return Ok(());
+                }
+                Err(refused(order.id, "what was changed cannot be changed back".into()))
+            }
+            Done::Created(handle) => {
+                self.told_to_delete(order.id, &handle)?;
+                Ok(())
+            }
+            Done::Deleted(piece) => self.create_as(order, piece.number, piece.span, undoing),
+        }
+    }
+
+    fn doubted(&mut self, id: ReservationId) -> Kept {
+        self.pieces.doubt(id);
+        Kept::Unknown
+    }
+
+    /// Gives a piece other terms; false where the batch system cannot do that and nobody would miss the old.
+    fn change(
+        &mut self,
+        order: &Order,
+        piece: &Piece,
+        span: Span,
+        done: &mut Vec<Done>,
+    ) -> Result<bool, LrmsError> {
+        self.fresh(order.now)?;
+        let wanted = self.wanted(order, piece.number, span)?;
+        let changed = self.system.change(&piece.handle, &wanted, self.sight.picture());
+        let Some(handle) = changed.inspect_err(|_| self.sight.outdate())? else {
+            return if self.has_jobs(&piece.handle) { Err(in_use(order.id)) } else { Ok(false) };
+        };
+        self.sight.outdate();
+        self.pieces.remove(order.id, &piece.handle);
+        self.pieces.add(order.id, Piece { handle: handle.clone(), span, ..piece.clone() });
+        done.push(Done::Changed { before: piece.clone(), after: handle });
+        Ok(true)
+    }
+
+    fn create(&mut self, order: &Order, span: Span, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+        let none_left = || refused(order.id, "it has too many pieces".into());
+        let number = self.pieces.free_number(order.id).ok_or_else(none_left)?;
+        self.create_as(order, number, span, done)
+    }
+
+    fn create_as(
+        &mut self,
+        order: &Order,
+        number: u32,
+        span: Span,
+        done: &mut Vec<Done>,
+    ) -> Result<(), LrmsError> {
+        self.fresh(order.now)?;
+        let wanted = self.wanted(order, number, span)?;
+        let created = self.system.create(&wanted, self.sight.picture());
+        self.sight.outdate();
+        let handle = created?;
+        let (owner, resource) = (Some(order.owner.clone()), order.place.resource.clone());
+        self.pieces.add(order.id, Piece { handle: handle.clone(), number, owner, resource, span });
+        done.push(Done::Created(handle));
+        Ok(())
+    }
+
+    fn delete(&mut self, order: &Order, piece: &Piece, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+        self.told_to_delete(order.id, &piece.handle)?;
+        done.push(Done::Deleted(piece.clone()));
+        Ok(())
+    }
+
+    fn told_to_delete(&mut self, id: ReservationId, handle: &Handle) -> Result<(), LrmsError> {
+        let deleted = self.system.delete(handle);
+        self.sight.outdate();
+        deleted?;
+        self.pieces.remove(id, handle);
+        Ok(())
+    }
+
+    fn wanted(&self, order: &Order, number: u32, span: Span) -> Result<Wanted, LrmsError> {
+        let tag = Tag { id: order.id, piece: number, owner: Some(order.owner.clone()) };
+        let too_long = || refused(order.id, "the batch system allows only names that are too short".into());
+        Ok(Wanted {
+            name: tag.name(&self.settings.site, self.system.traits().longest_name).ok_or_else(too_long)?,
+            place: order.place.clone(),
+            interval: span.interval,
+            amount: span.capacity.0,
+            account: order.account.clone(),
+        })
+    }
+}
+
+fn refused(id: ReservationId, said: String) -> LrmsError {
+    LrmsError::Refused { what: format!("to keep {id} free"), said }
+}
+
+fn in_use(id: ReservationId) -> LrmsError {
+    let said =
+        "jobs wait or run in it, and this batch system can only replace a reservation; end the jobs first";
+    LrmsError::Refused { what: format!("to change what is kept for {id}"), said: said.into() }
+}
+
+fn not_backed(id: ReservationId, why: LrmsError, kept: Kept) -> LrmsError {
+    LrmsError::NotBacked { id, why: Box::new(why), kept }
+}

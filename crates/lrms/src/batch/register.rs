@@ -1,0 +1,150 @@
+//! The jobs of this site in a batch system, in the order of submission, and what became of them. Those that are over are
+//! remembered until too many are; then the one that has been over for longest is forgotten.
+
+use super::system::JobFact;
+use crate::job::{Job, JobState, JobStatus};
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::{JobId, ReservationId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A job.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) id: JobId,
+    /// As it was submitted; None of one that was found and not submitted again.
+    pub(super) job: Option<Job>,
+    /// What it is called there.
+    pub(super) native: String,
+    pub(super) submitted: Time,
+    pub(super) state: JobState,
+    pub(super) started: Option<Time>,
+    pub(super) ended: Option<Time>,
+    pub(super) expected_start: Option<Time>,
+    pub(super) limit: Option<Seconds>,
+    /// Inside which it runs.
+    pub(super) reservation: Option<ReservationId>,
+    /// When that ends, as far as is known.
+    pub(super) until: Option<Time>,
+    /// Somebody said that it is to be ended, and it is not known whether the batch system heard.
+    pub(super) unheard: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Register {
+    entries: BTreeMap<JobId, (u64, Entry)>,
+    /// By the order of submission.
+    ordered: BTreeMap<u64, JobId>,
+    /// In the order in which they ended.
+    over: VecDeque<JobId>,
+}
+
+impl Entry {
+    /// One that was just submitted.
+    pub(super) fn submitted(job: &Job, native: String, at: Time, until: Option<Time>) -> Entry {
+        Entry {
+            id: job.id,
+            job: Some(job.clone()),
+            native,
+            submitted: at,
+            state: JobState::Waiting,
+            started: None,
+            ended: None,
+            expected_start: None,
+            limit: Some(job.limit),
+            reservation: job.reservation,
+            until,
+            unheard: false,
+        }
+    }
+
+    /// One that was found there; what became of it is still to be noted.
+    pub(super) fn found(id: JobId, fact: &JobFact, reservation: Option<ReservationId>) -> Entry {
+        Entry {
+            id,
+            job: None,
+            native: fact.native.clone(),
+            submitted: fact.submitted,
+            state: JobState::Waiting,
+            started: None,
+            ended: None,
+            expected_start: None,
+            limit: fact.limit,
+            reservation,
+            until: None,
+            unheard: false,
+        }
+    }
+
+    fn status(&self) -> JobStatus {
+        JobStatus {
+            id: self.id,
+            state: self.state.clone(),
+            submitted: self.submitted,
+            started: self.started,
+            ended: self.ended,
+            expected_start: self.expected_start.filter(|_| self.state == JobState::Waiting),
+        }
+    }
+}
+
+impl Register {
+    /// How many wait or run.
+    pub(super) fn live(&self) -> usize {
+        self.entries.len() - self.over.len()
+    }
+
+    /// Those that wait or run.
+    pub(super) fn live_ids(&self) -> Vec<JobId> {
+        let live = self.entries.values().filter(|(_, entry)| !entry.state.is_over());
+        live.map(|(_, entry)| entry.id).collect()
+    }
+
+    pub(super) fn get(&self, id: JobId) -> Option<&Entry> {
+        self.entries.get(&id).map(|(_, entry)| entry)
+    }
+
+    pub(super) fn get_mut(&mut self, id: JobId) -> Option<&mut Entry> {
+        self.entries.get_mut(&id).map(|(_, entry)| entry)
+    }
+
+    /// Notes one that is new, behind all others.
+    pub(super) fn add(&mut self, entry: Entry) {
+        let order = self.ordered.last_key_value().map_or(0, |(order, _)| order.saturating_add(1));
+        self.ordered.insert(order, entry.id);
+        self.entries.insert(entry.id, (order, entry));
+    }
+
+    /// Notes how it stands with one; answers whether that is new. Nothing becomes of one that is over.
+    pub(super) fn note(&mut self, id: JobId, state: &JobState, at: Time) -> bool {
+        let Some(entry) = self.get_mut(id).filter(|entry| !entry.state.is_over()) else { return false };
+        if entry.state == *state {
+            return false;
+        }
+        entry.state = state.clone();
+        match state {
+            JobState::Waiting => entry.started = None,
+            JobState::Running => entry.started = Some(at),
+            JobState::Done { .. } | JobState::Killed(_) => {
+                entry.ended = Some(at);
+                self.over.push_back(id);
+            }
+        }
+        true
+    }
+
+    /// Forgets those that are over, but for so many.
+    pub(super) fn forget_old(&mut self, remembered: usize) {
+        while self.over.len() > remembered {
+            let Some(id) = self.over.pop_front() else { return };
+            if let Some((order, _)) = self.entries.remove(&id) {
+                self.ordered.remove(&order);
+            }
+        }
+    }
+
+    /// All, in the order of submission.
+    pub(super) fn statuses(&self) -> Vec<JobStatus> {
+        self.ordered.values().filter_map(|id| self.get(*id)).map(Entry::status).collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! The names of what Bookahead makes in a batch system, by which it is found again: which site made it, for which
+//! reservation, which piece of it, and whose it is. A lost ledger can be made anew from them.
+//!
+//! Reservations are called `ba.SITE.ID.PIECE.OWNER`, the id in hexadecimal digits. Letters, digits and `_` of site and
+//! owner stand for themselves, `-` is doubled, every other byte is `-` and two hexadecimal digits. Where that is too
+//! long the owner is left out. Where that is too long still, or only short names are allowed, the name is
+//! `ba_SITE_ID_PIECE`: six digits that follow from the site, the id, and the piece, with all ten digits and
+//! 26 letters; such a name has at most [`SHORTEST`] characters and nothing but letters, digits and `_`.
+//!
+//! Jobs are called by their id and the six digits of the site: `job_ID_SITE`. Two sites on one cluster never take what
+//! belongs to the other for theirs.
+
+use bookahead_protocol::{JobId, Name, ReservationId};
+
+/// A batch system must allow names of so many characters.
+pub const SHORTEST: usize = 39;
+
+/// Where names are shorter than this they are kept plain: such batch systems also allow few characters.
+const LONG: usize = 64;
+
+/// The pieces of a reservation have numbers below this.
+pub(super) const MOST_PIECES: u32 = 1_000;
+
+/// What the name of a reservation says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// For which reservation it was made.
+    pub id: ReservationId,
+    /// Which piece of it.
+    pub piece: u32,
+    /// Whose it is, if the name has room for that.
+    pub owner: Option<Name>,
+}
+
+impl Tag {
+    /// The name that `site` gives, with at most so many characters; None where that is too few.
+    pub fn name(&self, site: &Name, longest: usize) -> Option<String> {
+        let names = [self.with_owner(site), Some(self.without_owner(site))];
+        let long = names.into_iter().flatten().filter(|_| longest >= LONG);
+        long.chain([self.plain(site)]).find(|name| name.len() <= longest)
+    }
+
+    /// What a name says; None where `site` did not give it.
+    pub fn read(name: &str, site: &Name) -> Option<Tag> {
+        let tag = if name.starts_with("ba.") { read_long(name)? } else { read_plain(name)? };
+        let names = [tag.with_owner(site), Some(tag.without_owner(site)), Some(tag.plain(site))];
+        names.into_iter().flatten().any(|given| given == name).then_some(tag)
+    }
+
+    fn with_owner(&self, site: &Name) -> Option<String> {
+        let owner = self.owner.as_ref().filter(|owner| !owner.as_str().is_empty())?;
+        Some(format!("{}.{}", self.without_owner(site), encoded(owner.as_str())))
+    }
+
+    fn without_owner(&self, site: &Name) -> String {
+        format!("ba.{}.{:x}.{}", encoded(site.as_str()), self.id.0, self.piece)
+    }
+
+    fn plain(&self, site: &Name) -> String {
+        format!("ba_{}_{}_{}", digest(site), digits(self.id.0), digits(u128::from(self.piece)))
+    }
+}
+
+/// The name that `site` gives to a job.
+pub fn job_name(id: JobId, site: &Name) -> String {
+    format!("{id}_{}", digest(site))
+}
+
+/// The job that a name stands for; None where `site` did not give it.
+pub fn read_job(name: &str, site: &Name) -> Option<JobId> {
+    let id: JobId = name.rsplit_once('_')?.0.parse().ok()?;
+    (job_name(id, site) == name).then_some(id)
+}
+
+/// Whose it is stands in the last part, if there is one.
+fn read_long(name: &str) -> Option<Tag> {
+    let mut parts = name.split('.').skip(2);
+    let id = number(parts.next()?, 16)?;
+    let piece = u32::try_from(number(parts.next()?, 10)?).ok()?;
+    let owner = match parts.next() {
+        Some(owner) => Some(Name::from(decoded(owner)?)),
+        None => None,
+    };
+    Some(Tag { id: ReservationId(id), piece, owner })
+}
+
+fn read_plain(name: &str) -> Option<Tag> {
+    let mut parts = name.split('_').skip(2);
+    let id = number(parts.next()?, 36)?;
+    let piece = u32::try_from(number(parts.next()?, 36)?).ok()?;
+    Some(Tag { id: ReservationId(id), piece, owner: None })
+}
+
+/// Other ways to write a number are found by comparing with the name that would be given.
+fn number(text: &str, radix: u32) -> Option<u128> {
+    u128::from_str_radix(text, radix).ok()
+}
+
+fn encoded(text: &str) -> String {
+    let mut written = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' => written.push(char::from(byte)),
+            b'-' => written.push_str("--"),
+            _ => written.push_str(&format!("-{byte:02x}")),
+        }
+    }
+    written
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let (mut bytes, mut left) = (Vec::new(), text.as_bytes());
+    while let Some((first, rest)) = left.split_first() {
+        left = rest;
+        if *first != b'-' {
+            bytes.push(*first);
+        } else if let Some(rest) = rest.strip_prefix(b"-") {
+            bytes.push(b'-');
+            left = rest;
+        } else {
+            let (digits, rest) = rest.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            left = rest;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// With the digits from 0 to 9 and from a to z.
+fn digits(mut number: u128) -> String {
+    let mut backwards = Vec::new();
+    loop {
+        let digit = u32::try_from(number % 36).unwrap_or(0);
+        backwards.push(char::from_digit(digit, 36).unwrap_or('0'));
+        number /= 36;
+        if number == 0 {
+            return backwards.into_iter().rev().collect();
+        }
+    }
+}
+
+/// Six digits that follow from the name of a site (by the hash known as FNV-1a, which will be the same for ever).
+fn digest(site: &Name) -> String {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = site.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    format!("{:0>6}", digits(u128::from(hash % 36_u64.pow(6))))
+}
