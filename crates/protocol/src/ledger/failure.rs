@@ -72,7 +72,7 @@ impl Ledger {
     }
 
     /// Takes from the newest promises until nothing is overfull.
-    fn hit(&mut self, at: usize, course: &mut Ticked) {
+    pub(super) fn hit(&mut self, at: usize, course: &mut Ticked) {
         let (now, from) = (self.latest, self.latest.second());
         let mut newest_first: Vec<(u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {

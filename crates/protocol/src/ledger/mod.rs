@@ -15,6 +15,7 @@
 //! - *Seconds*: rooms are planned in whole seconds. Whoever gives something back in the middle of a second
 //!   keeps the rest of it.
 
+mod adopting;
 mod answers;
 mod book;
 mod commands;

@@ -25,6 +25,8 @@ pub struct BatchConfig {
     /// Variables for its commands, such as `SGE_ROOT`.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// A folder for what jobs print; what the batch system does by itself, if it is not said.
+    pub output: Option<PathBuf>,
     /// Whether it keeps accounts that can be asked how a job ended (`sacct`, `qacct`).
     #[serde(default)]
     pub accounting: bool,
@@ -140,6 +142,7 @@ impl BatchConfig {
             conf: None,
             parallel_environment: None,
             environment: BTreeMap::new(),
+            output: None,
             accounting: false,
             time_out: usual_time_out(),
             at_once: usual_at_once(),
@@ -217,6 +220,8 @@ pub(super) fn print(page: &mut Page, batch: &BatchConfig) {
     let about = "Of Grid Engine: the parallel environment of reservations and jobs";
     page.may_set("parallel_environment", batch.parallel_environment.as_ref(), "\"smp\"", about);
     page.set("environment", &batch.environment, "Variables for its commands");
+    let about = "A folder for what jobs print; what the batch system does by itself, if it is not said";
+    page.may_set("output", batch.output.as_ref(), "\"/var/lib/bookahead/output\"", about);
     page.set("accounting", &batch.accounting, "Whether it keeps accounts of how jobs ended");
     page.set("time_out", &batch.time_out, "A command that takes longer is ended");
     page.set("at_once", &batch.at_once, "So many commands run at the same time");

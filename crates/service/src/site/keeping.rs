@@ -1,9 +1,9 @@
 //! What the book promises and what the batch system keeps: taken before it is promised, compared every so often, and made to
 //! agree. Where the batch system cannot keep a promise, the book says how much of it is missing, until it can again.
 
-use super::{AfterWriting, Event, LOOK_AGAIN, Site, backing};
+use super::{AfterWriting, Event, Found, LOOK_AGAIN, Site, backing};
 use crate::party::{Done, Notice};
-use bookahead_lrms::{Backing, Lrms, LrmsError, Seen, Snapshot};
+use bookahead_lrms::{Backing, Lrms, LrmsError, Seen, Snapshot, Tagged};
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::ledger::{self, Objection, Taking};
 use bookahead_protocol::problem::Why;
@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 
 /// Where something is missing of a reservation, its owner is told so many other begins.
 const MOST_BEGINS: u32 = 3;
+
+/// Whose what was found is, where its name had no room for that.
+const NOBODY: &str = "unknown";
 
 /// Asks the batch system for room that is about to be promised: what the reservation has and what it will have, until the
 /// change is durable. Whether it did something where it did not answer is not known; so it is told again what it had.
@@ -70,6 +73,30 @@ impl Site {
         later.any(|after| matches!(after, AfterWriting::GiveBack(_)))
     }
 
+    /// Where the book is new and the batch system keeps something for this site already: adopts it, or goes no further.
+    fn meet(&mut self, now: Moment, done: &mut Done<Event>) -> Result<(), LrmsError> {
+        if self.met || !self.ledger.is_unused() || self.found == Found::Remove {
+            self.met = true;
+            return Ok(());
+        }
+        let found = self.lrms.tagged(now)?;
+        if self.found == Found::Ask && !found.is_empty() {
+            return Err(LrmsError::Misconfigured(format!(
+                "the book is new, and the batch system keeps {} reservations for this site; start with --adopt to take \
+                 them into the book, with --remove-found to give them back, or with the journal that was lost",
+                found.len()
+            )));
+        }
+        for Tagged { id, owner, resource, spans } in found {
+            let owner = owner.unwrap_or_else(|| NOBODY.into());
+            tracing::warn!(reservation = %id, %resource, %owner, "is taken into the book");
+            let ticked = self.ledger.adopt(now, id, &owner, &resource, &spans);
+            self.book(now, ticked.events, ticked.changes, done);
+        }
+        self.met = true;
+        Ok(())
+    }
+
     /// Compares the book and the batch system, and makes them agree as far as can be.
     pub(super) fn look(&mut self, now: Moment, done: &mut Done<Event>) {
         self.next_look = now + self.look_every;
@@ -83,6 +110,7 @@ impl Site {
     /// that never reached it is submitted, and one that the book does not know is ended. Says what it found.
     /// Nothing starts before the batch system knows what is promised.
     pub(super) fn reconcile(&mut self, now: Moment, done: &mut Done<Event>) -> Result<(), LrmsError> {
+        self.meet(now, done)?;
         let snapshot = self.lrms.snapshot(now)?;
         self.note_failures(now, &snapshot, done);
         for (resource, seen) in &snapshot.resources {

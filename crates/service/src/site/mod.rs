@@ -74,6 +74,23 @@ pub struct Site {
     look_every: Millis,
     /// When that is next.
     next_look: Moment,
+    /// What becomes of what the batch system keeps when the book is new.
+    found: Found,
+    /// Whether it is known what the batch system kept at the start. Nothing is promised or given back before.
+    met: bool,
+}
+
+/// What becomes of reservations that the batch system keeps for this site while its book is new: the book was lost, or the
+/// site was set up again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Found {
+    /// The site does not start: whoever runs it is to say.
+    #[default]
+    Ask,
+    /// They are taken into the book, as committed.
+    Adopt,
+    /// They are given back.
+    Remove,
 }
 
 /// What came of a call.
@@ -98,7 +115,15 @@ impl Site {
             put_off: VecDeque::new(),
             look_every: LOOK_EVERY,
             next_look: Moment(0),
+            found: Found::Ask,
+            met: false,
         })
+    }
+
+    /// What becomes of what the batch system keeps when the book is new.
+    pub fn finding(mut self, found: Found) -> Site {
+        self.found = found;
+        self
     }
 
     /// How often book and batch system are compared.
@@ -108,6 +133,9 @@ impl Site {
     }
 
     fn call(&mut self, now: Moment, envelope: &Envelope, done: &mut Done<Event>) -> Called {
+        if !self.met {
+            self.look(now, done);
+        }
         self.advance(now, done);
         self.pass_time(now, done);
         let views = match self.views_for(now, &envelope.call) {
@@ -136,6 +164,7 @@ impl Site {
             _ => return Ok(Views::default()),
         };
         match self.lrms.views(now) {
+            Ok(_) if needed && !self.met => Err(Why::NoBatchSystem),
             Ok(views) => Ok(views),
             Err(_) if !needed => Ok(Views::default()),
             Err(why) => {

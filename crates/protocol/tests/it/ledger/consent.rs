@@ -95,6 +95,33 @@ fn a_late_commit_is_asked_for_again_and_one_in_time_is_not() {
     assert_eq!((asked.len(), answer.word()), (0, "committed"));
 }
 
+#[test]
+fn a_lost_book_is_made_anew_from_what_is_kept() {
+    let mut site = Site::new(rules());
+    assert!(site.ledger.is_unused());
+    let adopt = |site: &mut Site, id: u128, spans: &[Span]| {
+        let ticked =
+            site.ledger.adopt(Moment(150_000), ReservationId(id), &"ann".into(), &"cluster".into(), spans);
+        let events = ticked.events.len();
+        site.events.extend(ticked.events);
+        site.changes.extend(ticked.changes);
+        events
+    };
+    assert_eq!(adopt(&mut site, 1, &[span(100, 200, 3)]), 2);
+    assert_eq!(adopt(&mut site, 1, &[span(100, 200, 3)]), 0, "once");
+    assert_eq!(adopt(&mut site, 2, &[span(200, 300, 4), span(300, 400, 2)]), 3);
+    assert_eq!(adopt(&mut site, 3, &[span(0, 100, 4)]), 0, "it is over");
+    assert!(!site.ledger.is_unused());
+    assert_eq!(site.look(150_000, "ann", 1).word(), "active");
+    let reserved: Vec<_> = site.ledger.reserved(&"cluster".into()).collect();
+    let two = ReservationId(2);
+    let expected =
+        [(ReservationId(1), span(100, 200, 3)), (two, span(200, 300, 4)), (two, span(300, 400, 2))];
+    assert_eq!(reserved, expected);
+    adopt(&mut site, 4, &[span(200, 300, 7)]);
+    assert_eq!(site.ledger.entry(ReservationId(4)).unwrap().missing, Capacity(3), "there is only so much");
+}
+
 fn keep(site: &mut Site, now: i64, id: u128, kept: u32) -> usize {
     let ticked = site.ledger.kept(Moment(now), ReservationId(id), Capacity(kept));
     let events = ticked.events.len();
