@@ -90,6 +90,22 @@ pub enum LrmsError {
         /// How long it was waited for.
         after: std::time::Duration,
     },
+    /// The machine where commands run cannot be reached, or was lost while one ran: whether something was done is not known.
+    #[error("cannot reach {host}: {said}; see that `ssh {host}` works for this account without a password")]
+    Unreachable {
+        /// Which machine.
+        host: String,
+        /// What ssh said.
+        said: String,
+    },
+    /// A command, or a way to run commands, that must not be used as it is written. Nothing was done.
+    #[error("cannot run {what}: {why}")]
+    NotRunnable {
+        /// What should have been run, or where.
+        what: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
     /// A command of the batch system cannot be run at all.
     #[error("cannot run {program}: {source}; install it, or say where it is")]
     CannotRun {

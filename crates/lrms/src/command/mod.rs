@@ -1,11 +1,34 @@
-//! Running the commands of a batch system: with a time-out, without a shell, in the language and time zone that their
-//! output is read in. Nothing here knows what a command means.
+//! Running the commands of a batch system, here or over ssh: with a time-out, in the language and time zone that their
+//! output is read in, so many at once and no more, and none while the batch system is known to be silent. Nothing here
+//! knows what a command means.
+//!
+//! - `runner`: where commands run, and all that holds for each; `way`: how one is run, and what its end means
+//! - `line`: the words that are really run: as whom, with which environment
+//! - `local`: one process on this machine, from its start to its end
+//! - `ssh`: the same on another machine; `quoting`: how words get through its shell
+//! - `gate`: how many run at once; `outage`: silence, and how its end is noticed; `usage`: what was run and how long
+//!
+//! It relies on programs to be found: `ssh` for other machines; there, and wherever an account is given, `env` and
+//! `timeout` of coreutils. It reads the clock, for time-outs alone. It never hands a word to a shell unquoted, and never
+//! takes a lost connection for the answer of a command.
 
-use crate::error::LrmsError;
+mod gate;
+mod line;
+mod local;
+mod outage;
+mod quoting;
+mod runner;
+mod ssh;
+mod usage;
+mod way;
+
+pub use quoting::quoted;
+pub use runner::{MOST_AT_ONCE, Runner};
+pub use ssh::Ssh;
+pub use usage::{MOST_PROGRAMS, OTHER_PROGRAMS, ProgramUsage, Usage};
+pub use way::MOST_OUTPUT;
+
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 /// A command to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,29 +37,24 @@ pub struct Command {
     pub program: String,
     /// As the program will see them.
     pub arguments: Vec<String>,
-    /// In addition to `LC_ALL=C` and `TZ=UTC`.
+    /// In addition to `LC_ALL=C` and `TZ=UTC`, which it cannot change.
     pub environment: BTreeMap<String, String>,
     /// What it reads.
     pub input: Option<String>,
-    /// As whom it runs; None for the account of the service.
+    /// As whom it runs; None for the account of the service. See [`Runner::becoming`].
     pub account: Option<String>,
 }
 
 /// What came of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its exit code; None where a signal ended it.
+    /// Its exit code; None where a signal ended it. (Over ssh, and where it ran as another account, a signal may show as
+    /// 128 and its number.)
     pub code: Option<i32>,
     /// What it wrote to its standard output.
     pub out: String,
     /// What it wrote to its standard error.
     pub err: String,
-}
-
-/// Where commands run, and within what time.
-#[derive(Debug, Clone)]
-pub struct Runner {
-    time_out: Duration,
 }
 
 impl Command {
@@ -88,52 +106,4 @@ impl Outcome {
         let err = self.err.trim();
         if err.is_empty() { self.out.trim() } else { err }
     }
-}
-
-impl Runner {
-    /// On this machine.
-    pub fn local(time_out: Duration) -> Runner {
-        Runner { time_out }
-    }
-
-    /// Runs a command and waits for its end, whatever its exit code. One that takes too long is ended, and it is not known
-    /// what came of it: [`LrmsError::Silent`].
-    pub fn run(&self, command: &Command) -> Result<Outcome, LrmsError> {
-        let failed = |source| LrmsError::CannotRun { program: command.program.clone(), source };
-        let mut process = std::process::Command::new(&command.program);
-        process.args(&command.arguments).envs(&command.environment).env("LC_ALL", "C").env("TZ", "UTC");
-        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = process.spawn().map_err(failed)?;
-        let (input, out, err) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let text = command.input.clone().unwrap_or_default();
-        let writing = std::thread::spawn(move || {
-            let _ = input.map(|mut input| input.write_all(text.as_bytes()));
-        });
-        let (out, err) = (read(out), read(err));
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(failed)? {
-                break status;
-            }
-            if began.elapsed() > self.time_out {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(LrmsError::Silent { what: command.program.clone(), after: self.time_out });
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        let _ = writing.join();
-        let text = |bytes: std::thread::JoinHandle<Vec<u8>>| {
-            String::from_utf8_lossy(&bytes.join().unwrap_or_default()).into_owned()
-        };
-        Ok(Outcome { code: status.code(), out: text(out), err: text(err) })
-    }
-}
-
-fn read(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
-        bytes
-    })
 }

@@ -3,6 +3,8 @@
 
 mod backings;
 mod bounds;
+#[cfg(target_os = "linux")]
+mod command_local;
 mod commands;
 mod equals_reference;
 mod guests;

@@ -1,0 +1,191 @@
+//! Silence: from a command that took too long, or a machine that could not be reached, until something answers again. In
+//! between nobody waits: who asks is told at once. That it is over is found out by a probe, if there is one, and
+//! else by a command of somebody who asks when some time has passed: the trial.
+//!
+//! This decides and remembers. It runs nothing; the thread that probes is started by the runner.
+
+use super::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So long nobody tries, where there is no probe.
+const UNTIL_TRIAL: Duration = Duration::from_secs(5);
+
+/// Between probes, at first.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Between probes, when silence has lasted long: a machine that refuses us is not to take it for an attack.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Whether there is an answer to be expected.
+#[derive(Debug, Default)]
+pub(super) struct Outage(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    silence: Option<Silence>,
+    /// When silence last ended.
+    ended: Option<Instant>,
+    probe: Option<Command>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Silence {
+    since: Instant,
+    /// When something last went unanswered.
+    noticed: Instant,
+    /// Whether somebody is finding out whether it is over: the probing thread, or a trial.
+    is_tried: bool,
+}
+
+/// What a command may do that wants to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Run.
+    Free,
+    /// Run, and what comes of it says whether silence is over.
+    Trial,
+    /// Not run: there has been silence for so long.
+    Refused(Duration),
+}
+
+impl Outage {
+    /// What finds out from now on that silence is over.
+    pub(super) fn set_probe(&self, probe: Command) {
+        self.state().probe = Some(probe);
+    }
+
+    /// Whether a command may run. Who gets a trial says in the end what came of it: [`Outage::note`], [`Outage::is_over`], or
+    /// [`Outage::not_tried`].
+    pub(super) fn admit(&self, now: Instant) -> Admission {
+        let mut state = self.state();
+        let Some(silence) = &mut state.silence else { return Admission::Free };
+        if silence.is_tried || now.saturating_duration_since(silence.noticed) < UNTIL_TRIAL {
+            return Admission::Refused(now.saturating_duration_since(silence.since));
+        }
+        silence.is_tried = true;
+        Admission::Trial
+    }
+
+    /// Something that was asked at `asked` went unanswered. Answers a probe if one is to be started: then the caller does so,
+    /// and says [`Outage::not_tried`] if it cannot. What was asked before silence last ended says nothing of now.
+    pub(super) fn note(&self, asked: Instant, now: Instant, was_trial: bool) -> Option<Command> {
+        let mut state = self.state();
+        if state.ended.is_some_and(|ended| asked < ended) {
+            return None;
+        }
+        let fresh = Silence { since: now, noticed: now, is_tried: false };
+        let mut silence = state.silence.unwrap_or(fresh);
+        silence.noticed = now;
+        silence.is_tried &= !was_trial;
+        let probe = state.probe.clone().filter(|_| !silence.is_tried);
+        silence.is_tried |= probe.is_some();
+        state.silence = Some(silence);
+        probe
+    }
+
+    /// Something answered.
+    pub(super) fn is_over(&self, now: Instant) {
+        let mut state = self.state();
+        state.silence = None;
+        state.ended = Some(now);
+    }
+
+    /// Who wanted to find out whether it is over did not come to it.
+    pub(super) fn not_tried(&self) {
+        if let Some(silence) = &mut self.state().silence {
+            silence.is_tried = false;
+        }
+    }
+
+    /// Since when there is silence.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.state().silence.map(|silence| silence.since)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long to wait for the next probe: so that the end of silence is noticed late by a twentieth of it at most.
+pub(super) fn pause(silent_for: Duration) -> Duration {
+    (silent_for / 20).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Admission, Command, LONGEST_PAUSE, Outage, SHORTEST_PAUSE, UNTIL_TRIAL, pause};
+    use std::time::{Duration, Instant};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn without_a_probe_one_command_after_some_time_is_the_trial() {
+        let (outage, start) = (Outage::default(), Instant::now());
+        assert_eq!(outage.admit(start), Admission::Free);
+        assert_eq!(outage.note(start, start, false), None);
+        assert_eq!(outage.since(), Some(start));
+        assert_eq!(outage.admit(start + SECOND), Admission::Refused(SECOND));
+        assert_eq!(outage.admit(start + UNTIL_TRIAL), Admission::Trial);
+        assert_eq!(outage.admit(start + UNTIL_TRIAL), Admission::Refused(UNTIL_TRIAL), "one is enough");
+        outage.note(start + 2 * UNTIL_TRIAL, start + 2 * UNTIL_TRIAL, true);
+        assert_eq!(outage.since(), Some(start), "it lasts");
+        assert_eq!(outage.admit(start + 2 * UNTIL_TRIAL), Admission::Refused(2 * UNTIL_TRIAL));
+        assert_eq!(outage.admit(start + 3 * UNTIL_TRIAL), Admission::Trial);
+        outage.is_over(start + 4 * UNTIL_TRIAL);
+        assert_eq!(outage.admit(start + 4 * UNTIL_TRIAL), Admission::Free);
+        assert_eq!(outage.since(), None);
+    }
+
+    #[test]
+    fn a_trial_that_was_not_made_is_left_to_the_next() {
+        let (outage, start) = (Outage::default(), Instant::now());
+        outage.note(start, start, false);
+        assert_eq!(outage.admit(start + UNTIL_TRIAL), Admission::Trial);
+        outage.not_tried();
+        assert_eq!(outage.admit(start + UNTIL_TRIAL), Admission::Trial);
+    }
+
+    #[test]
+    fn what_ran_when_silence_began_and_goes_unanswered_later_makes_no_second_trial() {
+        let (outage, start) = (Outage::default(), Instant::now());
+        outage.note(start, start, false);
+        assert_eq!(outage.admit(start + UNTIL_TRIAL), Admission::Trial);
+        outage.note(start + UNTIL_TRIAL, start + UNTIL_TRIAL, false);
+        assert!(matches!(outage.admit(start + 3 * UNTIL_TRIAL), Admission::Refused(_)));
+    }
+
+    #[test]
+    fn what_was_asked_before_silence_ended_begins_no_new_one() {
+        let (outage, start) = (Outage::default(), Instant::now());
+        outage.note(start, start, false);
+        outage.is_over(start + 2 * SECOND);
+        outage.note(start + SECOND, start + 3 * SECOND, false);
+        assert_eq!(outage.since(), None);
+        outage.note(start + 2 * SECOND, start + 3 * SECOND, false);
+        assert_eq!(outage.since(), Some(start + 3 * SECOND));
+    }
+
+    #[test]
+    fn the_probe_is_started_once_and_then_nobody_else_tries() {
+        let (outage, start) = (Outage::default(), Instant::now());
+        outage.set_probe(Command::new("ping"));
+        assert_eq!(outage.note(start, start, false), Some(Command::new("ping")));
+        assert_eq!(outage.note(start + SECOND, start + SECOND, false), None);
+        assert!(matches!(outage.admit(start + 9 * UNTIL_TRIAL), Admission::Refused(_)));
+        outage.not_tried();
+        assert_eq!(outage.admit(start + 9 * UNTIL_TRIAL), Admission::Trial, "where it could not be started");
+        assert_eq!(
+            outage.note(start + 9 * UNTIL_TRIAL, start + 9 * UNTIL_TRIAL, true),
+            Some(Command::new("ping"))
+        );
+    }
+
+    #[test]
+    fn probes_come_seldom_when_silence_lasts() {
+        assert_eq!(pause(Duration::ZERO), SHORTEST_PAUSE);
+        assert_eq!(pause(60 * SECOND), 3 * SECOND);
+        assert_eq!(pause(3_600 * SECOND), LONGEST_PAUSE);
+    }
+}
