@@ -1,8 +1,9 @@
 //! Commands on another machine, by the ssh client of OpenSSH (options: ssh_config(5)). It asks for nothing, trusts only hosts
 //! that it knows, and keeps a connection open for the calls that follow, if it is given a folder for that.
 //!
-//! The other side has to have a POSIX shell for the account that logs in (not csh or fish) which prints nothing by itself,
-//! and `timeout` and `env` of coreutils. What ends a command there is that `timeout`: if the connection is lost, or we
+//! The other side has to have a POSIX shell for the account that logs in (not csh or fish), and `timeout` and `env` of
+//! coreutils. What that shell does by itself when it starts (bash reads `~/.bashrc`) takes time in every call, and must print
+//! nothing. What ends a command there is that `timeout`: if the connection is lost, or we
 //! give up first, it may go on until then.
 //!
 //! An exit code of 255 means that ssh itself failed, unless the other side has said that it is the command's own.

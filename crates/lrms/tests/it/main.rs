@@ -5,6 +5,12 @@ mod backings;
 mod bounds;
 #[cfg(target_os = "linux")]
 mod command_local;
+#[cfg(target_os = "linux")]
+mod command_outage;
+#[cfg(target_os = "linux")]
+mod command_ssh;
+#[cfg(target_os = "linux")]
+mod command_sshd;
 mod commands;
 mod equals_reference;
 mod guests;

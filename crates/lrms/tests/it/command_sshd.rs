@@ -1,0 +1,165 @@
+//! A real sshd on loopback, started by a test in a folder of its own, with keys of its own, for the account that runs the
+//! tests. It ends with the test, and all its sessions with it.
+
+use crate::processes::until;
+use bookahead_lrms::command::Ssh;
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// What the host says to everybody who logs in.
+const GREETING: &str = "Authorised users only.\n";
+
+pub(crate) struct Sshd {
+    folder: TempDir,
+    port: u16,
+    daemon: Option<Child>,
+}
+
+impl Sshd {
+    pub(crate) fn start() -> Sshd {
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        for name in ["host", "key", "wrong"] {
+            make_key(&folder.path().join(name));
+        }
+        std::fs::copy(folder.path().join("key.pub"), folder.path().join("authorized_keys")).unwrap();
+        std::fs::write(folder.path().join("greeting"), GREETING).unwrap();
+        std::fs::write(folder.path().join("config"), "").unwrap();
+        // Another process may take the port before sshd does; then it ends, and another port is tried.
+        let mut sshd = Sshd { folder, port: 0, daemon: None };
+        for _ in 0..20 {
+            sshd.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            if sshd.resume() {
+                return sshd;
+            }
+        }
+        panic!("sshd does not start: {}", sshd.log());
+    }
+
+    /// Starts the daemon; answers whether it listens.
+    pub(crate) fn resume(&mut self) -> bool {
+        let place = self.folder.path().display();
+        // A bash that takes itself for a nested one leaves the ~/.bashrc of the account alone.
+        let config = format!(
+            "Port {}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized_keys\n\
+             PidFile {place}/pid\nBanner {place}/greeting\nStrictModes no\nUsePAM no\nUseDNS no\nMaxStartups 100\n\
+             PermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             SetEnv SHLVL=9\n",
+            self.port
+        );
+        let hosts = format!("[127.0.0.1]:{} {}", self.port, self.read("host.pub"));
+        for (name, text) in [("sshd_config", config), ("known_hosts", hosts)] {
+            std::fs::write(self.path(name), text).unwrap();
+        }
+        let _none = std::fs::remove_file(self.path("pid"));
+        let mut daemon = Command::new(daemon_program());
+        daemon.args(["-D", "-f"]).arg(self.path("sshd_config")).arg("-E").arg(self.path("log"));
+        let mut daemon = daemon.stdin(Stdio::null()).spawn().unwrap();
+        let mut listens = false;
+        until("sshd listens or ends", || {
+            listens = self.path("pid").exists();
+            listens || daemon.try_wait().unwrap().is_some()
+        });
+        self.daemon = Some(daemon);
+        listens
+    }
+
+    /// Ends the daemon and all its sessions.
+    pub(crate) fn stop(&mut self) {
+        let Some(mut daemon) = self.daemon.take() else { return };
+        // Sessions are told first: when their parent is gone nothing shows any more whose they are.
+        let sessions = descendants(daemon.id());
+        let _gone = daemon.kill();
+        let _status = daemon.wait();
+        for session in sessions {
+            let _gone =
+                Command::new("kill").arg("-9").arg(session.to_string()).stderr(Stdio::null()).status();
+        }
+    }
+
+    /// How it is reached, with an open connection that is kept.
+    pub(crate) fn reached(&self) -> Ssh {
+        Ssh { control_folder: Some(self.path("c")), ..self.reached_anew() }
+    }
+
+    /// How it is reached, with a new connection for each call.
+    pub(crate) fn reached_anew(&self) -> Ssh {
+        Ssh {
+            user: Some(account()),
+            port: Some(self.port),
+            key_file: Some(self.path("key")),
+            known_hosts: Some(self.path("known_hosts")),
+            config_file: Some(self.path("config")),
+            ..Ssh::to("127.0.0.1")
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.read("log")
+    }
+
+    /// How often somebody logged in.
+    pub(crate) fn logins(&self) -> usize {
+        self.log().lines().filter(|line| line.contains("Accepted publickey")).count()
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+pub(crate) fn make_key(path: &Path) {
+    let _none = std::fs::remove_file(path);
+    let mut made = Command::new("ssh-keygen");
+    made.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(path);
+    let made = made.status().expect("ssh-keygen is needed: install the package openssh-client");
+    assert!(made.success());
+}
+
+fn account() -> String {
+    let name = Command::new("id").arg("-un").output().unwrap().stdout;
+    String::from_utf8(name).unwrap().trim().into()
+}
+
+/// It has to be called by an absolute path. As root it wants a folder that its package makes at boot.
+fn daemon_program() -> PathBuf {
+    let program = Path::new("/usr/sbin/sshd");
+    assert!(program.exists(), "{} is needed: install the package openssh-server", program.display());
+    if account() == "root" {
+        std::fs::create_dir_all("/run/sshd").unwrap();
+    }
+    program.into()
+}
+
+fn descendants(process: u32) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let about = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name in brackets may contain anything; the state and the parent come behind it.
+        let parent =
+            about.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some((parent, id)) = parent.zip(id) {
+            children.entry(parent).or_default().push(id);
+        }
+    }
+    let mut found = vec![process];
+    let mut next = 0;
+    while let Some(parent) = found.get(next) {
+        found.extend(children.remove(parent).unwrap_or_default());
+        next += 1;
+    }
+    found.split_off(1)
+}
