@@ -1,7 +1,7 @@
 //! Where commands run, and all that holds for each of them: checks, admission, a place among those that run at once, the
 //! run itself, and what its end says of the batch system.
 
-use super::gate::{Gate, Outside};
+use super::gate::{Gate, Outside, Pass};
 use super::local::{self, Going, Stop};
 use super::outage::{self, Admission, Outage};
 use super::ssh::Ssh;
@@ -94,32 +94,35 @@ impl Runner {
             Admission::Trial => true,
             Admission::Refused(silent_for) => return Err(not_run(command, silent_for)),
         };
+        let pass = self.enter(command, is_trial)?;
         let asked = Instant::now();
-        let gives_up = || !is_trial && self.silent_since().is_some();
-        let result = match self.shared.gate.enter(asked + self.way.time_out, gives_up) {
-            Ok(_pass) => self.way.run(command, &prepared, &self.shared.counters, None),
-            Err(outside) => {
-                if is_trial {
-                    self.shared.outage.not_tried();
-                }
-                return Err(match outside {
-                    Outside::GaveUp => not_run(command, self.silent_for()),
-                    Outside::Full => too_many(command, self.way.time_out),
-                });
-            }
-        };
+        let result = self.way.run(command, &prepared, &self.shared.counters, None);
         self.learn(&result, asked, is_trial);
+        // Only now: whoever takes this place should know what was learnt.
+        drop(pass);
         result
+    }
+
+    fn enter(&self, command: &Command, is_trial: bool) -> Result<Pass<'_>, LrmsError> {
+        let gives_up = || !is_trial && self.silent_since().is_some();
+        self.shared.gate.enter(Instant::now() + self.way.time_out, gives_up).map_err(|outside| {
+            if is_trial {
+                self.shared.outage.not_tried();
+            }
+            match outside {
+                Outside::GaveUp => not_run(command, self.silent_for()),
+                Outside::Full => too_many(command, self.way.time_out),
+            }
+        })
     }
 
     /// Runs commands side by side, as many as may run at once, and answers what came of each, in their order.
     pub fn run_all(&self, commands: &[Command]) -> Vec<Result<Outcome, LrmsError>> {
         let (next, results) = (AtomicUsize::new(0), Vec::from_iter(commands.iter().map(|_| OnceLock::new())));
         let work = || {
-            while let Some((command, result)) = {
+            loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                commands.get(number).zip(results.get(number))
-            } {
+                let Some((command, result)) = commands.get(number).zip(results.get(number)) else { return };
                 let _first = result.set(self.run(command));
             }
         };

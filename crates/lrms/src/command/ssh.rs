@@ -219,12 +219,13 @@ impl Line {
     }
 }
 
-/// What the ssh client says of its open connection is not what a command says: that others opened one at the same
-/// moment, or that it has no room for one more session. Then it takes a connection of its own.
+/// What the ssh client says of its open connection is not what a command says: that others opened one at the same moment,
+/// that it has just ended, or that it has no room for one more session. Then it takes a connection of its own.
 fn without_noise(err: &str) -> String {
     let noise = |line: &&str| {
-        (line.starts_with("ControlSocket ") && line.contains(" already exists, disabling multiplexing"))
-            || line.starts_with("mux_client_request_session: ")
+        let shared =
+            line.starts_with("ControlSocket ") && line.contains(" already exists, disabling multiplexing");
+        shared || line.starts_with("mux_client_") || line.starts_with("muxclient: ")
     };
     err.split_inclusive('\n').filter(|line| !noise(line)).collect()
 }

@@ -8,6 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// Enough for an answer on a busy machine, and not too long to wait for none.
+const SHORT: Duration = Duration::from_secs(3);
+
 /// A batch system of one file: as long as it is there, nothing answers.
 struct Pretended(TempDir);
 
@@ -61,7 +64,7 @@ fn silence(runner: &Runner, system: &Pretended) {
 #[test]
 fn after_a_time_out_nothing_is_run_until_the_probe_succeeds() {
     let system = Pretended::new();
-    let runner = Runner::local(Duration::from_secs(1)).with_probe(system.probe());
+    let runner = Runner::local(SHORT).with_probe(system.probe());
     assert_eq!(runner.run(&system.question()).unwrap().said(), "answer");
     silence(&runner, &system);
     until("it was probed twice", || {
@@ -78,7 +81,7 @@ fn after_a_time_out_nothing_is_run_until_the_probe_succeeds() {
 #[test]
 fn without_a_probe_a_later_question_is_the_trial() {
     let system = Pretended::new();
-    let runner = Runner::local(Duration::from_secs(1));
+    let runner = Runner::local(SHORT);
     silence(&runner, &system);
     assert_not_run(runner.run(&system.question()));
     system.come_back();

@@ -101,7 +101,8 @@ fn an_account_is_reached_by_the_prefix_over_there() {
 fn a_command_that_takes_too_long_is_given_up_here_and_ended_there() {
     let sshd = Sshd::start();
     let note = sshd.path("note");
-    let runner = Runner::ssh(sshd.reached(), Duration::from_secs(3)).unwrap();
+    assert!(runner(sshd.reached()).run(&Command::new("true")).unwrap().is_success(), "it is connected");
+    let runner = Runner::ssh(sshd.reached(), Duration::from_secs(4)).unwrap();
     let command = shell("sleep 600 & echo $$ $! > \"$0\"; wait").arg(note.to_str().unwrap());
     let silent = runner.run(&command).unwrap_err();
     assert!(matches!(silent, LrmsError::Silent { .. }), "{silent}");
@@ -121,18 +122,34 @@ fn the_open_connection_is_kept_and_used() {
     assert_eq!(sshd.logins(), 1, "{}", sshd.log());
     let sockets: Vec<_> = std::fs::read_dir(sshd.path("c")).unwrap().flatten().collect();
     assert_eq!(sockets.len(), 1);
-    let mut check = std::process::Command::new("ssh");
-    check.arg("-F").arg(sshd.path("config")).arg("-S").arg(sockets[0].path()).args([
-        "-O",
-        "check",
-        "127.0.0.1",
-    ]);
-    assert!(check.output().unwrap().status.success());
+    assert!(is_alive(&keeper(&sshd)));
     let anew = self::runner(sshd.reached_anew());
     for _ in 0..2 {
         assert!(anew.run(&Command::new("true")).unwrap().is_success());
     }
     assert_eq!(sshd.logins(), 3, "without a control folder each call has a connection of its own");
+}
+
+/// The process that keeps the open connection, as it says itself.
+fn keeper(sshd: &Sshd) -> String {
+    let mut sockets = std::fs::read_dir(sshd.path("c")).unwrap();
+    let mut check = std::process::Command::new("ssh");
+    check.arg("-F").arg(sshd.path("config")).arg("-S").arg(sockets.next().unwrap().unwrap().path());
+    let said = check.args(["-O", "check", "127.0.0.1"]).output().unwrap().stderr;
+    String::from_utf8(said).unwrap().chars().filter(char::is_ascii_digit).collect()
+}
+
+#[test]
+fn an_open_connection_that_is_lost_is_opened_anew() {
+    let sshd = Sshd::start();
+    let runner = runner(sshd.reached());
+    assert!(runner.run(&Command::new("true")).unwrap().is_success());
+    let before = keeper(&sshd);
+    assert!(Runner::local(LONG).run(&Command::new("kill").args(["-9", &before])).unwrap().is_success());
+    until("it is gone", || !is_alive(&before));
+    let outcome = runner.run(&Command::new("echo").arg("there")).unwrap();
+    assert_eq!((outcome.out.as_str(), outcome.err.as_str()), ("there\n", ""));
+    assert_ne!(keeper(&sshd), before);
 }
 
 #[test]
