@@ -21,8 +21,8 @@ pub const MOST_AT_ONCE: usize = 4;
 /// No command takes longer, whatever was said.
 const LONGEST_TIME_OUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where commands run, and within what time. Clones share everything: how many run at once, whether there is silence,
-/// what was used.
+/// Where commands run, and within what time. Clones share how many run at once, whether there is silence and what ends it,
+/// and what was used.
 #[derive(Debug, Clone)]
 pub struct Runner {
     way: Way,

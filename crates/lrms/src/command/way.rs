@@ -109,6 +109,7 @@ impl Way {
                 Prepared::Remote(ssh, line) => ssh.outcome(line, code, out, &err)?,
             },
             End::TimedOut => return Err(LrmsError::Silent { what: program, after: self.time_out }),
+            End::Unknown(why) => return Err(failed(program, format!("what came of it is not known: {why}"))),
             End::Stopped => return Err(failed(program, "it was ended, since nobody waits for it".into())),
             End::TooMuch(output) => {
                 let most = MOST_OUTPUT >> 20;

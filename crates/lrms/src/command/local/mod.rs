@@ -27,7 +27,7 @@ pub(super) struct Limits<'a> {
 }
 
 /// How a process ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum End {
     /// By itself, or by a signal of somebody else.
     Exited { code: Option<i32>, out: String, err: String },
@@ -37,4 +37,6 @@ pub(super) enum End {
     TooMuch(&'static str),
     /// It was stopped.
     Stopped,
+    /// The system does not say, for that reason.
+    Unknown(std::io::Error),
 }

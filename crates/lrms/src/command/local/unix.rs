@@ -48,7 +48,7 @@ impl Stop {
     }
 }
 
-/// Runs a process to its end. An error means that it was not run, or that the system does not say how it ended.
+/// Runs a process to its end. An error means that it was not started.
 pub(in super::super) fn run(
     mut process: Command,
     input: Option<&str>,
@@ -57,20 +57,19 @@ pub(in super::super) fn run(
     process.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     process.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let (started, mut pipes) = Started::start(process)?;
-    match pipes.watch(input.unwrap_or_default().as_bytes(), &started.exited, limits) {
+    let early = match pipes.watch(input.unwrap_or_default().as_bytes(), &started.exited, limits) {
         Ok(None) => {
-            let code = started.status()?.code();
-            Ok(End::Exited { code, out: text(pipes.out.bytes), err: text(pipes.err.bytes) })
+            return Ok(started.status().map_or_else(End::Unknown, |status| End::Exited {
+                code: status.code(),
+                out: text(pipes.out.bytes),
+                err: text(pipes.err.bytes),
+            }));
         }
-        Ok(Some(end)) => {
-            started.kill();
-            Ok(end)
-        }
-        Err(why) => {
-            started.kill();
-            Err(why)
-        }
-    }
+        Ok(Some(end)) => end,
+        Err(why) => End::Unknown(why),
+    };
+    started.kill();
+    Ok(early)
 }
 
 fn text(bytes: Vec<u8>) -> String {
