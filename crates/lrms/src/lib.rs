@@ -6,6 +6,7 @@
 //! - [`builtin`]: a scheduler for sites without a batch system
 //! - [`batch`]: batch systems that are driven by their commands
 //! - [`command`]: running commands, here or over ssh
+//! - [`slurm`]: the batch system Slurm
 //!
 //! It relies on its caller for the time: it is an argument, and nothing here reads a clock. It never decides what is
 //! promised; that is the ledger's.
@@ -16,6 +17,7 @@ pub mod builtin;
 pub mod command;
 pub mod error;
 pub mod job;
+pub mod slurm;
 
 pub use adapter::{Backing, Capabilities, Clocks, Lrms, Seen, Snapshot, Tagged};
 pub use batch::Batch;

@@ -22,6 +22,8 @@ mod processes;
 mod reference;
 #[cfg(target_os = "linux")]
 mod restart;
+#[cfg(target_os = "linux")]
+mod slurm;
 mod sources;
 
 use bookahead_lrms::builtin::sources::Nothing;

@@ -1,0 +1,245 @@
+//! Jobs, from `squeue --json`, in all shapes it has: plain values in 22.05 (`"job_state":"RUNNING","start_time":1794701734`),
+//! and from 23.02 on `"job_state":["RUNNING"],"start_time":{"set":true,"infinite":false,"number":1794701734}`, as described
+//! for `data_parser/v0.0.43` in SchedMD's "Slurm REST API" (the schema of `v0.0.43_job_info`). Whatever is missing or of
+//! another type is taken as unknown: a field that changes its shape must not hide the whole queue.
+
+use crate::error::LrmsError;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Slurm's numbers for "not set" and "without end" before they had words of their own.
+const NOT_NUMBERS: [i64; 2] = [0xffff_fffe, 0xffff_ffff];
+
+#[derive(Debug, serde::Deserialize)]
+struct Queue {
+    #[serde(default)]
+    jobs: Option<Vec<SlurmJob>>,
+}
+
+/// A job as Slurm knows it.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct SlurmJob {
+    pub(super) job_id: Number,
+    pub(super) array_job_id: Number,
+    pub(super) array_task_id: Number,
+    pub(super) array_task_string: Words,
+    pub(super) name: Words,
+    pub(super) user_name: Words,
+    pub(super) partition: Words,
+    pub(super) job_state: Words,
+    pub(super) state_reason: Words,
+    pub(super) state_description: Words,
+    pub(super) priority: Number,
+    pub(super) hold: Yes,
+    pub(super) cpus: Number,
+    pub(super) tasks: Number,
+    pub(super) tasks_per_core: Number,
+    pub(super) threads_per_core: Number,
+    pub(super) node_count: Number,
+    pub(super) nodes: Words,
+    pub(super) shared: Words,
+    pub(super) time_limit: Number,
+    pub(super) submit_time: Number,
+    pub(super) start_time: Number,
+    pub(super) end_time: Number,
+    pub(super) exit_code: Exit,
+    pub(super) resv_name: Words,
+    #[serde(rename = "job_resources")]
+    pub(super) placed: Placed,
+}
+
+/// A number, if it is set and finite.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Number(pub(super) Option<i64>);
+
+/// One or several words; none where it is no text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Words(pub(super) Vec<String>);
+
+/// Whether something is said to be so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Yes(pub(super) bool);
+
+/// The code with which a job ended, as a shell would tell it: 128 and more after a signal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Exit(pub(super) i32);
+
+/// The cores that a job has on each node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Placed(pub(super) BTreeMap<String, u32>);
+
+/// The jobs in what was printed.
+pub(super) fn read(printed: &str) -> Result<Vec<SlurmJob>, LrmsError> {
+    let unreadable = |why| LrmsError::Unreadable { command: "squeue --json".into(), why };
+    // Warnings may stand before it.
+    let begin = printed.find('{').ok_or_else(|| unreadable("it is no JSON".into()))?;
+    let text = printed.get(begin..).unwrap_or_default();
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Queue>();
+    match documents.next() {
+        Some(Ok(Queue { jobs: Some(jobs) })) => Ok(jobs),
+        Some(Ok(Queue { jobs: None })) => Err(unreadable("it has no jobs in it".into())),
+        Some(Err(why)) => Err(unreadable(why.to_string())),
+        None => Err(unreadable("it is no JSON".into())),
+    }
+}
+
+impl Words {
+    /// As one text.
+    pub(super) fn text(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
+    /// Whether it is one of them, however it is written.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.0.iter().any(|one| one.eq_ignore_ascii_case(word))
+    }
+}
+
+impl Exit {
+    /// From a status as `wait` gives it.
+    fn of_status(status: i64) -> Exit {
+        let signal = status & 0x7f;
+        let code = if signal == 0 { status >> 8 & 0xff } else { 128 + signal };
+        Exit(i32::try_from(code).unwrap_or(i32::MAX))
+    }
+
+    pub(super) fn of_code_and_signal(code: i64, signal: i64) -> Exit {
+        let code = if signal > 0 { signal.saturating_add(128) } else { code };
+        Exit(i32::try_from(code).unwrap_or(i32::MAX))
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
+        Ok(match Loose::deserialize(deserializer)? {
+            Loose::Number(number) if !NOT_NUMBERS.contains(&number) => Number(Some(number)),
+            Loose::Set(number) => Number(number),
+            _ => Number(None),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Words, D::Error> {
+        Ok(match Loose::deserialize(deserializer)? {
+            Loose::Texts(texts) => Words(texts),
+            _ => Words::default(),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Yes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Yes, D::Error> {
+        Ok(Yes(matches!(Loose::deserialize(deserializer)?, Loose::Yes)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Exit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Exit, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        if let Some(status) = value.as_i64() {
+            return Ok(Exit::of_status(status));
+        }
+        let number = |value: &Value| value["number"].as_i64().filter(|_| value["set"] != false).unwrap_or(0);
+        Ok(Exit::of_code_and_signal(number(&value["return_code"]), number(&value["signal"]["id"])))
+    }
+}
+
+impl<'de> Deserialize<'de> for Placed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Placed, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let nodes = value["allocated_nodes"].as_array().or_else(|| value["nodes"]["allocation"].as_array());
+        let placed = nodes.into_iter().flatten().filter_map(|node| {
+            let name = node["nodename"].as_str().or_else(|| node["name"].as_str())?;
+            Some((name.to_owned(), allocated(&node["sockets"]))).filter(|(_, cores)| *cores > 0)
+        });
+        Ok(Placed(placed.collect()))
+    }
+}
+
+/// How many cores in there are said to be allocated: `{"0":{"cores":{"6":"allocated"}}}` in 22.05,
+/// `[{"index":0,"cores":[{"index":6,"status":["ALLOCATED"]}]}]` later.
+fn allocated(value: &Value) -> u32 {
+    match value {
+        Value::String(word) => u32::from(word.eq_ignore_ascii_case("allocated")),
+        Value::Array(values) => values.iter().fold(0, |sum, one| sum.saturating_add(allocated(one))),
+        Value::Object(values) => values.values().fold(0, |sum, one| sum.saturating_add(allocated(one))),
+        _ => 0,
+    }
+}
+
+/// Any value, as far as it matters.
+enum Loose {
+    Number(i64),
+    /// `{"set":…,"infinite":…,"number":…}`
+    Set(Option<i64>),
+    Texts(Vec<String>),
+    Yes,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Loose {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Loose, D::Error> {
+        deserializer.deserialize_any(LooseVisitor)
+    }
+}
+
+struct LooseVisitor;
+
+impl<'de> Visitor<'de> for LooseVisitor {
+    type Value = Loose;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Loose, E> {
+        Ok(if value { Loose::Yes } else { Loose::Other })
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
+        Ok(Loose::Number(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
+        Ok(i64::try_from(value).map_or(Loose::Other, Loose::Number))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Loose, E> {
+        Ok(Loose::Other)
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Loose, E> {
+        Ok(Loose::Texts(vec![value.to_owned()]))
+    }
+
+    fn visit_unit<E>(self) -> Result<Loose, E> {
+        Ok(Loose::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Loose, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(value) = values.next_element::<Loose>()? {
+            if let Loose::Texts(mut text) = value {
+                texts.append(&mut text);
+            }
+        }
+        Ok(Loose::Texts(texts))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut values: A) -> Result<Loose, A::Error> {
+        let (mut is_set, mut number) = (true, None);
+        while let Some(key) = values.next_key::<String>()? {
+            match key.as_str() {
+                "set" => is_set &= values.next_value::<Value>()? != false,
+                "number" => number = values.next_value::<Value>()?.as_i64(),
+                "infinite" => is_set &= values.next_value::<Value>()? != true,
+                _ => drop(values.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Loose::Set(number.filter(|_| is_set)))
+    }
+}

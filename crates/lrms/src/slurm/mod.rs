@@ -1,0 +1,150 @@
+//! Slurm, 22.05 and later, driven by its commands. What it promises by itself is less than it seems to; so what is made is
+//! read back and compared, and what must not be left to it is decided here:
+//!
+//! - It grants fewer nodes than it was asked for, and lays whole nodes over cores that others have: reservations are made in
+//!   cores only, which it checks well ([`create`]), on nodes that were chosen here where whole nodes are wanted.
+//! - When the times of a reservation in cores change it checks nothing: that is done here ([`change`]).
+//! - It deletes nothing that jobs name, and `scancel --reservation` leaves out those that name several ([`delete`]).
+//!
+//! - [`own_cluster`]: a small Slurm of our own, for demonstrations and tests
+//!
+//! It relies on `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct`. It never sets a flag that would let
+//! others into a reservation of ours (`FLEX`, `MAGNETIC`, `OVERLAP`, `MAINT`).
+
+mod change;
+mod choice;
+mod config;
+mod create;
+mod delete;
+mod examine;
+mod fields;
+mod hosts;
+mod jobs;
+mod json;
+mod look;
+mod nodes;
+mod outcome;
+#[cfg(unix)]
+pub mod own_cluster;
+mod ranges;
+mod refusal;
+mod reservations;
+mod speech;
+mod states;
+mod submit;
+mod times;
+mod version;
+
+#[cfg(unix)]
+pub use own_cluster::{OwnCluster, OwnClusterError, OwnClusterSettings};
+
+use crate::adapter::Capabilities;
+use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::command::Runner;
+use crate::error::LrmsError;
+use bookahead_plan::Seconds;
+use look::Granted;
+use speech::Speech;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Slurm takes 300 characters and more; file names and columns do not.
+const LONGEST_NAME: usize = 200;
+
+/// How Slurm is spoken to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The resources: partitions, or parts of them.
+    pub places: Vec<Place>,
+    /// The configuration that commands are told to use, as `SLURM_CONF`; None for the one that they find by themselves.
+    pub conf: Option<PathBuf>,
+    /// The folder of the commands; None where `PATH` leads to them.
+    pub bin: Option<PathBuf>,
+    /// Whether `sacct` may be asked about jobs that the controller has forgotten.
+    pub accounting: bool,
+    /// Where jobs that name no folder run, and where the output of such jobs goes, as `NAME.out`: a folder that all nodes
+    /// have, best one that they share. The output of a job that names a folder goes there.
+    pub jobs: PathBuf,
+    /// So long it is waited for that a reservation whose jobs were ended can be deleted. More than Slurm's `KillWait` is not
+    /// needed.
+    pub let_go_within: Duration,
+}
+
+/// A cluster that Slurm manages.
+#[derive(Debug)]
+pub struct Slurm {
+    speech: Speech,
+    settings: Settings,
+    /// Only for the first seconds of a reservation, until Slurm tells itself.
+    granted: Granted,
+}
+
+impl Settings {
+    /// These resources of the cluster that the commands find by themselves.
+    pub fn new(places: Vec<Place>) -> Settings {
+        Settings {
+            places,
+            conf: None,
+            bin: None,
+            accounting: false,
+            jobs: PathBuf::from("/tmp"),
+            let_go_within: Duration::from_secs(45),
+        }
+    }
+}
+
+impl Slurm {
+    /// Spoken to by these commands. Nothing is asked yet.
+    pub fn new(runner: Runner, settings: Settings) -> Slurm {
+        Slurm { speech: Speech::new(runner, &settings), settings, granted: Granted::new() }
+    }
+}
+
+impl BatchSystem for Slurm {
+    fn traits(&self) -> Traits {
+        let capabilities = Capabilities {
+            smallest_step: Seconds(1),
+            whole_nodes: false,
+            change_while_active: true,
+            operator_only: true,
+        };
+        Traits { capabilities, longest_name: LONGEST_NAME }
+    }
+
+    fn look(&mut self) -> Result<Picture, LrmsError> {
+        look::look(&self.speech, &self.settings, &mut self.granted)
+    }
+
+    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+        create::create(&self.speech, wanted, picture, &mut self.granted)
+    }
+
+    fn change(
+        &mut self,
+        handle: &Handle,
+        wanted: &Wanted,
+        picture: &Picture,
+    ) -> Result<Option<Handle>, LrmsError> {
+        change::change(&self.speech, handle, wanted, picture)
+    }
+
+    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+        delete::delete(&self.speech, handle, self.settings.let_go_within)
+    }
+
+    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+        submit::submit(&self.speech, job, &self.settings.jobs)
+    }
+
+    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+        delete::cancel(&self.speech, native)
+    }
+
+    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        outcome::outcome(&self.speech, native, &self.settings)
+    }
+
+    fn examine(&mut self) -> Vec<Finding> {
+        examine::examine(&self.speech, &self.settings)
+    }
+}

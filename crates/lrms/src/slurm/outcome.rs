@@ -1,0 +1,210 @@
+//! What became of a job that is not in the queue any more: the controller remembers it for some minutes (`MinJobAge`), and
+//! accounting, where there is any, for good.
+
+use super::delete::named;
+use super::fields::field;
+use super::json::{Exit, Words};
+use super::speech::{self, Speech};
+use super::{Settings, hosts, jobs, states, times};
+use crate::batch::JobFact;
+use crate::error::LrmsError;
+use bookahead_plan::{Seconds, Time};
+use std::collections::BTreeMap;
+
+/// What `sacct` is asked for.
+const COLUMNS: &str = "JobID,State,ExitCode,Submit,Start,End,NCPUS,NNodes,User,Partition,Reservation,JobName";
+
+pub(super) fn outcome(
+    speech: &Speech,
+    native: &str,
+    settings: &Settings,
+) -> Result<Option<JobFact>, LrmsError> {
+    let Some(native) = named(native) else { return Ok(None) };
+    // On several lines: what people wrote is on lines of its own then.
+    let command = speech.scontrol(["show", "job", native]);
+    let outcome = speech.ask(&command)?;
+    if outcome.is_success() {
+        return Ok(remembered(&outcome.out, native, settings));
+    }
+    if !outcome.said().contains("Invalid job id") {
+        return Err(speech::failed(&command, &outcome));
+    }
+    if !settings.accounting {
+        return Ok(None);
+    }
+    let words = ["-j", native, "-X", "-n", "-P", "-D", "-S", "1970-01-02", "-o", COLUMNS];
+    let printed = speech.tell(&speech.reader("sacct").args(words))?;
+    Ok(printed.lines().rev().find_map(|line| accounted(line, native, settings)))
+}
+
+/// What `scontrol show job` says of it.
+fn remembered(printed: &str, native: &str, settings: &Settings) -> Option<JobFact> {
+    let name = printed.lines().next()?.split_once("JobName=")?.1.trim_end();
+    // Behind the first line, and before those that people wrote.
+    let lines: Vec<&str> = printed
+        .lines()
+        .skip(1)
+        .map(str::trim_start)
+        .take_while(|line| !line.starts_with("Command="))
+        .collect();
+    let get = |key: &str| lines.iter().find_map(|line| field(line, key));
+    let number = |key: &str| get(key).and_then(|value| value.split('-').next()?.parse().ok()).unwrap_or(0);
+    let told = Told {
+        native,
+        name,
+        account: get("UserId").and_then(|user| user.split('(').next()).unwrap_or_default(),
+        partition: get("Partition").unwrap_or_default(),
+        state: get("JobState")?,
+        reason: get("Reason").unwrap_or_default(),
+        exit: get("ExitCode").unwrap_or_default(),
+        submitted: get("SubmitTime").and_then(times::read),
+        started: get("StartTime").and_then(times::read),
+        ended: get("EndTime").and_then(times::read),
+        limit: get("TimeLimit").and_then(limit),
+        cores: number("NumCPUs"),
+        nodes: number("NumNodes"),
+        ran: get("NodeList").and_then(hosts::expand).is_some_and(|nodes| !nodes.is_empty()),
+        reservations: get("Reservation").unwrap_or_default(),
+    };
+    Some(told.fact(settings))
+}
+
+/// What a line of `sacct` says of it. The name is the last column, since it may contain anything.
+fn accounted(line: &str, native: &str, settings: &Settings) -> Option<JobFact> {
+    let columns: Vec<&str> = line.splitn(12, '|').collect();
+    let [_, state, exit, submitted, started, ended, cpus, nodes, account, partition, reservations, name] =
+        columns[..]
+    else {
+        return None;
+    };
+    let told = Told {
+        native,
+        name,
+        account,
+        partition,
+        // `CANCELLED by 0`
+        state: state.split(' ').next()?,
+        reason: "",
+        exit,
+        submitted: times::read(submitted),
+        started: times::read(started),
+        ended: times::read(ended),
+        limit: None,
+        cores: cpus.parse().unwrap_or(0),
+        nodes: nodes.parse().unwrap_or(0),
+        ran: times::read(started).is_some(),
+        reservations,
+    };
+    Some(told.fact(settings))
+}
+
+struct Told<'a> {
+    native: &'a str,
+    name: &'a str,
+    account: &'a str,
+    partition: &'a str,
+    state: &'a str,
+    reason: &'a str,
+    exit: &'a str,
+    submitted: Option<Time>,
+    started: Option<Time>,
+    ended: Option<Time>,
+    limit: Option<Seconds>,
+    cores: u32,
+    nodes: u32,
+    ran: bool,
+    reservations: &'a str,
+}
+
+impl Told<'_> {
+    fn fact(&self, settings: &Settings) -> JobFact {
+        // `3:0` is code 3, `0:9` is signal 9.
+        let (code, signal) = self.exit.split_once(':').unwrap_or(("0", "0"));
+        let exit = Exit::of_code_and_signal(code.parse().unwrap_or(0), signal.parse().unwrap_or(0));
+        let state = states::state(&Words(vec![self.state.to_owned()]), self.reason, "", false, exit);
+        let ours = settings.places.iter().filter(|place| {
+            place.partition.as_ref().is_none_or(|wanted| self.partition.split(',').any(|one| one == wanted))
+        });
+        JobFact {
+            native: self.native.to_owned(),
+            name: self.name.to_owned(),
+            account: self.account.to_owned(),
+            resources: ours.map(|place| place.resource.clone()).collect(),
+            cores: self.cores,
+            nodes: self.nodes,
+            placed: BTreeMap::new(),
+            submitted: self.submitted.unwrap_or(Time(0)),
+            started: self.started.filter(|_| self.ran),
+            ended: self.ended.filter(|_| state.is_over()),
+            limit: self.limit,
+            reservations: jobs::reservations(self.reservations),
+            expected_start: None,
+            state,
+        }
+    }
+}
+
+/// `1-02:03:04`; None for UNLIMITED.
+fn limit(text: &str) -> Option<Seconds> {
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let mut seconds: i64 = days.parse().ok()?;
+    let mut parts = clock.split(':');
+    for (part, many) in [(parts.next(), 24), (parts.next(), 60), (parts.next(), 60)] {
+        seconds = seconds.checked_mul(many)?.checked_add(part?.parse().ok()?)?;
+    }
+    Some(Seconds(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::FactState;
+
+    const SHOWN: &str = "\
+JobId=27 JobName=x JobState=COMPLETED
+   UserId=ann(1001) GroupId=ann(1001) MCS_label=N/A
+   Priority=1 Nice=0 Account=(null) QOS=(null)
+   JobState=FAILED Reason=NonZeroExitCode Dependency=(null)
+   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=2:0
+   RunTime=00:00:00 TimeLimit=1-00:10:00 TimeMin=N/A
+   SubmitTime=1794742823 EligibleTime=1794742823
+   StartTime=1794742824 EndTime=1794742830 Deadline=N/A
+   Partition=main AllocNode:Sid=localhost:8633
+   NodeList=n1
+   NumNodes=1-1 NumCPUs=4 NumTasks=4 CPUs/Task=1 ReqB:S:C:T=0:0:*:*
+   Command=/dev/stdin JobState=RUNNING
+   WorkDir=/x JobState=RUNNING
+";
+
+    #[test]
+    fn what_people_wrote_is_not_taken_for_what_slurm_says() {
+        let fact = remembered(SHOWN, "27", &Settings::new(vec![])).unwrap();
+        assert_eq!(fact.state, FactState::Done { exit: 2 });
+        assert_eq!((fact.name.as_str(), fact.account.as_str()), ("x JobState=COMPLETED", "ann"));
+        assert_eq!((fact.cores, fact.nodes), (4, 1));
+        assert_eq!((fact.started, fact.ended), (Some(Time(1794742824)), Some(Time(1794742830))));
+        assert_eq!(fact.limit, Some(Seconds(87_000)));
+    }
+
+    #[test]
+    fn accounting_remembers_how_a_job_ended() {
+        // As the manual page of sacct describes `--parsable2`.
+        let line = "27|CANCELLED by 0|0:15|1794742823|1794742824|1794742830|4|1|ann|main||a|b";
+        let fact = accounted(line, "27", &Settings::new(vec![])).unwrap();
+        assert_eq!(fact.state, FactState::Cancelled);
+        assert_eq!(fact.name, "a|b");
+        assert_eq!(fact.ended, Some(Time(1794742830)));
+        let never = "28|CANCELLED by 0|0:0|1794742823|None|1794742830|4|1|ann|main||x";
+        assert_eq!(accounted(never, "28", &Settings::new(vec![])).unwrap().started, None);
+        assert_eq!(accounted("nonsense", "28", &Settings::new(vec![])), None);
+    }
+
+    #[test]
+    fn limits_are_read_with_and_without_days() {
+        assert_eq!(limit("00:01:00"), Some(Seconds(60)));
+        assert_eq!(limit("2-00:00:01"), Some(Seconds(172_801)));
+        for odd in ["UNLIMITED", "", "Partition_Limit", "1:2", "99999999999999999-00:00:00"] {
+            assert_eq!(limit(odd), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The daemons of a cluster of our own. They run in the foreground as our children, so that we know when they end and they
+//! never become anybody else's. What they start (the steps of jobs) leaves them; it is known by the variable
+//! `BOOKAHEAD_CLUSTER`, the folder of the cluster, that the daemons were started with and pass on to it, and the
+//! processes of jobs are its children.
+
+use super::OwnClusterError;
+use super::config;
+use crate::command::{Command as OneCommand, Runner};
+use crate::error::LrmsError;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The variable by which the processes of a cluster are known.
+pub(super) const FOLDER_VARIABLE: &str = "BOOKAHEAD_CLUSTER";
+
+/// Daemons are often where the `PATH` of ordinary users does not lead.
+const MORE_FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
+
+/// How long a daemon that is asked to end may take.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Where the daemons are.
+#[derive(Debug, Clone)]
+pub(super) struct Programs {
+    munged: PathBuf,
+    slurmctld: PathBuf,
+    slurmd: PathBuf,
+}
+
+/// A daemon that was started.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Programs {
+    /// Those in a folder, or else those that are installed.
+    pub(super) fn find(folder: Option<&Path>) -> Result<Programs, OwnClusterError> {
+        let slurm = |name: &str| match folder {
+            Some(folder) => in_folders(name, [folder.join("sbin"), folder.join("bin")]),
+            None => installed(name),
+        };
+        if folder.is_none() {
+            installed("scontrol")?;
+        }
+        Ok(Programs {
+            munged: installed("munged")?,
+            slurmctld: slurm("slurmctld")?,
+            slurmd: slurm("slurmd")?,
+        })
+    }
+
+    /// The year and month of the version, such as 22 and 5.
+    pub(super) fn version(&self, runner: &Runner) -> Result<(u32, u32), OwnClusterError> {
+        let command = OneCommand::new(self.slurmctld.display().to_string()).arg("-V");
+        let outcome = runner.run(&command)?;
+        let version = crate::slurm::version::read(&outcome.out);
+        version.ok_or_else(|| {
+            let why = format!("{:?} is no version", outcome.out.trim());
+            LrmsError::Unreadable { command: command.program, why }.into()
+        })
+    }
+
+    pub(super) fn munged(&self, folder: &Path) -> Result<Daemon, OwnClusterError> {
+        // By force: it would insist on folders that everybody may enter.
+        let mut command = Command::new(&self.munged);
+        command.args(["--foreground", "--force"]);
+        let file = |option: &str, path: PathBuf| format!("--{option}={}", path.display());
+        command.arg(file("key-file", config::key(folder))).arg(file("socket", config::socket(folder)));
+        command.arg(file("pid-file", folder.join("run/munged.pid")));
+        command.arg(file("log-file", folder.join("log/munged.log")));
+        command.arg(file("seed-file", folder.join("munged.seed")));
+        let mut daemon = started("munged", command, folder, folder.join("log/munged.log"))?;
+        let deadline = Instant::now() + END_WITHIN;
+        while !config::socket(folder).exists() && Instant::now() < deadline {
+            daemon.check()?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(daemon)
+    }
+
+    pub(super) fn controller(&self, folder: &Path) -> Result<Daemon, OwnClusterError> {
+        let log = folder.join("log/slurmctld.log");
+        // Its end is waited for in the log of this start, not of an earlier one.
+        let _ = fs::remove_file(&log);
+        let mut command = Command::new(&self.slurmctld);
+        command.args(["-D", "-f"]).arg(config::conf(folder));
+        started("slurmctld", command, folder, log)
+    }
+
+    pub(super) fn node(&self, folder: &Path, name: &str) -> Result<Daemon, OwnClusterError> {
+        let log = folder.join(format!("log/slurmd.{name}.log"));
+        let _ = fs::remove_file(&log);
+        let mut command = Command::new(&self.slurmd);
+        command.args(["-D", "-N", name, "-f"]).arg(config::conf(folder));
+        started(&format!("slurmd of {name}"), command, folder, log)
+    }
+}
+
+fn installed(name: &str) -> Result<PathBuf, OwnClusterError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    in_folders(name, folders.chain(MORE_FOLDERS.map(PathBuf::from)))
+}
+
+fn in_folders(name: &str, folders: impl IntoIterator<Item = PathBuf>) -> Result<PathBuf, OwnClusterError> {
+    let mut programs = folders.into_iter().map(|folder| folder.join(name));
+    let missing = || OwnClusterError::NotInstalled { program: name.to_owned() };
+    programs.find(|program| program.is_file()).ok_or_else(missing)
+}
+
+/// What a daemon says before it has a log goes to a file beside that.
+fn started(name: &str, mut command: Command, folder: &Path, log: PathBuf) -> Result<Daemon, OwnClusterError> {
+    let spoken = log.with_extension("out");
+    let file = fs::File::create(&spoken).map_err(LrmsError::files("write", &spoken))?;
+    let also = file.try_clone().map_err(LrmsError::files("write", &spoken))?;
+    command.stdin(Stdio::null()).stdout(file).stderr(also).process_group(0).current_dir(folder);
+    command.env("SLURM_CONF", config::conf(folder)).env(FOLDER_VARIABLE, folder);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let child = command.spawn().map_err(|source| LrmsError::CannotRun { program, source })?;
+    Ok(Daemon { name: name.to_owned(), child, log })
+}
+
+impl Daemon {
+    /// An error where it has ended.
+    pub(super) fn check(&mut self) -> Result<(), OwnClusterError> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(OwnClusterError::Daemon {
+                daemon: self.name.clone(),
+                what: format!("ended by itself ({status})"),
+                log: self.log_end(),
+            }),
+            Err(source) => Err(LrmsError::CannotRun { program: self.name.clone(), source }.into()),
+        }
+    }
+
+    /// What it wrote so far.
+    pub(super) fn log(&self) -> String {
+        let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        read(&self.log) + &read(&self.log.with_extension("out"))
+    }
+
+    /// The last lines of that.
+    pub(super) fn log_end(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    /// Asks it to end, so that it writes down what it knows, and insists if it does not.
+    pub(super) fn end(&mut self) {
+        self.tell(Signal::TERM);
+        let deadline = Instant::now() + END_WITHIN;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.kill();
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&mut self) {
+        let _ended = self.child.kill();
+        let _waited = self.child.wait();
+    }
+
+    fn tell(&self, signal: Signal) {
+        let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let _gone = process.map(|process| kill_process(process, signal));
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Ends all processes of a cluster, and waits until they are gone.
+pub(super) fn end_all(folder: &Path) {
+    let deadline = Instant::now() + END_WITHIN;
+    loop {
+        let processes = processes(folder);
+        if processes.is_empty() || Instant::now() > deadline {
+            return;
+        }
+        for process in processes {
+            let _gone = Pid::from_raw(process).map(|process| kill_process(process, Signal::KILL));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The processes of a cluster but munged, as far as they live: those that carry its folder, and all that come from them.
+fn processes(folder: &Path) -> BTreeSet<i32> {
+    let carried = format!("{FOLDER_VARIABLE}={}", folder.display());
+    let mut found = BTreeSet::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return found };
+    let all = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let ours = all.filter(|process| *process > 1 && carries(*process, carried.as_bytes()));
+    let mut left: Vec<i32> = ours.collect();
+    while let Some(process) = left.pop() {
+        if found.insert(process) {
+            left.extend(children(process));
+        }
+    }
+    found.retain(|process| !is_munged(*process));
+    found
+}
+
+fn carries(process: i32, variable: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|one| one == variable)
+}
+
+/// It has to live until the others are gone, and is our child.
+fn is_munged(process: i32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == "munged")
+}
+
+fn children(process: i32) -> Vec<i32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
+    let lists =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|one| one.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}

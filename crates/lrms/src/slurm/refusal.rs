@@ -1,0 +1,64 @@
+//! What Slurm says when it does not want to, and what to do about it.
+
+use super::config;
+use super::speech::Speech;
+use crate::command::{Command, Outcome};
+use crate::error::LrmsError;
+
+/// What it says, and what to do.
+const KNOWN: [(&str, &str); 10] = [
+    (
+        "Requested nodes are busy",
+        "running jobs or other reservations have cores there in that time; take another time, or less",
+    ),
+    (
+        "overlaps with another reservation",
+        "another reservation has nodes there in that time; take another time, or less",
+    ),
+    ("Invalid time specified", "that time is over at the controller; compare its clock with this one"),
+    ("Invalid partition name", "correct the partition of the resource"),
+    ("Invalid feature specification", "correct the features of the resource"),
+    ("Invalid node name", "a node is gone; look again"),
+    ("Duplicate reservation name", "another reservation has that name; delete that one"),
+    ("reservation is invalid", "there is no such reservation any more; look again"),
+    (
+        "Access denied to requested reservation",
+        "the reservation is not for that account; submit as the account it was made for",
+    ),
+    ("Requested reservation is in use", "jobs in it do not end; see what keeps them on their nodes"),
+];
+
+/// What a refusal of Slurm means. What begins otherwise than its refusals do is a failure that is not understood.
+pub(super) fn refused(what: impl Into<String>, command: &Command, outcome: &Outcome) -> LrmsError {
+    let said = outcome.said();
+    let first = said.lines().next().unwrap_or_default();
+    match KNOWN.iter().find(|(words, _)| said.contains(words)) {
+        Some((_, advice)) => LrmsError::Refused { what: what.into(), said: format!("{first}; {advice}") },
+        None if first.starts_with("Error creating") || first.starts_with("Error updating") => {
+            LrmsError::Refused { what: what.into(), said: said.to_owned() }
+        }
+        None => super::speech::failed(command, outcome),
+    }
+}
+
+/// "Invalid user id" means an unknown account, or that we are not allowed to: who we are tells which.
+pub(super) fn invalid_user(speech: &Speech, what: String, account: &str) -> LrmsError {
+    let asked = speech.ask(&Command::new("id").arg("-un")).map(|outcome| outcome.out.trim().to_owned());
+    let config = speech.tell(&speech.scontrol(["show", "config"]));
+    let (Ok(us), Ok(config)) = (asked, config) else {
+        let said = format!("Invalid user id; is {account} an account there, and may we make reservations?");
+        return LrmsError::Refused { what, said };
+    };
+    let slurm = config::user(&config, "SlurmUser").unwrap_or("slurm");
+    let said = if us == "root" || us == slurm {
+        format!(
+            "Invalid user id; {account} is no account that the controller knows: make it, or name another"
+        )
+    } else {
+        format!(
+            "Invalid user id; {us} may not make reservations: run the commands as root or {slurm}, or let an administrator say \
+             `sacctmgr modify user {us} set adminlevel=operator`"
+        )
+    };
+    LrmsError::Refused { what, said }
+}

@@ -1,0 +1,224 @@
+//! Reservations, from `scontrol show res` with `SLURM_TIME_FORMAT=%s`. (There is a JSON form from 23.02 on; the text is the
+//! same in every version, and says which cores it is.) Names of others' reservations may contain blanks, `=` and line breaks.
+
+use super::fields::{field, list, number};
+use super::nodes::SlurmNode;
+use super::{hosts, ranges, times};
+use crate::batch::{Handle, Reserved};
+use crate::error::LrmsError;
+use bookahead_plan::{Interval, Seconds, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+const COMMAND: &str = "scontrol show res";
+
+/// No node has more cores.
+const MOST_CORES: usize = 100_000;
+
+/// A reservation as Slurm knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Booked {
+    pub(super) name: String,
+    pub(super) interval: Interval,
+    pub(super) nodes: Vec<String>,
+    /// In all.
+    pub(super) cores: u32,
+    /// Which cores it has on each node. Slurm 22.05 tells it some seconds after the reservation was made, and never of
+    /// whole nodes.
+    pub(super) core_ids: BTreeMap<String, BTreeSet<u32>>,
+    pub(super) flags: Vec<String>,
+    pub(super) users: Vec<String>,
+    pub(super) active: bool,
+}
+
+/// The reservations in what was printed.
+pub(super) fn read(printed: &str) -> Result<Vec<Booked>, LrmsError> {
+    let unreadable = |why: String| LrmsError::Unreadable { command: COMMAND.into(), why };
+    let mut found: Vec<Booked> = Vec::new();
+    let mut headed = false;
+    for line in printed.lines() {
+        if let Some(begun) = head(line) {
+            found.push(begun);
+            headed = true;
+        } else if line.starts_with("   Nodes=") && !std::mem::take(&mut headed) {
+            return Err(unreadable("there is a reservation whose times cannot be read".into()));
+        } else if let Some(last) = found.last_mut() {
+            last.add(line)
+                .ok_or_else(|| unreadable(format!("{:?} is no list of nodes or cores", line.trim())))?;
+        }
+    }
+    if found.is_empty() && printed.contains("ReservationName=") {
+        return Err(unreadable("no reservation in it could be read".into()));
+    }
+    Ok(found)
+}
+
+/// The first line of a reservation. What stands before the last `StartTime=` is its name, whatever it is.
+fn head(line: &str) -> Option<Booked> {
+    let (name, rest) = line.rsplit_once(" StartTime=")?;
+    let (begin, rest) = rest.split_once(" EndTime=")?;
+    let (end, _duration) = rest.split_once(" Duration=")?;
+    Some(Booked {
+        name: name.strip_prefix("ReservationName=").unwrap_or(name).to_owned(),
+        interval: Interval::new(times::read(begin)?, times::read(end)?),
+        nodes: Vec::new(),
+        cores: 0,
+        core_ids: BTreeMap::new(),
+        flags: Vec::new(),
+        users: Vec::new(),
+        active: false,
+    })
+}
+
+impl Booked {
+    /// Takes what a further line says; None where that cannot be. Lines that are not indented are none of Slurm's own.
+    fn add(&mut self, line: &str) -> Option<()> {
+        let Some(line) = line.strip_prefix("   ").map(str::trim_start) else { return Some(()) };
+        if line.starts_with("Nodes=") {
+            self.nodes = hosts::expand(field(line, "Nodes").unwrap_or_default())?;
+            self.cores = number(line, "CoreCnt").unwrap_or(0);
+            self.flags = list(line, "Flags");
+        } else if line.starts_with("NodeName=") {
+            let cores = ranges::numbers(field(line, "CoreIDs")?, MOST_CORES)?;
+            self.core_ids.insert(field(line, "NodeName")?.to_owned(), cores.into_iter().collect());
+        } else if line.starts_with("Users=") {
+            self.users = list(line, "Users");
+            self.active = field(line, "State") == Some("ACTIVE");
+        }
+        Some(())
+    }
+
+    /// How many cores it has on each node, and whether that is certain.
+    pub(super) fn spread(
+        &self,
+        nodes: &BTreeMap<&str, &SlurmNode>,
+        granted: Option<&BTreeMap<String, u32>>,
+    ) -> (BTreeMap<String, u32>, bool) {
+        let sum =
+            |cores: &BTreeMap<String, u32>| cores.values().fold(0u32, |sum, one| sum.saturating_add(*one));
+        let counted = self
+            .core_ids
+            .iter()
+            .map(|(node, cores)| (node.clone(), u32::try_from(cores.len()).unwrap_or(u32::MAX)));
+        let counted: BTreeMap<String, u32> = counted.collect();
+        if sum(&counted) == self.cores {
+            return (counted, true);
+        }
+        let whole = |node: &String| Some((node.clone(), nodes.get(node.as_str())?.cores));
+        let all: BTreeMap<String, u32> = self.nodes.iter().filter_map(whole).collect();
+        if all.len() == self.nodes.len() && sum(&all) == self.cores {
+            return (all, true);
+        }
+        if let [node] = self.nodes.as_slice() {
+            return (BTreeMap::from([(node.clone(), self.cores)]), true);
+        }
+        match granted.filter(|granted| sum(granted) == self.cores && granted.keys().eq(sorted(&self.nodes))) {
+            Some(granted) => (granted.clone(), true),
+            None => (evenly(self.cores, &self.nodes), false),
+        }
+    }
+
+    /// As all batch systems tell it. One that comes again is told as often as [`Booked::occurrences`] says.
+    pub(super) fn told(&self, cores: &BTreeMap<String, u32>, spread: bool) -> Vec<Reserved> {
+        let told = |interval| Reserved {
+            handle: Handle(self.name.clone()),
+            name: self.name.clone(),
+            interval,
+            cores: cores.clone(),
+            spread,
+            accounts: self.users.clone(),
+        };
+        self.occurrences().into_iter().map(told).collect()
+    }
+
+    /// When it is: the next time, and for one that comes again as many times more as matter to anybody who plans now. Those that
+    /// spare some days of the week are taken to come on all.
+    pub(super) fn occurrences(&self) -> Vec<Interval> {
+        let comes = |flag: &str| self.flags.iter().any(|one| one == flag);
+        let (every, times) = match () {
+            () if comes("HOURLY") => (3600, 7 * 24),
+            () if comes("DAILY") || comes("WEEKDAY") || comes("WEEKEND") => (86_400, 60),
+            () if comes("WEEKLY") => (7 * 86_400, 26),
+            () => (0, 0),
+        };
+        let later = |time: Time, steps: i64| time + Seconds(every * steps);
+        (0..=times)
+            .map(|steps| Interval::new(later(self.interval.begin, steps), later(self.interval.end, steps)))
+            .collect()
+    }
+}
+
+fn sorted(nodes: &[String]) -> impl Iterator<Item = &String> {
+    nodes.iter().collect::<BTreeSet<_>>().into_iter()
+}
+
+/// An amount on nodes of which only the sum is known.
+pub(super) fn evenly(amount: u32, nodes: &[String]) -> BTreeMap<String, u32> {
+    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
+    let (each, more) = (amount / count, amount % count);
+    (0..).zip(nodes).map(|(at, node)| (node.clone(), each + u32::from(at < more))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "\
+ReservationName=x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9} StartTime=1794743748 EndTime=1794743848 Duration=00:01:40
+   Nodes=n[2-3] NodeCnt=2 CoreCnt=8 Features=(null) PartitionName=main Flags=DAILY,SPEC_NODES
+     NodeName=n2 CoreIDs=0-2
+     NodeName=n3 CoreIDs=0-4
+   TRES=cpu=8
+   Users=root,ann Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a
+   MaxStartDelay=(null)
+   
+";
+
+    #[test]
+    fn names_of_others_may_look_like_fields() {
+        let booked = &read(ONE).unwrap()[0];
+        assert_eq!(booked.name, "x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9}");
+        assert_eq!(booked.interval, Interval::new(Time(1794743748), Time(1794743848)));
+        assert_eq!((booked.cores, booked.active), (8, true));
+        assert_eq!(booked.users, ["root", "ann"]);
+        assert_eq!(
+            booked.spread(&BTreeMap::new(), None),
+            (BTreeMap::from([("n2".into(), 3), ("n3".into(), 5)]), true)
+        );
+    }
+
+    #[test]
+    fn a_name_with_a_line_break_hides_nothing() {
+        let text = ONE.replace("x y", "a\nReservationName=b") + ONE;
+        assert_eq!(read(&text).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn none_are_none_and_times_in_another_form_are_an_error() {
+        assert_eq!(read("No reservations in the system\n").unwrap(), []);
+        assert_eq!(read("").unwrap(), []);
+        let local = ONE.replace("=1794743748", "=2026-11-15T11:55:48");
+        assert!(read(&local).is_err());
+        assert!(read(&(ONE.to_owned() + &local)).is_err());
+        assert!(read(&ONE.replace("n[2-3]", "n[2-")).is_err());
+        assert!(read(&ONE.replace("0-4", "x")).is_err());
+    }
+
+    #[test]
+    fn one_that_comes_daily_is_there_tomorrow_too() {
+        let times = read(ONE).unwrap()[0].occurrences();
+        assert_eq!(times.len(), 61);
+        assert_eq!(times[1], Interval::new(Time(1794743748 + 86_400), Time(1794743848 + 86_400)));
+    }
+
+    #[test]
+    fn what_is_not_told_is_spread_evenly_and_said_to_be_a_guess() {
+        let text: String =
+            ONE.lines().filter(|line| !line.contains("CoreIDs")).map(|line| format!("{line}\n")).collect();
+        let booked = &read(&text).unwrap()[0];
+        let guess = BTreeMap::from([("n2".into(), 4), ("n3".into(), 4)]);
+        assert_eq!(booked.spread(&BTreeMap::new(), None), (guess, false));
+        // We know what we asked for.
+        let granted = BTreeMap::from([("n2".into(), 1), ("n3".into(), 7)]);
+        assert_eq!(booked.spread(&BTreeMap::new(), Some(&granted)), (granted.clone(), true));
+    }
+}
