@@ -5,6 +5,7 @@
 //! - [`error`]: why something could not be done
 //! - [`builtin`]: a scheduler for sites without a batch system
 //! - [`batch`]: batch systems that are driven by their commands
+//! - [`lsf`], [`maui`]: dialects of batch systems, written after their documentation
 //! - [`command`]: running commands, here or over ssh
 //! - [`slurm`]: the batch system Slurm
 //!
@@ -18,6 +19,9 @@ pub mod command;
 pub mod error;
 pub mod job;
 pub mod slurm;
+pub mod lsf;
+pub mod maui;
+mod text;
 
 pub use adapter::{Backing, Capabilities, Clocks, Lrms, Seen, Snapshot, Tagged};
 pub use batch::Batch;

@@ -1,0 +1,204 @@
+//! Jobs, as `bjobs -o … -json` shows them. It prints jobs that wait in the order in which they are considered for dispatch
+//! (bjobs, section on the output), and those that are over for about an hour (`CLEAN_PERIOD`).
+
+use super::commands::{Commands, Record, unreadable};
+use super::hosts::Members;
+use super::times::{Lies, stamp};
+use crate::batch::{FactState, Handle, JobFact, Place, Reserved};
+use crate::command::Command;
+use crate::error::LrmsError;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::Name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is asked of each job (bjobs -o, table of fields).
+const FIELDS: &str = "jobid jobindex stat user queue job_name rsvid nreq_slot min_req_proc nalloc_slot alloc_slot \
+    exec_host nexec_host submit_time start_time finish_time estimated_start_time runtimelimit dependency \
+    pend_reason exit_code exit_reason";
+
+/// What `bjobs` says where there are no jobs.
+const NOTHING: [&str; 4] =
+    ["No job found", "No unfinished job found", "No matching job found", "is not found"];
+
+/// A job and its queue.
+pub(super) struct Job {
+    queue: String,
+    pub(super) fact: JobFact,
+}
+
+/// All jobs of all users.
+pub(super) fn all(commands: &Commands, clock: Time) -> Result<Vec<Job>, LrmsError> {
+    read(commands, &["-u", "all", "-a"], None, clock)
+}
+
+/// One job, if it is still shown.
+pub(super) fn one(commands: &Commands, native: &str, clock: Time) -> Result<Option<JobFact>, LrmsError> {
+    Ok(read(commands, &[], Some(native), clock)?.pop().map(|job| job.fact))
+}
+
+fn read(
+    commands: &Commands,
+    which: &[&str],
+    native: Option<&str>,
+    clock: Time,
+) -> Result<Vec<Job>, LrmsError> {
+    let command = commands.command("bjobs").args(which.iter().copied()).args(["-X", "-o", FIELDS, "-json"]);
+    let command = command.args(native);
+    let records = commands.records(&command, &NOTHING)?;
+    let known = records.iter().filter(|record| record.get("ERROR").is_empty());
+    known.map(|record| job(record, clock, &command)).collect()
+}
+
+fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError> {
+    let id = record.get("JOBID");
+    let missing = |name: &str| unreadable(command, format!("job {id:?} has no {name} that can be read"));
+    if id.is_empty() || record.get("STAT").is_empty() {
+        return Err(missing("JOBID or STAT"));
+    }
+    let placed = placed(record);
+    let on_hosts = placed.values().fold(0, |sum: u32, slots| sum.saturating_add(*slots));
+    let wanted = record.number("NREQ_SLOT").or_else(|| record.number("MIN_REQ_PROC")).unwrap_or(1);
+    let past = |name: &str| stamp(record.get(name), clock, Lies::Behind);
+    let (started, state) = (past("START_TIME"), state(record));
+    let hosts = u32::try_from(placed.len()).unwrap_or(u32::MAX);
+    let reservation = Some(record.get("RSVID")).filter(|id| !id.is_empty());
+    let fact = JobFact {
+        native: native(id, record),
+        name: record.get("JOB_NAME").into(),
+        account: record.get("USER").into(),
+        resources: Vec::new(),
+        cores: if on_hosts > 0 { on_hosts } else { record.number("NALLOC_SLOT").unwrap_or(wanted) },
+        nodes: record.number("NEXEC_HOST").unwrap_or(1).max(hosts).max(1),
+        placed,
+        submitted: past("SUBMIT_TIME").ok_or_else(|| missing("SUBMIT_TIME"))?,
+        started,
+        // Of a job that runs it is when LSF would end it.
+        ended: past("FINISH_TIME").filter(|_| state.is_over()),
+        limit: limit(record.get("RUNTIMELIMIT")),
+        reservations: reservation.map(|id| Handle(id.into())).into_iter().collect(),
+        expected_start: stamp(record.get("ESTIMATED_START_TIME"), clock, Lies::Ahead)
+            .filter(|_| matches!(state, FactState::Waiting)),
+        state,
+    };
+    Ok(Job { queue: record.get("QUEUE").into(), fact })
+}
+
+/// An element of an array is `id[index]` for every command.
+fn native(id: &str, record: &Record) -> String {
+    match record.number::<u64>("JOBINDEX") {
+        Some(index) if index > 0 && !id.contains('[') => format!("{id}[{index}]"),
+        _ => id.into(),
+    }
+}
+
+/// Slots on each host: `hostA:hostA:hostB`, or `2*hostA:hostB` where `LSB_SHORT_HOSTLIST` says so.
+fn placed(record: &Record) -> BTreeMap<String, u32> {
+    let hosts = Some(record.get("ALLOC_SLOT")).filter(|hosts| !hosts.is_empty());
+    let hosts = hosts.unwrap_or_else(|| record.get("EXEC_HOST"));
+    let mut placed = BTreeMap::new();
+    for part in hosts.split(':').filter(|part| !part.is_empty()) {
+        let counted = part.split_once('*').and_then(|(count, host)| Some((count.parse().ok()?, host)));
+        let (count, host): (u32, &str) = counted.unwrap_or((1, part));
+        let slots: &mut u32 = placed.entry(host.to_owned()).or_default();
+        *slots = slots.saturating_add(count);
+    }
+    placed
+}
+
+/// Minutes with a fraction, perhaps with `/host` behind; `hh:mm:ss` where the cluster is set so.
+fn limit(text: &str) -> Option<Seconds> {
+    let text = text.split('/').next().unwrap_or_default();
+    if text.contains(':') {
+        return crate::text::calendar::length_of_time(text).map(Seconds);
+    }
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let minutes: i64 = whole.parse().ok().filter(|minutes| *minutes >= 0)?;
+    let tenths =
+        fraction.bytes().next().filter(u8::is_ascii_digit).map_or(0, |digit| i64::from(digit - b'0'));
+    Some(Seconds(minutes.saturating_mul(60).saturating_add(tenths * 6)))
+}
+
+fn state(record: &Record) -> FactState {
+    let (reason, held) =
+        (record.get("PEND_REASON"), |why: &str| FactState::Held { why: why.into(), orphaned: false });
+    match record.get("STAT") {
+        "PEND" | "WAIT" if !record.get("DEPENDENCY").is_empty() && reason.contains("depend") => held(reason),
+        "PEND" | "WAIT" if reason.contains("start time") => held(reason),
+        "PEND" | "WAIT" => FactState::Waiting,
+        "PSUSP" => held("it was suspended before it began"),
+        // Suspended after it began, it keeps its slots; of unknown fate, its host does not answer.
+        "RUN" | "SSUSP" | "USUSP" | "UNKWN" | "PROV" => FactState::Running,
+        "DONE" => FactState::Done { exit: 0 },
+        "EXIT" => {
+            ended(record.get("EXIT_REASON"), record.number("EXIT_CODE"), !record.get("START_TIME").is_empty())
+        }
+        "ZOMBI" => FactState::Failed { why: "its host was lost while it ran".into() },
+        other => held(&format!("LSF calls its state {other}")),
+    }
+}
+
+/// Why a job ended that did not end well (bjobs and bacct, termination reasons).
+pub(super) fn ended(reason: &str, code: Option<i32>, began: bool) -> FactState {
+    let word = reason.split([':', ' ', ';']).next().unwrap_or_default();
+    match word {
+        "TERM_RUNLIMIT" | "TERM_DEADLINE" | "TERM_WINDOW" => FactState::OutOfTime,
+        "TERM_OWNER" | "TERM_FORCE_OWNER" | "TERM_ADMIN" | "TERM_FORCE_ADMIN" => FactState::Cancelled,
+        _ if word.starts_with("TERM_") && word != "TERM_UNKNOWN" => FactState::Failed { why: reason.into() },
+        _ if !began => FactState::Cancelled,
+        _ => FactState::Done { exit: code.unwrap_or(1) },
+    }
+}
+
+/// Says of each job on which resources it is, and leaves out those on none.
+pub(super) fn facts(
+    jobs: Vec<Job>,
+    places: &[Place],
+    members: &Members,
+    reservations: &[Reserved],
+) -> Vec<JobFact> {
+    let there: BTreeSet<&Handle> = reservations.iter().map(|reserved| &reserved.handle).collect();
+    let fact = |Job { queue, mut fact }: Job| {
+        fact.resources = if fact.placed.is_empty() {
+            let takes = |place: &&Place| place.partition.as_ref().is_none_or(|partition| *partition == queue);
+            places.iter().filter(takes).map(|place| place.resource.clone()).collect()
+        } else {
+            let on: BTreeSet<&Name> = fact.placed.keys().flat_map(|host| members.resources(host)).collect();
+            on.into_iter().cloned().collect()
+        };
+        let waits = matches!(fact.state, FactState::Waiting | FactState::Held { .. });
+        if waits && !fact.reservations.iter().all(|handle| there.contains(handle)) {
+            let why = "its reservation is over or was deleted".into();
+            fact.state = FactState::Held { why, orphaned: true };
+        }
+        fact
+    };
+    jobs.into_iter().map(fact).filter(|fact| !fact.resources.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_minutes_or_hours() {
+        assert_eq!(limit("1440.0"), Some(Seconds(86_400)));
+        assert_eq!(limit("2.5/hostA"), Some(Seconds(150)));
+        assert_eq!(limit("00:10:00"), Some(Seconds(600)));
+        assert_eq!(limit("99999999999999999"), Some(Seconds(5_999_999_999_999_999_940)));
+        for none in ["", "x", "-1", "1:2:3:4:5"] {
+            assert_eq!(limit(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn ends_are_told_apart_by_their_reasons() {
+        assert_eq!(
+            ended("TERM_RUNLIMIT: job killed after reaching LSF run time limit", Some(140), true),
+            FactState::OutOfTime
+        );
+        assert_eq!(ended("TERM_OWNER: job killed by owner", None, true), FactState::Cancelled);
+        assert!(matches!(ended("TERM_MEMLIMIT: x", None, true), FactState::Failed { .. }));
+        assert_eq!(ended("", Some(3), true), FactState::Done { exit: 3 });
+        assert_eq!(ended("", None, false), FactState::Cancelled);
+    }
+}

@@ -1,0 +1,257 @@
+//! Making and deleting reservations. Whatever LSF answers, what is there afterwards is read back and compared, since a
+//! promise rests on it: one that falls short is deleted again.
+
+use super::commands::{Commands, failed, refused, start};
+use super::room::{self, Choice, Share};
+use super::times::{STEP, asked, widened};
+use super::{jobs, reservations};
+use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
+use crate::command::Command;
+use crate::error::LrmsError;
+use bookahead_plan::{Interval, Seconds, Time};
+
+/// Names have at most so many characters (brsvadd -N).
+pub(super) const LONGEST_NAME: usize = 39;
+/// Reservations last at least so many seconds (brsvadd).
+pub(super) const SHORTEST: i64 = 600;
+/// Some versions print no year, so nothing is reserved as far ahead as a year.
+const FARTHEST: i64 = 330 * 86_400;
+/// A reservation that begins at once begins with the next minute that is at least so many seconds away.
+const LEAD: i64 = 5;
+
+/// Makes a reservation.
+pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+    check(wanted)?;
+    let clock = commands.clock()?;
+    let interval = possible(wanted.interval, clock).map_err(|why| refused(what(wanted), why))?;
+    let choice = room::choose(&wanted.place, wanted.amount, interval, picture, None);
+    let choice = choice.map_err(|there| refused(what(wanted), short(there)))?;
+    let handle = Handle(wanted.name.clone());
+    let mut steps = steps(choice).into_iter();
+    let first = add(commands, wanted, interval, &steps.next().unwrap_or_default());
+    let outcome = commands.run(&first)?;
+    if !outcome.is_success() {
+        return already_there(commands, wanted, interval, picture, outcome.said());
+    }
+    for step in steps {
+        let command = modify(commands, "addhost", wanted.place.unit, &step, &handle);
+        let outcome = commands.run(&command)?;
+        if !outcome.is_success() {
+            return Err(undone(commands, &handle, wanted, outcome.said()));
+        }
+    }
+    let there = reservations::one(commands, &wanted.name, clock)?;
+    let there = there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
+    match compare(&there, wanted, interval, picture) {
+        Ok(()) => Ok(handle),
+        Err(why) => Err(undone(commands, &handle, wanted, &why)),
+    }
+}
+
+/// Deletes a reservation with its jobs, which LSF would let run on.
+pub(super) fn delete(commands: &Commands, handle: &Handle) -> Result<(), LrmsError> {
+    let clock = commands.clock()?;
+    for job in jobs::all(commands, clock)? {
+        if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
+            super::submit::cancel(commands, &job.fact.native)?;
+        }
+    }
+    let command = commands.command("brsvdel").arg(&handle.0);
+    let outcome = commands.run(&command)?;
+    match reservations::one(commands, &handle.0, clock)? {
+        None => Ok(()),
+        Some(_) => Err(failed(&command, &outcome)),
+    }
+}
+
+/// Whether it can be asked for at all.
+pub(super) fn check(wanted: &Wanted) -> Result<(), LrmsError> {
+    let plain = |text: &str| {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        text.bytes().all(legal) && text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic())
+    };
+    let odd = |byte: u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || byte == b'"';
+    let why = if !plain(&wanted.name) {
+        "its name has other characters than letters, digits and _, or does not begin with a letter; LSF knows no . and no - in names"
+    } else if wanted.name.len() > LONGEST_NAME {
+        "its name has more than 39 characters; give it a shorter one"
+    } else if wanted.account.is_empty() || wanted.account.bytes().any(odd) || wanted.account.starts_with('-')
+    {
+        "it is for no account that LSF could know; say for whom it is"
+    } else if wanted.amount == 0 {
+        "it is for nothing; ask for some"
+    } else {
+        return Ok(());
+    };
+    Err(refused(what(wanted), why))
+}
+
+/// When it can be, in whole minutes that have the wanted time inside: not before now, and not too short for LSF.
+fn possible(interval: Interval, clock: Time) -> Result<Interval, String> {
+    let Interval { begin, end } = widened(interval, STEP);
+    let next = widened(Interval::new(clock, clock + Seconds(LEAD)), STEP).end;
+    let begin = if begin <= clock { next } else { begin };
+    if interval.length().0 < SHORTEST || end <= begin {
+        return Err(
+            "it is shorter than ten minutes or over, and LSF reserves at least ten; ask for more".into()
+        );
+    }
+    if (begin - clock).0 > FARTHEST {
+        return Err("it begins later than in 330 days, and LSF does not tell years apart; ask later".into());
+    }
+    // One that should have begun already loses up to a minute.
+    Ok(Interval::new(begin, end.max(begin + Seconds(SHORTEST))))
+}
+
+/// First all hosts on which LSF takes the right number by itself, then each of the others.
+fn steps(choice: Choice) -> Vec<Vec<Share>> {
+    let clear = Some(choice.clear).filter(|clear| !clear.is_empty());
+    clear.into_iter().chain(choice.partly.into_iter().map(|share| vec![share])).collect()
+}
+
+fn add(commands: &Commands, wanted: &Wanted, interval: Interval, step: &[Share]) -> Command {
+    let command = commands.command("brsvadd").args(["-N", &wanted.name, "-u", &wanted.account]);
+    let command = units(command, wanted.place.unit, step);
+    command.args(["-b", &asked(interval.begin), "-e", &asked(interval.end)])
+}
+
+/// `brsvmod addhost` or `rmhost`.
+pub(super) fn modify(commands: &Commands, how: &str, unit: Unit, step: &[Share], handle: &Handle) -> Command {
+    let number = number(unit, step);
+    let command = commands.command("brsvmod").args([how, "-n", &number, "-m", &names(step)]);
+    command.arg(&handle.0)
+}
+
+fn units(command: Command, unit: Unit, step: &[Share]) -> Command {
+    let unit_name = match unit {
+        Unit::Cores => "slot",
+        Unit::Nodes => "host",
+    };
+    command.args(["-unit", unit_name, "-n", &number(unit, step), "-m", &names(step)])
+}
+
+fn number(unit: Unit, step: &[Share]) -> String {
+    match unit {
+        Unit::Cores => step.iter().fold(0, |sum: u32, share| sum.saturating_add(share.slots)).to_string(),
+        Unit::Nodes => step.len().to_string(),
+    }
+}
+
+fn names(step: &[Share]) -> String {
+    step.iter().map(|share| share.host.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// Where LSF refused: it may be there already from an earlier time, and then all is well.
+fn already_there(
+    commands: &Commands,
+    wanted: &Wanted,
+    interval: Interval,
+    picture: &Picture,
+    said: &str,
+) -> Result<Handle, LrmsError> {
+    let there = reservations::one(commands, &wanted.name, commands.clock()?)?;
+    match there.map(|there| compare(&there, wanted, interval, picture)) {
+        Some(Ok(())) => Ok(Handle(wanted.name.clone())),
+        Some(Err(why)) => Err(refused(what(wanted), format!("there is one of this name, and {why}"))),
+        None => Err(refused(what(wanted), start(said))),
+    }
+}
+
+/// Whether a reservation is what was asked for.
+pub(super) fn compare(
+    there: &Reserved,
+    wanted: &Wanted,
+    interval: Interval,
+    picture: &Picture,
+) -> Result<(), String> {
+    if there.interval.begin > interval.begin || there.interval.end < interval.end {
+        let Interval { begin, end } = there.interval;
+        return Err(format!(
+            "it is from {} to {} only; ask for a time that is free",
+            asked(begin),
+            asked(end)
+        ));
+    }
+    if !there.accounts.contains(&wanted.account) {
+        return Err(format!("it is not for {}; check that LSF knows this user", wanted.account));
+    }
+    let node = |host: &String| picture.nodes.iter().find(|node| node.name == *host);
+    let belongs =
+        |host: &String| node(host).is_some_and(|node| node.resources.contains(&wanted.place.resource));
+    if let Some(host) = there.cores.keys().find(|host| !belongs(host)) {
+        return Err(format!(
+            "it is on {host}, which is not of {}; check the settings",
+            wanted.place.resource
+        ));
+    }
+    let whole = |(host, cores): &(&String, &u32)| node(host).is_some_and(|node| node.cores <= **cores);
+    let has = amount(there, wanted.place.unit);
+    if has != wanted.amount
+        || wanted.place.unit == Unit::Nodes && !there.cores.iter().all(|entry| whole(&entry))
+    {
+        return Err(format!("it has {has} instead of {}, or hosts in part only", wanted.amount));
+    }
+    Ok(())
+}
+
+/// How much a reservation has.
+pub(super) fn amount(reserved: &Reserved, unit: Unit) -> u32 {
+    match unit {
+        Unit::Cores => reserved.cores.values().fold(0, |sum: u32, cores| sum.saturating_add(*cores)),
+        Unit::Nodes => u32::try_from(reserved.cores.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// Deletes what falls short, and says so.
+fn undone(commands: &Commands, handle: &Handle, wanted: &Wanted, why: &str) -> LrmsError {
+    match delete(commands, handle) {
+        Ok(()) => refused(what(wanted), format!("{}; it was deleted again", start(why))),
+        Err(LrmsError::Silent { what, after }) => LrmsError::Silent { what, after },
+        Err(also) => {
+            let said = format!("{handle} is not as wanted ({}) and could not be deleted: {also}", start(why));
+            LrmsError::Failed { command: "brsvdel".into(), code: None, said }
+        }
+    }
+}
+
+fn short(there: u32) -> String {
+    format!(
+        "only {there} are free then of other reservations and of jobs that may still run; ask for less, or later"
+    )
+}
+
+/// What was asked for, for people.
+pub(super) fn what(wanted: &Wanted) -> String {
+    let unit = match wanted.place.unit {
+        Unit::Cores => "slots",
+        Unit::Nodes => "hosts",
+    };
+    format!("the reservation {} of {} {unit} on {}", wanted.name, wanted.amount, wanted.place.resource)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn possible_at(begin: i64, end: i64, clock: i64) -> Option<(i64, i64)> {
+        let found = possible(Interval::new(Time(begin), Time(end)), Time(clock));
+        found.ok().map(|found| (found.begin.0, found.end.0))
+    }
+
+    #[test]
+    fn a_reservation_begins_on_a_whole_minute_that_is_not_over() {
+        assert_eq!(possible_at(6030, 9001, 0), Some((6000, 9060)));
+        assert_eq!(possible_at(6000, 9000, 6000), Some((6060, 9000)));
+        assert_eq!(possible_at(0, 9000, 6057), Some((6120, 9000)));
+        assert_eq!(possible_at(6000, 6600, 6010), Some((6060, 6660)));
+    }
+
+    #[test]
+    fn what_is_too_short_or_too_far_cannot_be() {
+        assert_eq!(possible_at(6000, 6500, 0), None);
+        assert_eq!(possible_at(0, 6000, 6000), None);
+        assert_eq!(possible_at(FARTHEST + 120, FARTHEST + 9000, 0), None);
+        assert_eq!(possible_at(i64::MIN, i64::MAX, 0).map(|found| found.0), Some(60));
+    }
+}

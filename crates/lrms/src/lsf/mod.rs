@@ -1,0 +1,133 @@
+//! IBM Spectrum LSF, driven by its commands. Written after the command reference of LSF 10.1
+//! (`ibm.com/docs/en/spectrum-lsf/10.1.0`: brsvadd, brsvmod, brsvdel, brsvs, bhosts, bqueues, bjobs, bhist, bsub, bkill) and
+//! never run against a real LSF.
+//!
+//! # What it relies on
+//! `bjobs` and `bhosts` with `-json` (10.1.0.2 and later); administrators of LSF may reserve, others only where a
+//! `ResourceReservation` policy says so; commands read and print times in the zone of whoever runs them, which is UTC.
+//!
+//! # What LSF can promise
+//! - A slot is LSF's core. Reservations begin and end on whole minutes, and last at least ten. LSF keeps a reservation's
+//!   slots free in whole periods of ten minutes: another one that shares such a period with it is refused (brsvadd).
+//! - LSF does not look at running jobs when it reserves: it suspends them once a job of the reservation needs their slots.
+//!   So hosts are chosen here, where no running job reaches into the window ([`room`]).
+//! - A reservation is closed: its jobs are killed when it ends. A job may use one reservation only.
+
+mod change;
+mod commands;
+mod examine;
+mod history;
+mod hosts;
+mod jobs;
+mod keep;
+mod reservations;
+mod room;
+mod submit;
+mod times;
+
+use crate::adapter::Capabilities;
+use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::command::Runner;
+use crate::error::LrmsError;
+use bookahead_plan::Seconds;
+use commands::Commands;
+use hosts::Members;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// How LSF is reached, and what of it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The resources. A partition is a queue, a feature is a boolean resource of LSF.
+    pub places: Vec<Place>,
+    /// The folder of LSF's commands; None where they are in `PATH`.
+    pub bin: Option<PathBuf>,
+    /// Variables that the commands need, as `LSF_ENVDIR`.
+    pub environment: BTreeMap<String, String>,
+    /// A folder of the cluster for what jobs write; None for what LSF does by itself, which is a mail to their user.
+    pub output: Option<PathBuf>,
+    /// The program that tells the time where the commands run, since LSF does not tell it.
+    pub date: String,
+}
+
+/// LSF, as the layer above drives it.
+#[derive(Debug)]
+pub struct Lsf {
+    commands: Commands,
+    places: Vec<Place>,
+    output: Option<PathBuf>,
+    /// Which hosts belong to which resource: it changes with the configuration of LSF only, and costs several commands.
+    members: Option<Members>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let (places, environment) = (Vec::new(), BTreeMap::new());
+        Settings { places, bin: None, environment, output: None, date: "date".into() }
+    }
+}
+
+impl Lsf {
+    /// LSF with these settings. Nothing is run yet.
+    pub fn new(runner: Runner, settings: Settings) -> Lsf {
+        let Settings { places, bin, environment, output, date } = settings;
+        Lsf { commands: Commands { runner, bin, environment, date }, places, output, members: None }
+    }
+}
+
+impl BatchSystem for Lsf {
+    fn traits(&self) -> Traits {
+        let capabilities = Capabilities {
+            smallest_step: Seconds(times::STEP),
+            whole_nodes: false,
+            change_while_active: true,
+            operator_only: true,
+        };
+        Traits { capabilities, longest_name: keep::LONGEST_NAME }
+    }
+
+    fn look(&mut self) -> Result<Picture, LrmsError> {
+        let clock = self.commands.clock()?;
+        let members = hosts::members(&self.commands, &self.places, self.members.take(), clock)?;
+        let nodes = hosts::nodes(&self.commands, &members)?;
+        // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
+        let jobs = jobs::all(&self.commands, clock)?;
+        let reservations = reservations::all(&self.commands, clock)?;
+        let jobs = jobs::facts(jobs, &self.places, &members, &reservations);
+        self.members = Some(members);
+        Ok(Picture { clock: Some(clock), nodes, reservations, jobs })
+    }
+
+    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+        keep::create(&self.commands, wanted, picture)
+    }
+
+    fn change(
+        &mut self,
+        handle: &Handle,
+        wanted: &Wanted,
+        picture: &Picture,
+    ) -> Result<Option<Handle>, LrmsError> {
+        change::change(&self.commands, handle, wanted, picture)
+    }
+
+    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+        keep::delete(&self.commands, handle)
+    }
+
+    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+        submit::submit(&self.commands, job, self.output.as_deref())
+    }
+
+    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+        submit::cancel(&self.commands, native)
+    }
+
+    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        history::outcome(&self.commands, native)
+    }
+
+    fn examine(&mut self) -> Vec<Finding> {
+        examine::examine(self)
+    }
+}

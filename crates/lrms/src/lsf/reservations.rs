@@ -1,0 +1,248 @@
+//! Reservations, as `brsvs -w` lists them (brsvs, and "Viewing advance reservation information"): a line for each with its first
+//! host, and a line for each further host. `-w` shows identities in full. The wide format puts blanks around `/`.
+//!
+//! Of a reservation that comes again and again the list says no dates; `brsvs -l` says when the next is, and the rest follows.
+
+use super::commands::{Commands, failed, unreadable};
+use super::times::{Lies, Window, stamp, window};
+use crate::batch::{Handle, Reserved};
+use crate::command::Command;
+use crate::error::LrmsError;
+use bookahead_plan::{Interval, Seconds, Time};
+use std::collections::BTreeMap;
+
+/// Reservations that come again and again are shown so many seconds ahead.
+const SHOWN_AHEAD: i64 = 28 * 86_400;
+
+/// A line of the list, with those that belong to it.
+#[derive(Debug, Default)]
+struct Row {
+    id: String,
+    users: Vec<String>,
+    hosts: BTreeMap<String, u32>,
+    window: Option<Window>,
+}
+
+/// All reservations that are not over.
+pub(super) fn all(commands: &Commands, clock: Time) -> Result<Vec<Reserved>, LrmsError> {
+    let command = commands.command("brsvs").arg("-w");
+    let outcome = commands.run(&command)?;
+    let says_none = |text: &str| {
+        let text = text.trim_start().to_ascii_lowercase();
+        text.starts_with("no ") && text.contains("reservation")
+    };
+    if says_none(&outcome.out) || says_none(&outcome.err) {
+        return Ok(Vec::new());
+    }
+    if !outcome.is_success() {
+        return Err(failed(&command, &outcome));
+    }
+    let rows = rows(&outcome.out, clock).map_err(|why| unreadable(&command, why))?;
+    let mut all = Vec::new();
+    for row in rows {
+        match &row.window {
+            // One that waits for resources (brsvsub) has neither hosts nor a window.
+            None => {}
+            Some(Window::Once(interval)) => all.push(reserved(&row, *interval)),
+            Some(Window::Every(step)) => {
+                let next = next(commands, &row.id, clock)?;
+                all.extend(repeated(next, *step, clock).map(|interval| reserved(&row, interval)));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The reservation of this name, if there is one. It is looked for in the whole list, since what `brsvs` says of a name that is
+/// not there is not documented.
+pub(super) fn one(commands: &Commands, name: &str, clock: Time) -> Result<Option<Reserved>, LrmsError> {
+    Ok(all(commands, clock)?.into_iter().find(|reserved| reserved.name == name))
+}
+
+fn reserved(row: &Row, interval: Interval) -> Reserved {
+    Reserved {
+        handle: Handle(row.id.clone()),
+        name: row.id.clone(),
+        interval,
+        cores: row.hosts.clone(),
+        spread: true,
+        accounts: row.users.clone(),
+    }
+}
+
+fn rows(text: &str, clock: Time) -> Result<Vec<Row>, String> {
+    let mut rows: Vec<Row> = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let words = words(line);
+        if words.first().is_some_and(|word| word == "RSVID") {
+            continue;
+        }
+        if line.starts_with([' ', '\t']) {
+            let row = rows.last_mut().ok_or_else(|| format!("{line:?} belongs to no reservation"))?;
+            words.iter().try_for_each(|word| row.add(word, clock))?;
+        } else {
+            rows.push(Row::read(&words, clock)?);
+        }
+    }
+    match rows.iter().find(|row| row.window.is_none() && !row.hosts.is_empty()) {
+        Some(row) => Err(format!("it does not say when {} is", row.id)),
+        None => Ok(rows),
+    }
+}
+
+/// Words, with those around a lone `/` put together.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split_whitespace() {
+        match words.last_mut() {
+            Some(last) if word.starts_with('/') || last.ends_with('/') => last.push_str(word),
+            _ => words.push(word.into()),
+        }
+    }
+    words
+}
+
+impl Row {
+    /// `RSVID TYPE USER NCPUS RSV_HOSTS TIME_WINDOW [*]`
+    fn read(words: &[String], clock: Time) -> Result<Row, String> {
+        let [id, kind, rest @ ..] = words else {
+            return Err(format!("{:?} is no line of a reservation", words.join(" ")));
+        };
+        if !["user", "group", "sys"].contains(&kind.as_str()) {
+            return Err(format!("{id} is of the type {kind}, which is not known"));
+        }
+        let is_count = |word: &String| {
+            let total = word.rsplit('/').next().unwrap_or_default();
+            (word.contains('/') || kind == "sys")
+                && total.parse::<u32>().is_ok()
+                && !word.contains([':', '-'])
+                || word.starts_with("-/")
+        };
+        let count = rest.iter().position(is_count);
+        let (users, behind) = rest.split_at(count.unwrap_or(rest.len().min(1)));
+        let users = if kind == "sys" { Vec::new() } else { users.to_vec() };
+        let mut row = Row { id: id.clone(), users, ..Row::default() };
+        behind.iter().skip(usize::from(count.is_some())).try_for_each(|word| row.add(word, clock))?;
+        Ok(row)
+    }
+
+    fn add(&mut self, word: &str, clock: Time) -> Result<(), String> {
+        if let Some(window) = window(word, clock) {
+            self.window = Some(window);
+        } else if let Some((host, slots)) = word.rsplit_once(':') {
+            let total = slots.rsplit('/').next().and_then(|total| total.parse().ok());
+            let total: u32 =
+                total.ok_or_else(|| format!("{word:?} of {} is no host with its slots", self.id))?;
+            let sum = self.hosts.entry(host.to_owned()).or_default();
+            *sum = sum.saturating_add(total);
+        } else if !["*", "-", "none"].contains(&word) {
+            self.users.push(word.into());
+        }
+        Ok(())
+    }
+}
+
+/// When a reservation that comes again and again is next: `brsvs -l` says it behind "Next Active Period:".
+fn next(commands: &Commands, id: &str, clock: Time) -> Result<Interval, LrmsError> {
+    let command = commands.command("brsvs").args(["-l", id]);
+    let outcome = commands.run(&command)?;
+    let next = outcome.out.split_once("Next Active Period:").map(|(_, behind)| behind.trim_start());
+    let line = next.and_then(|behind| behind.lines().next()).unwrap_or_default();
+    period(line, clock).ok_or_else(|| no_period(&command, line))
+}
+
+fn period(line: &str, clock: Time) -> Option<Interval> {
+    let (begin, end) = line.split_once(" - ")?;
+    let read = |text: &str| stamp(text.trim(), clock, Lies::Ahead);
+    Some(Interval::new(read(begin)?, read(end)?)).filter(|interval| !interval.is_empty())
+}
+
+fn no_period(command: &Command, line: &str) -> LrmsError {
+    unreadable(command, format!("{line:?} is no next active period"))
+}
+
+fn repeated(first: Interval, step: i64, clock: Time) -> impl Iterator<Item = Interval> {
+    let until = clock + Seconds(SHOWN_AHEAD);
+    let shifted = move |times: i64| {
+        let by = Seconds(step.saturating_mul(times));
+        Interval::new(first.begin + by, first.end + by)
+    };
+    (0..).map(shifted).take_while(move |interval| interval.begin < until)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    const NOW: Time = Time(1_794_700_000);
+
+    #[test]
+    fn the_documented_list_is_read() {
+        let text = "\
+RSVID       TYPE    USER   NCPUS      RSV_HOSTS           TIME_WINDOW
+user1#0     user    user1   0/1024    hostA:0/1024   11/12/6/0-11/12/8/0
+user2#0     user    user2  0/1024     hostA:0/1024           12:0-14:0 *
+groupA#0   group   groupA  -/2048     hostA:-/1024         3:0:0-3:3:0 *
+                                      hostB:0/1024
+system#0     sys   system   1024      hostA:0/1024       5:18:0-5:20:0 *
+";
+        let rows = rows(text, NOW).unwrap();
+        let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(ids, ["user1#0", "user2#0", "groupA#0", "system#0"]);
+        assert_eq!(rows[0].users, ["user1"]);
+        assert!(matches!(rows[0].window, Some(Window::Once(_))));
+        assert_eq!(rows[2].hosts, BTreeMap::from([("hostA".into(), 1024), ("hostB".into(), 1024)]));
+        assert_eq!(rows[2].window, Some(Window::Every(7 * 86_400)));
+        assert_eq!((rows[3].users.len(), rows[3].hosts["hostA"]), (0, 1024));
+    }
+
+    #[test]
+    fn the_wide_list_is_read_with_blanks_around_slashes_and_users_below_each_other() {
+        let text = "\
+RSVID                       TYPE      USER       NCPUS          RSV_HOSTS     TIME_WINDOW
+ba_77_0                     user      ann        0 / 12     node-1:0 / 8     2026/11/20/10/0-2026/11/20/12/0
+                                      bob                   node-2:0 / 4
+dyn#20                      user      carol      -          none            -
+";
+        let rows = rows(text, NOW).unwrap();
+        assert_eq!(rows[0].users, ["ann", "bob"]);
+        assert_eq!(rows[0].hosts, BTreeMap::from([("node-1".into(), 8), ("node-2".into(), 4)]));
+        assert_eq!((rows[1].users.as_slice(), rows[1].window.is_none()), (&["carol".to_owned()][..], true));
+    }
+
+    #[test]
+    fn lines_that_are_not_understood_are_an_error() {
+        let garbage = [
+            "x",
+            "a strange user 1/2 h:1/2 1/1/0/0-1/1/1/0",
+            "  hostB:0/4",
+            "r user ann 0/4 h:0/4",
+            "r user ann 0/4 h:0/x 11/12/6/0-11/12/8/0",
+        ];
+        for text in garbage {
+            assert!(rows(text, NOW).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_comes_again_is_shown_for_four_weeks() {
+        let line = "Sat Nov 14 08:00:00 2026 - Sat Nov 14 22:00:00 2026";
+        let first = period(line, NOW).unwrap();
+        assert_eq!(first.length(), Seconds(14 * 3600));
+        assert_eq!(repeated(first, 7 * 86_400, first.begin).count(), 4);
+        assert_eq!(repeated(first, 86_400, first.begin).count(), 28);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default()
+        })]
+        #[test]
+        fn nothing_makes_it_panic(text in "[ \n*:/0-9a-c-]{0,80}|(r user u [0-9/:* -]{0,40}\n?){0,4}") {
+            let _ = rows(&text, NOW);
+        }
+    }
+}

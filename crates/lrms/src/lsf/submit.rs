@@ -1,0 +1,84 @@
+//! Submitting and ending jobs. The script goes in by standard input, so that no shell reads what users wrote (bsub, section
+//! on the command); what is said on the command line wins over `#BSUB` lines in it.
+
+use super::commands::{Commands, failed, refused, start, unreadable};
+use super::hosts::selection;
+use super::jobs;
+use crate::batch::{Submission, Unit};
+use crate::error::LrmsError;
+use crate::text::script::{minutes, script};
+use std::path::Path;
+
+/// Submits a job.
+pub(super) fn submit(
+    commands: &Commands,
+    job: &Submission,
+    output: Option<&Path>,
+) -> Result<String, LrmsError> {
+    let input = script(&job.work, "#BSUB")?;
+    let command = commands.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
+    let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
+    if let Some(queue) = &job.place.partition {
+        command = command.args(["-q", queue]);
+    }
+    // A job can use one reservation only (bsub -U): the next to begin.
+    if let Some(handle) = job.reservations.first() {
+        command = command.args(["-U", &handle.0]);
+    }
+    if !job.place.features.is_empty() {
+        command = command.args(["-R", &selection(&job.place.features)?]);
+    }
+    if job.place.unit == Unit::Nodes {
+        command = command.args(["-R", "span[ptile=1]", "-x"]);
+    }
+    if let Some(folder) = output {
+        let file = |end: &str| folder.join(format!("{}.{end}", job.name)).to_string_lossy().into_owned();
+        command = command.args(["-o", &file("out"), "-e", &file("err")]);
+    }
+    let command = command.input(input).account(job.account.clone());
+    let outcome = commands.run(&command)?;
+    match submitted(&outcome.out) {
+        Some(id) if outcome.is_success() => Ok(id),
+        _ if outcome.is_success() => Err(unreadable(&command, "it does not say the number of the job")),
+        _ => Err(refused(format!("the job {}", job.name), start(outcome.said()))),
+    }
+}
+
+/// `Job <123> is submitted to queue <normal>.`, among other lines.
+fn submitted(text: &str) -> Option<String> {
+    let id = text.lines().find_map(|line| {
+        let (id, rest) = line.split_once("Job <")?.1.split_once('>')?;
+        rest.contains("is submitted").then_some(id)
+    })?;
+    let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    is_id.then(|| id.to_owned())
+}
+
+/// Ends a job. Whether `bkill` had nothing to end is seen from the job.
+pub(super) fn cancel(commands: &Commands, native: &str) -> Result<(), LrmsError> {
+    let command = commands.command("bkill").arg(native);
+    let outcome = commands.run(&command)?;
+    if outcome.is_success() {
+        return Ok(());
+    }
+    match jobs::one(commands, native, commands.clock()?)? {
+        Some(job) if !job.state.is_over() => Err(failed(&command, &outcome)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_job_is_found_among_other_lines() {
+        let text = "Note: project <x> is charged\nJob <1234> is submitted to queue <normal>.\n";
+        assert_eq!(submitted(text), Some("1234".into()));
+        for nothing in
+            ["", "Job <12", "Job <> is submitted", "Job <1; rm> is submitted", "Job <7> is not found"]
+        {
+            assert_eq!(submitted(nothing), None, "{nothing}");
+        }
+    }
+}

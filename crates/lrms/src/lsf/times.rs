@@ -1,0 +1,177 @@
+//! Times as LSF's commands take and print them: whole minutes in, several forms out. All are UTC, since the commands run with
+//! `TZ=UTC`.
+
+use crate::text::calendar::{Date, month, time_of_day};
+use bookahead_plan::{Interval, Time};
+
+/// Reservations begin and end on whole minutes.
+pub(super) const STEP: i64 = 60;
+/// They keep their slots in whole periods of this length (brsvadd: a day has 144 periods).
+pub(super) const PERIOD: i64 = 600;
+const DAY: i64 = 86_400;
+
+/// The least interval on whole steps that has all of this one inside.
+pub(super) fn widened(interval: Interval, step: i64) -> Interval {
+    let down = |time: i64| time.saturating_sub(time.rem_euclid(step));
+    let up = |time: i64| down(time.saturating_add(step - 1));
+    Interval::new(Time(down(interval.begin.0)), Time(up(interval.end.0)))
+}
+
+/// `year:month:day:hour:minute`, for `brsvadd -b` and `-e`.
+pub(super) fn asked(time: Time) -> String {
+    let Date { year, month, day, hour, minute, .. } = Date::of(time);
+    format!("{year}:{month}:{day}:{hour}:{minute}")
+}
+
+/// Which year is meant where none is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lies {
+    /// The latest that is not after now.
+    Behind,
+    /// The earliest that is not before now.
+    Ahead,
+}
+
+/// A time stamp of `bjobs`, `bhist` or `brsvs -l`: `[Sat] Oct  1 14:01[:44] [2026]`, perhaps with a letter behind it.
+pub(super) fn stamp(text: &str, clock: Time, lies: Lies) -> Option<Time> {
+    let mut words = text.split_whitespace().peekable();
+    let weekday = |word: &&str| word.len() == 3 && month(word).is_none();
+    words.next_if(weekday);
+    let month = month(words.next()?)?;
+    let day = words.next()?.parse().ok()?;
+    let (hour, minute, second) = time_of_day(words.next()?)?;
+    let of_year = |year| Date { year, month, day, hour, minute, second }.time();
+    match words.next().and_then(|word| word.parse().ok()) {
+        Some(year) => of_year(year),
+        None => without_year(of_year, clock, lies),
+    }
+}
+
+/// A day of grace, since clocks differ and minutes are cut off.
+fn without_year(of_year: impl Fn(i64) -> Option<Time>, clock: Time, lies: Lies) -> Option<Time> {
+    let now = Date::of(clock).year;
+    // Eight years have a 29th of February.
+    match lies {
+        Lies::Behind => {
+            let is_behind = |time: &Time| time.0 <= clock.0.saturating_add(DAY);
+            (now - 8..=now + 1).rev().filter_map(of_year).find(is_behind)
+        }
+        Lies::Ahead => {
+            let is_ahead = |time: &Time| time.0 >= clock.0.saturating_sub(DAY);
+            (now - 1..=now + 8).filter_map(of_year).find(is_ahead)
+        }
+    }
+}
+
+/// When a reservation is, as `brsvs` prints it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Window {
+    /// Once: `[year/]month/day/hour/minute-…`.
+    Once(Interval),
+    /// Again and again, after so many seconds: `[day:]hour:minute-…`.
+    Every(i64),
+}
+
+/// A window; None where it is none. One without a year is the first that is not over.
+pub(super) fn window(text: &str, clock: Time) -> Option<Window> {
+    let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'/' || byte == b':';
+    let (begin, end) = text.split_once('-')?;
+    if ![begin, end].iter().all(|part| !part.is_empty() && part.bytes().all(is_part)) {
+        return None;
+    }
+    if begin.contains('/') {
+        return once(begin, end, clock).map(Window::Once);
+    }
+    match begin.split(':').count() {
+        1 | 2 => Some(Window::Every(DAY)),
+        3 => Some(Window::Every(7 * DAY)),
+        _ => None,
+    }
+}
+
+fn once(begin: &str, end: &str, clock: Time) -> Option<Interval> {
+    let end = date(end).and_then(|(year, of_year)| match year {
+        Some(year) => of_year(year),
+        None => without_year(of_year, clock, Lies::Ahead),
+    })?;
+    let begin = date(begin).and_then(|(year, of_year)| match year {
+        Some(year) => of_year(year),
+        None => {
+            let last = Date::of(end).year;
+            (last - 8..=last).rev().filter_map(of_year).find(|begin| *begin < end)
+        }
+    })?;
+    (begin < end).then_some(Interval::new(begin, end))
+}
+
+/// The year if there is one, and the time in any year.
+fn date(text: &str) -> Option<(Option<i64>, impl Fn(i64) -> Option<Time>)> {
+    let parts: Vec<i64> = text.split('/').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let (year, month, day, hour, minute) = match parts[..] {
+        [month, day, hour, minute] => (None, month, day, hour, minute),
+        [year, month, day, hour, minute] => (Some(year), month, day, hour, minute),
+        _ => return None,
+    };
+    Some((year, move |year| Date { year, month, day, hour, minute, second: 0 }.time()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn at(year: i64, month: i64, day: i64, hour: i64, minute: i64) -> Time {
+        Date { year, month, day, hour, minute, second: 0 }.time().unwrap()
+    }
+
+    #[test]
+    fn intervals_are_widened_outward_to_whole_minutes() {
+        let widen = |begin, end| widened(Interval::new(Time(begin), Time(end)), STEP);
+        assert_eq!(widen(61, 119), Interval::new(Time(60), Time(120)));
+        assert_eq!(widen(60, 120), Interval::new(Time(60), Time(120)));
+        assert_eq!(widen(-1, 1), Interval::new(Time(-60), Time(60)));
+        widened(Interval::new(Time::MIN, Time::MAX), STEP);
+    }
+
+    #[test]
+    fn a_time_is_asked_for_with_its_year() {
+        assert_eq!(asked(at(2026, 11, 5, 7, 3)), "2026:11:5:7:3");
+    }
+
+    #[test]
+    fn stamps_are_read_with_and_without_a_year() {
+        let clock = at(2027, 1, 2, 12, 0);
+        let read = |text, lies| stamp(text, clock, lies);
+        assert_eq!(read("Oct  1 14:01:44 2026", Lies::Behind), Some(Time(at(2026, 10, 1, 14, 1).0 + 44)));
+        assert_eq!(read("Sat Aug 22 08:00:00 2009", Lies::Ahead), Some(at(2009, 8, 22, 8, 0)));
+        assert_eq!(read("Dec 28 19:56 L", Lies::Behind), Some(at(2026, 12, 28, 19, 56)));
+        assert_eq!(read("Jan  2 11:59", Lies::Behind), Some(at(2027, 1, 2, 11, 59)));
+        assert_eq!(read("Feb 29 10:00", Lies::Ahead), Some(at(2028, 2, 29, 10, 0)));
+        for nonsense in
+            ["", "x", "Foo 1 10:00", "Oct 32 10:00", "Oct 1 10", "Sat", "Oct 1 10:00 99999999999999999"]
+        {
+            assert_eq!(read(nonsense, Lies::Behind).filter(|_| nonsense.len() < 12), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn windows_are_read_with_and_without_a_year() {
+        let clock = at(2026, 12, 30, 0, 0);
+        let once = |begin, end| Some(Window::Once(Interval::new(begin, end)));
+        let (new, old) = ("2026/12/31/6/0-2027/1/1/8/30", "12/31/6/0-1/1/8/30");
+        let expected = once(at(2026, 12, 31, 6, 0), at(2027, 1, 1, 8, 30));
+        assert_eq!(window(new, clock), expected);
+        assert_eq!(window(old, clock), expected);
+        assert_eq!(
+            window("12/29/23/0-12/30/1/0", clock),
+            once(at(2026, 12, 29, 23, 0), at(2026, 12, 30, 1, 0))
+        );
+        assert_eq!(window("12:0-14:0", clock), Some(Window::Every(DAY)));
+        assert_eq!(window("5:18:0-5:20:0", clock), Some(Window::Every(7 * DAY)));
+        for nonsense in
+            ["-", "", "a-b", "1/2-3/4", "12/32/0/0-12/33/0/0", "host-1", "1:2:3:4-1:2:3:4", "2/1/0/0-"]
+        {
+            assert_eq!(window(nonsense, clock), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Jobs, as `qstat -x -f -t` shows them (qstat(1B), pbs_job_attributes(7B)): times are seconds since the epoch, `x` is for Maui. Those that
+//! are over are shown as long as Torque's `keep_completed` says.
+
+use super::commands::{Commands, document, failed, unreadable};
+use super::queue::{Queue, number};
+use super::reservations::Seen;
+use crate::batch::{FactState, Handle, JobFact, Node, Place};
+use crate::command::Command;
+use crate::error::LrmsError;
+use crate::text::calendar::length_of_time;
+use crate::text::xml::Element;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::Name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The variable by which jobs of ours are found again: names of jobs may have 15 characters only (qsub -N).
+pub(super) const NAME_VARIABLE: &str = "BOOKAHEAD_JOB";
+
+/// A job and its queue.
+pub(super) struct Job {
+    queue: String,
+    pub(super) fact: JobFact,
+}
+
+/// All jobs of all users.
+pub(super) fn all(commands: &Commands) -> Result<Vec<Job>, LrmsError> {
+    let command = commands.torque("qstat").args(["-x", "-f", "-t"]);
+    read(&commands.document(&command)?, &command)
+}
+
+/// One job, if it is still known.
+pub(super) fn one(commands: &Commands, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    let command = commands.torque("qstat").args(["-x", "-f", native]);
+    let outcome = commands.run(&command)?;
+    if !outcome.is_success() {
+        return if outcome.said().contains("Unknown Job") {
+            Ok(None)
+        } else {
+            Err(failed(&command, &outcome))
+        };
+    }
+    Ok(read(&document(&command, &outcome.out)?, &command)?.pop().map(|job| job.fact))
+}
+
+fn read(data: &Element, command: &Command) -> Result<Vec<Job>, LrmsError> {
+    // An array as a whole (`12[]`) is beside its elements.
+    let is_element = |job: &&Element| !job.text_of("Job_Id").unwrap_or_default().contains("[]");
+    data.all("Job").filter(is_element).map(|element| job(element, command)).collect()
+}
+
+fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
+    let id = element.text_of("Job_Id").ok_or_else(|| unreadable(command, "a job has no Job_Id"))?;
+    let missing = |name: &str| unreadable(command, format!("job {id} has no {name} that can be read"));
+    let time = |name: &str| element.text_of(name).and_then(|text| text.parse().ok()).map(Time);
+    let letter = element.text_of("job_state").ok_or_else(|| missing("job_state"))?;
+    let limit = asked(element, "walltime").and_then(length_of_time).map(Seconds);
+    let (placed, (nodes, cores)) = (placed(element.text_of("exec_host").unwrap_or_default()), size(element));
+    let on_nodes = placed.values().fold(0, |sum: u32, cores| sum.saturating_add(*cores));
+    let started = time("start_time");
+    let ended = time("comp_time").filter(|_| letter == "C");
+    let ran = started.zip(ended).map(|(started, ended)| ended - started);
+    let variable = variable(element.text_of("Variable_List").unwrap_or_default());
+    let owner = element.text_of("Job_Owner").unwrap_or_default();
+    let status = element.text_of("exit_status").and_then(|status| status.parse().ok());
+    let fact = JobFact {
+        native: id.into(),
+        name: variable.or(element.text_of("Job_Name")).unwrap_or_default().into(),
+        account: owner.split('@').next().unwrap_or_default().into(),
+        resources: Vec::new(),
+        state: state(letter, status, ran.zip(limit).is_some_and(|(ran, limit)| ran >= limit)),
+        cores: if on_nodes > 0 { on_nodes } else { cores },
+        nodes: u32::try_from(placed.len()).unwrap_or(u32::MAX).max(nodes),
+        placed: if ["R", "E", "S"].contains(&letter) { placed } else { BTreeMap::new() },
+        submitted: time("ctime").or_else(|| time("qtime")).ok_or_else(|| missing("ctime"))?,
+        started,
+        ended,
+        limit,
+        reservations: bound_to(element.text_of("x").unwrap_or_default()).into_iter().collect(),
+        expected_start: None,
+    };
+    Ok(Job { queue: element.text_of("queue").unwrap_or_default().into(), fact })
+}
+
+/// What it asks for of a resource.
+fn asked<'a>(element: &'a Element, resource: &str) -> Option<&'a str> {
+    element.all("Resource_List").find_map(|list| list.text_of(resource))
+}
+
+/// Nodes and processors: `nodes=2:ppn=4+n7:big`, or `ncpus=4`.
+fn size(element: &Element) -> (u32, u32) {
+    let Some(text) = asked(element, "nodes") else {
+        let cores =
+            asked(element, "procs").or_else(|| asked(element, "ncpus")).and_then(|text| text.parse().ok());
+        return (1, cores.unwrap_or(1).max(1));
+    };
+    let sizes = text.split('#').next().unwrap_or_default().split('+').map(|part| {
+        let count: u32 = part.split(':').next().and_then(|count| count.parse().ok()).unwrap_or(1);
+        let per_node = part.split(':').find_map(|word| word.strip_prefix("ppn="));
+        (count, count.saturating_mul(per_node.and_then(|ppn| ppn.parse().ok()).unwrap_or(1)))
+    });
+    sizes.fold((0, 0), |sum: (u32, u32), size| (sum.0.saturating_add(size.0), sum.1.saturating_add(size.1)))
+}
+
+/// Processors on each node: `n1/0+n1/1`, or `n1/0-3,6+n2/0` since Torque 5.
+fn placed(text: &str) -> BTreeMap<String, u32> {
+    let mut placed = BTreeMap::new();
+    for part in text.split('+').filter(|part| !part.is_empty()) {
+        let (node, indices) = part.split_once('/').unwrap_or((part, "0"));
+        let count = indices.split(',').map(|range| {
+            let bounds =
+                range.split_once('-').and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+            let (low, high): (u32, u32) = bounds.unwrap_or((0, 0));
+            high.saturating_sub(low).saturating_add(1)
+        });
+        let cores: &mut u32 = placed.entry(node.to_owned()).or_default();
+        *cores = count.fold(*cores, u32::saturating_add);
+    }
+    placed
+}
+
+/// The reservation that a job is bound to: `FLAGS:ADVRES:name` or `ADVRES:name` (guide, 13.3).
+fn bound_to(extension: &str) -> Option<Handle> {
+    let (_, behind) = extension.split_once("ADVRES:")?;
+    let name = behind.split([',', ';', ' ']).next().filter(|name| !name.is_empty())?;
+    Some(Handle(name.into()))
+}
+
+fn variable(list: &str) -> Option<&str> {
+    list.split(',').find_map(|pair| pair.trim().strip_prefix(NAME_VARIABLE)?.strip_prefix('='))
+}
+
+fn state(letter: &str, status: Option<i32>, out_of_time: bool) -> FactState {
+    let held = |why: &str| FactState::Held { why: why.into(), orphaned: false };
+    match letter {
+        "Q" => FactState::Waiting,
+        "R" | "E" | "S" => FactState::Running,
+        "H" => held("it is held, or depends on another job"),
+        "W" => held("its time has not come"),
+        "T" => held("it is on its way to another server"),
+        "C" => ended(status, out_of_time),
+        other => held(&format!("Torque calls its state {other}")),
+    }
+}
+
+/// Torque adds 256 to the number of a signal, and has numbers below zero of its own (pbs_job.h: -11 is a time limit).
+fn ended(status: Option<i32>, out_of_time: bool) -> FactState {
+    match status {
+        None => FactState::Cancelled,
+        Some(-11) => FactState::OutOfTime,
+        Some(status) if status < 0 => {
+            FactState::Failed { why: format!("Torque ended it with status {status}") }
+        }
+        Some(status) if status >= 256 && out_of_time => FactState::OutOfTime,
+        Some(265 | 271) => FactState::Cancelled,
+        Some(status) if status >= 256 => FactState::Done { exit: status.saturating_sub(128) },
+        Some(exit) => FactState::Done { exit },
+    }
+}
+
+/// Says of each job on which resources it is and when Maui would start it; those that wait come in Maui's order.
+pub(super) fn facts(
+    jobs: Vec<Job>,
+    places: &[Place],
+    nodes: &[Node],
+    queue: &Queue,
+    seen: &Seen,
+) -> Vec<JobFact> {
+    let rank: BTreeMap<&str, usize> =
+        queue.idle.iter().enumerate().map(|(rank, id)| (id.as_str(), rank)).collect();
+    let there: BTreeSet<&Handle> = seen.reservations.iter().map(|reserved| &reserved.handle).collect();
+    let fact = |Job { queue: name, mut fact }: Job| {
+        let id = number(&fact.native).to_owned();
+        fact.resources = resources(&fact, &name, places, nodes);
+        fact.expected_start = seen.starts.get(&id).copied().filter(|_| fact.state == FactState::Waiting);
+        if let Some(state) = queue.blocked.get(&id).filter(|_| fact.state == FactState::Waiting) {
+            fact.state = FactState::Held { why: format!("Maui blocks it: {state}"), orphaned: false };
+        }
+        let waits = matches!(fact.state, FactState::Waiting | FactState::Held { .. });
+        if waits && !fact.reservations.iter().all(|handle| there.contains(handle)) {
+            let why = "its reservation is over or was released".into();
+            fact.state = FactState::Held { why, orphaned: true };
+        }
+        fact
+    };
+    let mut facts: Vec<JobFact> =
+        jobs.into_iter().map(fact).filter(|fact| !fact.resources.is_empty()).collect();
+    // Those that Maui has not seen yet come last, in the order of Torque, which is that of submission.
+    facts.sort_by_key(|fact| rank.get(number(&fact.native)).copied().unwrap_or(usize::MAX));
+    facts
+}
+
+fn resources(fact: &JobFact, queue: &str, places: &[Place], nodes: &[Node]) -> Vec<Name> {
+    if fact.placed.is_empty() {
+        let takes = |place: &&Place| place.partition.as_ref().is_none_or(|partition| partition == queue);
+        return places.iter().filter(takes).map(|place| place.resource.clone()).collect();
+    }
+    let on = nodes.iter().filter(|node| fact.placed.contains_key(&node.name));
+    let on: BTreeSet<&Name> = on.flat_map(|node| &node.resources).collect();
+    on.into_iter().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_jobs_are_read_in_both_forms() {
+        let expected = BTreeMap::from([("n1".to_owned(), 3), ("n2".to_owned(), 1)]);
+        assert_eq!(placed("n1/0+n1/1+n1/5+n2/0"), expected);
+        assert_eq!(placed("n1/0-1,5+n2/0"), expected);
+        assert_eq!(placed(""), BTreeMap::new());
+        placed("n1/4294967295-0+n1/0-4294967295+n1/0-4294967295+/+n//");
+    }
+
+    #[test]
+    fn sizes_of_jobs_are_read() {
+        let with = |resource: &str, text: &str| {
+            let asked = Element { name: resource.into(), text: text.into(), children: Vec::new() };
+            let list = Element { name: "Resource_List".into(), text: String::new(), children: vec![asked] };
+            size(&Element { name: "Job".into(), text: String::new(), children: vec![list] })
+        };
+        assert_eq!(with("nodes", "2:ppn=4+n7:big"), (3, 9));
+        assert_eq!(with("nodes", "4"), (4, 4));
+        assert_eq!(with("nodes", "2:ppn=2#shared"), (2, 4));
+        assert_eq!(with("ncpus", "6"), (1, 6));
+        assert_eq!(with("mem", "1gb"), (1, 1));
+        assert_eq!(with("nodes", "4294967295:ppn=4294967295+9"), (u32::MAX, u32::MAX));
+    }
+
+    #[test]
+    fn the_reservation_of_a_job_is_read() {
+        let bound = |text| bound_to(text).map(|handle| handle.0);
+        assert_eq!(bound("FLAGS:ADVRES:john.1"), Some("john.1".into()));
+        assert_eq!(
+            bound("NACCESSPOLICY:SINGLETASK;FLAGS:ADVRES:ba.x.0,RESTARTABLE;QOS:hi"),
+            Some("ba.x.0".into())
+        );
+        assert_eq!((bound("FLAGS:ADVRES"), bound("ADVRES:"), bound("")), (None, None, None));
+    }
+
+    #[test]
+    fn ends_are_told_apart_by_their_status() {
+        assert_eq!(ended(Some(0), false), FactState::Done { exit: 0 });
+        assert_eq!(ended(Some(7), true), FactState::Done { exit: 7 });
+        assert_eq!(
+            (ended(Some(271), false), ended(Some(271), true)),
+            (FactState::Cancelled, FactState::OutOfTime)
+        );
+        assert_eq!(
+            (ended(Some(-11), false), ended(None, false)),
+            (FactState::OutOfTime, FactState::Cancelled)
+        );
+        assert_eq!(ended(Some(267), false), FactState::Done { exit: 139 });
+        assert!(matches!(ended(Some(-3), false), FactState::Failed { .. }));
+    }
+}

@@ -1,0 +1,123 @@
+//! The batch system of a site, from its configuration: which it is, and how its commands are run.
+
+use super::DaemonError;
+use crate::config::{BatchConfig, SiteConfig, SshConfig, SystemName};
+use bookahead_lrms::batch::{Accounts, BatchSystem, Place, Settings};
+use bookahead_lrms::command::{Command, Runner, Ssh};
+use bookahead_lrms::grid_engine::{self, GridEngine};
+use bookahead_lrms::lsf::{self, Lsf};
+use bookahead_lrms::maui::{self, Maui};
+use bookahead_lrms::pbs::{self, Pbs};
+use bookahead_lrms::slurm::{self, Slurm};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_plan::Capacity;
+use std::path::Path;
+use std::time::Duration;
+
+/// The sockets of open connections are in this folder of the state.
+const CONNECTIONS: &str = "ssh";
+
+/// A batch system, and whoever runs its commands, who knows how long they took.
+pub(super) struct Driven {
+    pub(super) batch: Batch,
+    pub(super) runner: Runner,
+}
+
+/// The batch system of a site; `state` is the folder of its state.
+pub(super) fn driven(
+    config: &SiteConfig,
+    batch: &BatchConfig,
+    base: &Path,
+    state: &Path,
+) -> Result<Driven, DaemonError> {
+    let runner = runner(batch, base, state)?;
+    let places = || config.resources.iter().map(|resource| {
+        let place = resource.batch.clone().unwrap_or_default().place(&resource.name);
+        (place, Capacity(resource.capacity))
+    });
+    let accounts = accounts(batch, &runner)?;
+    let system = system(batch, base, places().map(|(place, _)| place).collect(), runner.clone());
+    let settings = Settings::new(config.name.as_str().into(), places().collect(), accounts);
+    Ok(Driven { batch: Batch::new(system, settings)?, runner })
+}
+
+fn runner(batch: &BatchConfig, base: &Path, state: &Path) -> Result<Runner, DaemonError> {
+    let time_out = batch.time_out.duration();
+    let runner = match &batch.ssh {
+        None => Runner::local(time_out),
+        Some(ssh) => Runner::ssh(connection(ssh, base, state), time_out)?,
+    };
+    Ok(runner.becoming(batch.r#become.clone()).at_most(batch.at_once))
+}
+
+fn connection(ssh: &SshConfig, base: &Path, state: &Path) -> Ssh {
+    let absolute = |path: &std::path::PathBuf| {
+        let path = base.join(path);
+        std::path::absolute(&path).unwrap_or(path)
+    };
+    let folder = absolute(&state.join(CONNECTIONS));
+    // The path of a socket has to be short; without one every call makes a connection of its own.
+    let fits = folder.as_os_str().len() <= bookahead_lrms::command::LONGEST_CONTROL_FOLDER;
+    if !fits {
+        tracing::warn!(
+            "{} is too long for the socket of an ssh connection, so every command makes one of its own; give a shorter state",
+            folder.display()
+        );
+    }
+    Ssh {
+        user: ssh.user.clone(),
+        port: ssh.port,
+        key_file: ssh.key.as_ref().map(absolute),
+        known_hosts: ssh.known_hosts.as_ref().map(absolute),
+        control_folder: fits.then_some(folder),
+        ..Ssh::to(&ssh.host)
+    }
+}
+
+/// As whom things are done: as the owners where it is said how, or else all as one account.
+fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonError> {
+    if !batch.r#become.is_empty() {
+        return Ok(Accounts::Owners { map: batch.accounts.clone() });
+    }
+    if let Some(account) = &batch.account {
+        return Ok(Accounts::Service(account.clone()));
+    }
+    let outcome = runner.run(&Command::new("id").arg("-un"))?;
+    let account = outcome.out.trim();
+    if !outcome.is_success() || account.is_empty() {
+        let why = format!("id -un does not say as whom commands run ({}); write account = \"…\" in [batch]", outcome.said());
+        return Err(LrmsError::Misconfigured(why).into());
+    }
+    Ok(Accounts::Service(account.to_owned()))
+}
+
+fn system(batch: &BatchConfig, base: &Path, places: Vec<Place>, runner: Runner) -> Box<dyn BatchSystem> {
+    let bin = batch.commands.as_ref().map(|path| base.join(path));
+    let (environment, output) = (batch.environment.clone(), batch.output.clone());
+    match batch.system {
+        SystemName::Slurm => {
+            let conf = batch.conf.as_ref().map(|path| base.join(path));
+            let accounting = batch.accounting;
+            Box::new(Slurm::new(runner, slurm::Settings { places, conf, bin, accounting, output, environment }))
+        }
+        SystemName::Pbs => Box::new(Pbs::new(runner, pbs::Settings { places, bin, environment, output })),
+        SystemName::GridEngine => {
+            let parallel_environment = batch.parallel_environment.clone().unwrap_or_default();
+            let accounting = batch.accounting.then_some(ACCOUNTING_DELAY);
+            let settings =
+                grid_engine::Settings { places, parallel_environment, bin, environment, output, accounting };
+            Box::new(GridEngine::new(runner, settings))
+        }
+        SystemName::Lsf => {
+            let settings = lsf::Settings { places, bin, environment, output, ..lsf::Settings::default() };
+            Box::new(Lsf::new(runner, settings))
+        }
+        SystemName::Maui => {
+            let (maui_bin, torque_bin) = (bin.clone(), bin);
+            Box::new(Maui::new(runner, maui::Settings { places, maui_bin, torque_bin, environment, output }))
+        }
+    }
+}
+
+/// Grid Engine writes its accounts some time after a job has ended.
+const ACCOUNTING_DELAY: Duration = Duration::from_secs(20);
