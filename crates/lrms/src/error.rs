@@ -208,6 +208,7 @@ impl LrmsError {
                 | LrmsError::Full { .. }
                 | LrmsError::Refused { .. }
                 | LrmsError::NoAccount { .. }
+                | LrmsError::NotRunnable { .. }
                 | LrmsError::Misconfigured(_)
         )
     }
@@ -219,7 +220,8 @@ impl LrmsError {
             LrmsError::Silent { .. }
             | LrmsError::CannotRun { .. }
             | LrmsError::Failed { .. }
-            | LrmsError::Unreadable { .. } => true,
+            | LrmsError::Unreadable { .. }
+            | LrmsError::Unreachable { .. } => true,
             _ => false,
         }
     }

@@ -24,7 +24,7 @@ mod way;
 
 pub use quoting::quoted;
 pub use runner::{MOST_AT_ONCE, Runner};
-pub use ssh::Ssh;
+pub use ssh::{LONGEST_CONTROL_FOLDER, Ssh};
 pub use usage::{MOST_PROGRAMS, OTHER_PROGRAMS, ProgramUsage, Usage};
 pub use way::MOST_OUTPUT;
 

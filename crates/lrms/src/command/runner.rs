@@ -9,6 +9,7 @@ use super::usage::{Counters, Usage};
 use super::way::Way;
 use super::{Command, Outcome};
 use crate::error::LrmsError;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -55,7 +56,7 @@ impl Runner {
     fn by(ssh: Option<Arc<Ssh>>, time_out: Duration) -> Runner {
         let (gate, outage, counters) = (Gate::new(MOST_AT_ONCE), Outage::default(), Counters::default());
         Runner {
-            way: Way { time_out: time_out.min(LONGEST_TIME_OUT), ssh, prefix: Vec::new() },
+            way: Way { time_out: time_out.min(LONGEST_TIME_OUT), ssh, prefix: Vec::new(), environment: BTreeMap::new() },
             shared: Arc::new(Shared { gate, outage, counters }),
             probing: Arc::default(),
         }
@@ -66,6 +67,12 @@ impl Runner {
     /// runs `env`, which runs the command; sudo has to allow that. The account does not get our environment.
     pub fn becoming(mut self, prefix: Vec<String>) -> Runner {
         self.way.prefix = prefix;
+        self
+    }
+
+    /// With variables that every command finds in its environment, unless it says otherwise.
+    pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Runner {
+        self.way.environment = environment;
         self
     }
 
@@ -88,6 +95,7 @@ impl Runner {
     /// probe has succeeded; without a probe, until a command has been answered that was let through after five seconds.
     /// Where too many run already it waits for its turn, for as long as it may take to run and no longer.
     pub fn run(&self, command: &Command) -> Result<Outcome, LrmsError> {
+        let command = &*self.way.complete(command);
         let prepared = self.way.prepare(command)?;
         let is_trial = match self.shared.outage.admit(Instant::now()) {
             Admission::Free => false,
@@ -197,6 +205,7 @@ impl Shared {
             if stop.within(outage::pause(since.elapsed())) {
                 return;
             }
+            let probe = &*way.complete(probe);
             let tried = way.prepare(probe).and_then(|it| way.run(probe, &it, &self.counters, Some(stop)));
             if tried.is_ok_and(|outcome| outcome.is_success()) {
                 self.outage.is_over(Instant::now());

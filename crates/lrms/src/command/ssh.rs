@@ -47,7 +47,7 @@ const KEPT_OPEN: u64 = 60;
 const LONGEST_SOCKET: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// `%C` is 40 digits; while it is made, the socket has a dot and 16 characters more.
-const LONGEST_CONTROL_FOLDER: usize = LONGEST_SOCKET - "/".len() - 40 - 17;
+pub const LONGEST_CONTROL_FOLDER: usize = LONGEST_SOCKET - "/".len() - 40 - 17;
 
 /// The whole line is one argument of the shell over there, and Linux takes none that is longer (execve(2), `MAX_ARG_STRLEN`).
 const LONGEST_LINE: usize = (1 << 17) - 1;

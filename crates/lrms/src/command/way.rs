@@ -6,6 +6,8 @@ use super::ssh::{Line, Ssh};
 use super::usage::{Counters, Went};
 use super::{Command, Outcome, line};
 use crate::error::LrmsError;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::process::Command as Process;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub(super) struct Way {
     pub(super) ssh: Option<Arc<Ssh>>,
     /// What stands before a command that runs as another account.
     pub(super) prefix: Vec<String>,
+    /// What every command finds in its environment, unless it says otherwise.
+    pub(super) environment: BTreeMap<String, String>,
 }
 
 /// A command that was checked.
@@ -38,6 +42,18 @@ pub(super) enum Prepared {
 }
 
 impl Way {
+    /// A command with the environment that every command has.
+    pub(super) fn complete<'a>(&self, command: &'a Command) -> Cow<'a, Command> {
+        if self.environment.is_empty() {
+            return Cow::Borrowed(command);
+        }
+        let mut complete = command.clone();
+        for (name, value) in &self.environment {
+            complete.environment.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        Cow::Owned(complete)
+    }
+
     /// Checks a command and puts its words together. Nothing is run.
     pub(super) fn prepare(&self, command: &Command) -> Result<Prepared, LrmsError> {
         line::check(command)?;

@@ -23,21 +23,34 @@ pub(super) struct Driven {
     pub(super) runner: Runner,
 }
 
-/// The batch system of a site; `state` is the folder of its state.
-pub(super) fn driven(
+/// The batch system of a site; `state` is the folder of its state. It may have to ask it something, and wait.
+pub(super) async fn driven(
+    config: &SiteConfig,
+    batch: &BatchConfig,
+    base: &Path,
+    state: &Path,
+) -> Result<Driven, DaemonError> {
+    let (config, batch, base, state) = (config.clone(), batch.clone(), base.to_owned(), state.to_owned());
+    let made = tokio::task::spawn_blocking(move || drive(&config, &batch, &base, &state)).await;
+    made.map_err(|_| DaemonError::Task)?
+}
+
+fn drive(
     config: &SiteConfig,
     batch: &BatchConfig,
     base: &Path,
     state: &Path,
 ) -> Result<Driven, DaemonError> {
     let runner = runner(batch, base, state)?;
-    let places = || config.resources.iter().map(|resource| {
+    let places = config.resources.iter().map(|resource| {
         let place = resource.batch.clone().unwrap_or_default().place(&resource.name);
         (place, Capacity(resource.capacity))
     });
+    let places: Vec<(Place, Capacity)> = places.collect();
     let accounts = accounts(batch, &runner)?;
-    let system = system(batch, base, places().map(|(place, _)| place).collect(), runner.clone());
-    let settings = Settings::new(config.name.as_str().into(), places().collect(), accounts);
+    let named = places.iter().map(|(place, _)| place.clone()).collect();
+    let system = system(batch, base, state, named, runner.clone());
+    let settings = Settings::new(config.name.as_str().into(), places, accounts);
     Ok(Driven { batch: Batch::new(system, settings)?, runner })
 }
 
@@ -47,7 +60,8 @@ fn runner(batch: &BatchConfig, base: &Path, state: &Path) -> Result<Runner, Daem
         None => Runner::local(time_out),
         Some(ssh) => Runner::ssh(connection(ssh, base, state), time_out)?,
     };
-    Ok(runner.becoming(batch.r#become.clone()).at_most(batch.at_once))
+    let runner = runner.becoming(batch.r#become.clone()).at_most(batch.at_once);
+    Ok(runner.with_environment(batch.environment.clone()))
 }
 
 fn connection(ssh: &SshConfig, base: &Path, state: &Path) -> Ssh {

@@ -45,7 +45,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let mut tasks = JoinSet::new();
     tasks.spawn(attend(keeper.door().clone(), courier.clone(), Attention { every, misses: MISSES }));
     tasks.spawn(renew(courier, everybody, peers, every));
-    Ok(front.open(keeper, tasks))
+    Ok(front.open(keeper, tasks, None))
 }
 
 /// Whether a broker could start with this configuration: files that it names are read, and nothing is written or opened.

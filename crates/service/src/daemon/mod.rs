@@ -5,6 +5,7 @@
 //! - [`check_site`], [`check_broker`]: whether one could start, without starting it
 //! - [`compact_site`], [`compact_broker`]: shorten the journal of one that does not run
 
+mod batch;
 mod broker;
 mod compact;
 mod credentials;

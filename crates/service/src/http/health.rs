@@ -61,7 +61,7 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     // Where the party cannot be asked, the last counts are told.
     let counts = shared.door.look(PATIENCE, |sight, _| sight.counts()).await.ok();
-    let text = shared.metrics.text(counts.as_ref(), shared.door.durable());
+    let text = shared.metrics.text(counts.as_ref(), shared.door.durable(), shared.door.busy());
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }
 

@@ -2,8 +2,13 @@
 //! question, the reservations in each state. Labels are words from closed sets, so that what is kept is bounded; none
 //! names a user.
 
+mod commands;
+
 use super::About;
 use crate::keeper::Closed;
+use commands::Commands;
+
+use bookahead_lrms::command::Runner;
 use bookahead_plan::placement::Reason;
 use bookahead_protocol::{Answer, State, Why};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -15,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// From a look at memory to the patience of a caller, in seconds.
@@ -31,6 +37,7 @@ pub(super) struct Metrics {
     turned_away: Family<TurnedAway, Counter>,
     reservations: Family<InState, Gauge>,
     durable: Gauge,
+    busy: Gauge<f64, AtomicU64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -64,7 +71,7 @@ struct InState {
 
 impl Metrics {
     /// With nothing counted.
-    pub(super) fn new(about: &About) -> Metrics {
+    pub(super) fn new(about: &About, commands: Option<Runner>) -> Metrics {
         let mut registry = Registry::with_prefix("bookahead");
         let latencies: fn() -> Histogram = || Histogram::new(LATENCIES);
         let metrics = Metrics {
@@ -75,6 +82,7 @@ impl Metrics {
             turned_away: Family::default(),
             reservations: Family::default(),
             durable: Gauge::default(),
+            busy: Gauge::default(),
             registry: Registry::default(),
         };
         let itself = Info::new([("name", about.name.to_string()), ("version", about.version.clone())]);
@@ -100,6 +108,11 @@ impl Metrics {
             metrics.reservations.clone(),
         );
         registry.register("journal_sequence", "The last event that is durable", metrics.durable.clone());
+        let help = "How long the head has worked since the start, commands of the batch system included";
+        registry.register_with_unit("head_busy", help, Unit::Seconds, metrics.busy.clone());
+        if let Some(commands) = commands {
+            registry.register_collector(Box::new(Commands(commands)));
+        }
         Metrics { registry, ..metrics }
     }
 
@@ -134,7 +147,13 @@ impl Metrics {
     }
 
     /// All counts in the text format of OpenMetrics.
-    pub(super) fn text(&self, counts: Option<&BTreeMap<State, usize>>, durable: u64) -> String {
+    pub(super) fn text(
+        &self,
+        counts: Option<&BTreeMap<State, usize>>,
+        durable: u64,
+        busy: Duration,
+    ) -> String {
+        self.busy.set(busy.as_secs_f64());
         if let Some(counts) = counts {
             for state in State::ALL {
                 let count = counts.get(&state).copied().unwrap_or(0);

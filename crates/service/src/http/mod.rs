@@ -46,6 +46,7 @@ use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use bookahead_api as api;
+use bookahead_lrms::command::Runner;
 use bookahead_protocol::Name;
 use key::UnderWay;
 use metrics::Metrics;
@@ -64,6 +65,8 @@ pub struct Served {
     pub limits: Limits,
     /// What the party says of itself.
     pub about: About,
+    /// Of a site with a batch system: whoever runs its commands.
+    pub commands: Option<Runner>,
 }
 
 /// What a party says of itself.
@@ -118,9 +121,9 @@ struct Shared {
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { door, gate, limits, about } = served;
+        let Served { door, gate, limits, about, commands } = served;
         Shared {
-            metrics: Metrics::new(&about),
+            metrics: Metrics::new(&about, commands),
             under_way: Arc::default(),
             rates: Rates::new(limits.requests_per_second, limits.burst),
             places: Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS))),

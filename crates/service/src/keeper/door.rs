@@ -50,6 +50,11 @@ impl Door {
         &self.shared.watch
     }
 
+    /// How long the head has worked since the start.
+    pub fn busy(&self) -> Duration {
+        Duration::from_micros(self.shared.busy.load(Ordering::Relaxed))
+    }
+
     /// The number of the last event that is durable.
     pub fn durable(&self) -> u64 {
         self.shared.durable.load(Ordering::Acquire)

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     watch: Watch,
     /// The number of the last durable event.
     durable: AtomicU64,
+    /// How many microseconds the head has worked.
+    busy: AtomicU64,
     /// How many times the party is to be told that all is written.
     written: AtomicU32,
     /// Why the journal failed.
@@ -254,6 +256,7 @@ impl<P: Party> Head<P> {
             if let Some(why) = self.shared.take_failure() {
                 return Err(why.into());
             }
+            let began = Instant::now();
             let now = clock.now();
             self.catch_up(now)?;
             let mut done = Done::default();
@@ -265,6 +268,8 @@ impl<P: Party> Head<P> {
             }
             self.settle(done)?;
             self.take_snapshot();
+            let worked = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.shared.busy.fetch_add(worked, Ordering::Relaxed);
         }
     }
 
@@ -332,6 +337,7 @@ impl Shared {
             clock,
             watch: Watch::new(last),
             durable: AtomicU64::new(last),
+            busy: AtomicU64::new(0),
             written: AtomicU32::new(0),
             failed: Mutex::new(None),
         }

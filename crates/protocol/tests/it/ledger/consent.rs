@@ -108,6 +108,7 @@ fn a_lost_book_is_made_anew_from_what_is_kept() {
         events
     };
     assert_eq!(adopt(&mut site, 1, &[span(100, 200, 3)]), 2);
+    site.tick(150_000);
     assert_eq!(adopt(&mut site, 1, &[span(100, 200, 3)]), 0, "once");
     assert_eq!(adopt(&mut site, 2, &[span(200, 300, 4), span(300, 400, 2)]), 3);
     assert_eq!(adopt(&mut site, 3, &[span(0, 100, 4)]), 0, "it is over");
