@@ -8,6 +8,7 @@
 //! - [`lsf`], [`maui`]: dialects of batch systems, written after their documentation
 //! - [`command`]: running commands, here or over ssh
 //! - [`slurm`]: the batch system Slurm
+//! - [`grid_engine`]: Grid Engine, by its commands
 //!
 //! It relies on its caller for the time: it is an argument, and nothing here reads a clock. It never decides what is
 //! promised; that is the ledger's.
@@ -15,13 +16,16 @@
 pub mod adapter;
 pub mod batch;
 pub mod builtin;
+mod calendar;
 pub mod command;
 pub mod error;
+pub mod grid_engine;
 pub mod job;
 pub mod slurm;
 pub mod lsf;
 pub mod maui;
 mod text;
+mod script;
 
 pub use adapter::{Backing, Capabilities, Clocks, Lrms, Seen, Snapshot, Tagged};
 pub use batch::Batch;

@@ -13,6 +13,8 @@ mod command_ssh;
 mod command_sshd;
 mod commands;
 mod equals_reference;
+#[cfg(target_os = "linux")]
+mod grid_engine;
 mod guests;
 mod head_of_queue;
 #[cfg(target_os = "linux")]

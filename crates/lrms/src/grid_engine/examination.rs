@@ -1,0 +1,227 @@
+//! Whether a Grid Engine can be used as it is configured, step by step. It makes one small reservation a year ahead and
+//! deletes it again, and changes nothing else.
+
+use super::commands::Tools;
+use super::queues::{self, queue_of};
+use super::{Settings, jobs, reservations};
+use crate::batch::{Finding, Handle, Picture, Place, Unit, Wanted};
+use crate::calendar;
+use crate::error::LrmsError;
+use bookahead_plan::{Interval, Seconds, Time};
+use std::collections::BTreeSet;
+
+const YEAR: Seconds = Seconds(365 * 86_400);
+const HOUR: Seconds = Seconds(3600);
+/// Jobs in a reservation start up to a schedule interval late; more than this is worth a word.
+const SLOW: i64 = 5;
+
+/// What is well, doubtful and wrong.
+pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
+    let (answers, mut findings) = master(tools);
+    if !answers {
+        return findings;
+    }
+    findings.push(environment(tools, &settings.parallel_environment));
+    findings.extend(schedule(tools));
+    findings.push(accounting(tools, settings));
+    match picture(tools, settings) {
+        Err(error) => {
+            findings.push(Finding::wrong(
+                "queues",
+                error.to_string(),
+                "see whether qstat -f -xml works here",
+            ));
+        }
+        Ok(picture) => {
+            for place in &settings.places {
+                findings.extend(place_findings(tools, settings, place, &picture));
+            }
+            let countable = settings.places.iter().find(|place| place.unit == Unit::Cores);
+            findings.extend(countable.map(|place| privilege(tools, settings, place, &picture)));
+        }
+    }
+    findings
+}
+
+/// Whether the master answers, and which version it is.
+fn master(tools: &Tools) -> (bool, Vec<Finding>) {
+    let version = tools.run(&tools.command("qstat").arg("-help"));
+    let version = match version {
+        Err(error) => {
+            let advice = "install the client commands (Debian: gridengine-client), or say where they are";
+            return (false, vec![Finding::wrong("commands", error.to_string(), advice)]);
+        }
+        Ok(outcome) => outcome.out.lines().next().unwrap_or("").trim().to_owned(),
+    };
+    let known = version.contains("8.1");
+    let commands = if known {
+        Finding::well("version", version)
+    } else {
+        Finding::doubtful(
+            "version",
+            version,
+            "8.1.9 is what this was tried with; check the first reservations by hand",
+        )
+    };
+    match tools.ask(&tools.command("qconf").arg("-sss")) {
+        Ok(host) => {
+            (true, vec![commands, Finding::well("master", format!("it answers, on {}", host.trim()))])
+        }
+        Err(error) => {
+            let advice = "see whether sge_qmaster runs, and SGE_ROOT, SGE_CELL and SGE_QMASTER_PORT";
+            (false, vec![commands, Finding::wrong("master", error.to_string(), advice)])
+        }
+    }
+}
+
+/// Lets jobs and reservations take any slots of the queue.
+fn environment(tools: &Tools, name: &str) -> Finding {
+    let what = format!("parallel environment {name}");
+    let text = match tools.ask(&tools.command("qconf").arg("-sp").arg(name)) {
+        Ok(text) => text,
+        Err(error) => return Finding::wrong(what, error.to_string(), "make one: qconf -ap, see sge_pe(5)"),
+    };
+    let rule = value(&text, "allocation_rule").unwrap_or("");
+    let slots = value(&text, "slots").unwrap_or("");
+    let seen = format!("{slots} slots, allocation rule {rule}");
+    if matches!(rule, "$fill_up" | "$round_robin") {
+        Finding::well(what, seen)
+    } else {
+        let advice = "set allocation_rule $fill_up: other rules grant only what lies on one host, or multiples of a number";
+        Finding::doubtful(what, seen, advice)
+    }
+}
+
+fn schedule(tools: &Tools) -> Vec<Finding> {
+    let text = match tools.ask(&tools.command("qconf").arg("-ssconf")) {
+        Ok(text) => text,
+        Err(error) => return vec![Finding::doubtful("scheduler", error.to_string(), "see qconf -ssconf")],
+    };
+    let interval = value(&text, "schedule_interval").unwrap_or("");
+    let seen = format!("schedule_interval is {interval}");
+    let soon = calendar::length(interval).is_some_and(|seconds| seconds <= SLOW);
+    let advice =
+        "jobs start so much later than their reservation; set it to 0:0:2 or less with qconf -msconf";
+    let pace =
+        if soon { Finding::well("scheduler", seen) } else { Finding::doubtful("scheduler", seen, advice) };
+    let default = value(&text, "default_duration").unwrap_or("");
+    let seen = format!("default_duration is {default}");
+    let endless = default.eq_ignore_ascii_case("infinity");
+    let advice = "jobs without h_rt are planned so long and run on, also into reservations; set it to INFINITY, and give \
+         the queue a limit or all jobs an h_rt";
+    let limits = if endless {
+        Finding::well("jobs without a limit", format!("{seen}: no reservation is granted where one runs"))
+    } else {
+        Finding::doubtful("jobs without a limit", seen, advice)
+    };
+    vec![pace, limits]
+}
+
+fn accounting(tools: &Tools, settings: &Settings) -> Finding {
+    let what = "accounting";
+    let advice = "how jobs ended will not be known; set accounting=true in reporting_params and finished_jobs to 100 or more \
+         with qconf -mconf";
+    let Ok(text) = tools.ask(&tools.command("qconf").arg("-sconf")) else {
+        return Finding::doubtful(what, "qconf -sconf cannot be read", advice);
+    };
+    let kept = value(&text, "reporting_params").unwrap_or("").contains("accounting=true");
+    let finished = value(&text, "finished_jobs").and_then(|number| number.parse::<u32>().ok()).unwrap_or(0);
+    let readable = tools.run(&tools.command("qacct").args(["-j", "0"]));
+    let seen = readable.map_or_else(|error| error.to_string(), |outcome| outcome.said().to_owned());
+    let readable = seen.contains("not found") || seen.contains("No such file");
+    if settings.accounting.is_none() {
+        Finding::doubtful(what, "it is not used", "how jobs ended will not be known; configure it")
+    } else if kept && finished > 0 && readable {
+        Finding::well(what, format!("it is on; the last {finished} jobs are remembered"))
+    } else {
+        Finding::doubtful(what, format!("accounting={kept}, finished_jobs={finished}; qacct: {seen}"), advice)
+    }
+}
+
+fn picture(tools: &Tools, settings: &Settings) -> Result<Picture, LrmsError> {
+    let clock = tools.clock()?;
+    let listing = jobs::Listing::ask(tools, Seconds::ZERO)?;
+    let (_, nodes) = queues::find(tools, &settings.places, listing.instances())?;
+    Ok(Picture { clock, nodes, ..Picture::default() })
+}
+
+fn place_findings(tools: &Tools, settings: &Settings, place: &Place, picture: &Picture) -> Vec<Finding> {
+    let what = format!("resource {}", place.resource);
+    if place.unit == Unit::Nodes {
+        return vec![Finding::wrong(what, "it is counted in nodes", reservations::NO_WHOLE_HOSTS)];
+    }
+    let nodes: Vec<_> =
+        picture.nodes.iter().filter(|node| node.resources.contains(&place.resource)).collect();
+    let sum = |usable: bool| {
+        let slots = nodes.iter().filter(|node| node.usable || !usable).map(|node| u64::from(node.cores));
+        slots.sum::<u64>()
+    };
+    let seen = format!("{} slots on {} queue instances, {} slots usable", sum(false), nodes.len(), sum(true));
+    let slots = if nodes.is_empty() {
+        Finding::wrong(
+            what,
+            "no queue instance belongs to it",
+            "see qselect -q QUEUE, and correct queue and features",
+        )
+    } else if sum(true) < sum(false) {
+        Finding::doubtful(what, seen, "see qstat -f -explain aE")
+    } else {
+        Finding::well(what, seen)
+    };
+    let queues: BTreeSet<&str> = nodes.iter().map(|node| queue_of(&node.name)).collect();
+    let lists = queues.into_iter().map(|queue| pe_list(tools, queue, &settings.parallel_environment));
+    std::iter::once(slots).chain(lists).collect()
+}
+
+fn pe_list(tools: &Tools, queue: &str, environment: &str) -> Finding {
+    let what = format!("queue {queue}");
+    match tools.ask(&tools.command("qconf").arg("-sq").arg(queue)) {
+        Err(error) => Finding::wrong(what, error.to_string(), "see qconf -sql"),
+        Ok(text) => {
+            let list = value(&text, "pe_list").unwrap_or("");
+            let has = list.split([' ', ',', '[', ']', '=']).any(|name| name == environment);
+            if has {
+                Finding::well(what, format!("it has the parallel environment {environment}"))
+            } else {
+                let advice = format!("run: qconf -aattr queue pe_list {environment} {queue}");
+                Finding::wrong(what, format!("its pe_list is {list}"), advice)
+            }
+        }
+    }
+}
+
+/// Makes a reservation of one slot a year ahead, and deletes it again.
+fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Picture) -> Finding {
+    let what = "reserving";
+    let Ok(account) = tools.account() else {
+        return Finding::doubtful(
+            what,
+            "id -un does not say as whom the commands run",
+            "see whether it works there",
+        );
+    };
+    let wanted = Wanted {
+        name: "bookahead.examination".into(),
+        place: place.clone(),
+        interval: Interval::starting(picture.clock.unwrap_or(Time(0)) + YEAR, HOUR),
+        amount: 1,
+        account: account.clone(),
+    };
+    let made = reservations::create(tools, &settings.parallel_environment, &wanted, picture);
+    let deleted = |handle: Handle| reservations::delete(tools, &handle);
+    match made.and_then(deleted) {
+        Ok(()) => Finding::well(what, format!("{account} may make and delete reservations")),
+        Err(error) => {
+            let advice = format!(
+                "let an administrator run: qconf -au {account} arusers; or make it a manager: qconf -am"
+            );
+            Finding::wrong(what, error.to_string(), advice)
+        }
+    }
+}
+
+/// The value of a line `name   value`.
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let lines = text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+    lines.filter(|(known, _)| *known == name).map(|(_, value)| value.trim()).next()
+}

@@ -1,0 +1,275 @@
+//! Jobs as `qstat` shows them. The listing (`qstat -f -r`) has states, slots and limits; only the details (`qstat -j`) have
+//! the advance reservation, the time of submission of a running job, and the time before which it shall not start.
+
+use super::commands::{Tools, unreadable};
+use super::queues::{Instance, Queues};
+use super::xml::Element;
+use crate::batch::{FactState, Handle, JobFact};
+use crate::calendar;
+use crate::command::Command;
+use crate::error::LrmsError;
+use bookahead_plan::{Seconds, Time};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// So many tasks of arrays are shown as waiting; more would not change any plan that matters.
+const MOST_TASKS: usize = 10_000;
+
+/// What `qstat` printed.
+pub(super) struct Listing {
+    command: Command,
+    document: Element,
+    details: BTreeMap<u64, Detail>,
+    slack: Seconds,
+}
+
+struct Detail {
+    submitted: Option<Time>,
+    not_before: Option<Time>,
+    reservation: Option<Handle>,
+}
+
+/// Grid Engine plans each job so much longer than its limit, where its scheduler is not told otherwise.
+const DURATION_OFFSET: Seconds = Seconds(60);
+
+/// What the rows of one job have in common.
+struct Common<'a> {
+    row: &'a Element,
+    number: u64,
+    detail: Option<&'a Detail>,
+    slack: Seconds,
+}
+
+impl Listing {
+    /// `slack` is what [`slack`] found.
+    pub(super) fn ask(tools: &Tools, slack: Seconds) -> Result<Listing, LrmsError> {
+        let command = tools.command("qstat").args(["-f", "-u", "*", "-r", "-xml"]);
+        let document = tools.ask_xml(&command)?;
+        if document.name != "job_info" {
+            return Err(unreadable(&command, format!("it begins with <{}>", document.name)));
+        }
+        let mut listing = Listing { command, document, details: BTreeMap::new(), slack };
+        if listing.running().next().is_some() || listing.pending().next().is_some() {
+            listing.details = details(tools)?;
+        }
+        Ok(listing)
+    }
+
+    /// All queue instances.
+    pub(super) fn instances(&self) -> Vec<Instance> {
+        self.queues().filter_map(Instance::read).collect()
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &Element> {
+        self.document.all("queue_info").flat_map(|info| info.all("Queue-List"))
+    }
+
+    /// The rows of jobs that have slots, each with the queue instance where they are.
+    fn running(&self) -> impl Iterator<Item = (&str, &Element)> {
+        self.queues().flat_map(|queue| {
+            let instance = queue.text_of("name").unwrap_or("");
+            queue.all("job_list").map(move |row| (instance, row))
+        })
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &Element> {
+        self.document.all("job_info").flat_map(|info| info.all("job_list"))
+    }
+
+    fn common<'a>(&'a self, row: &'a Element) -> Result<Common<'a>, LrmsError> {
+        let number = row.text_of("JB_job_number").and_then(|number| number.parse().ok());
+        let number = number.ok_or_else(|| unreadable(&self.command, "a job has no number"))?;
+        Ok(Common { row, number, detail: self.details.get(&number), slack: self.slack })
+    }
+}
+
+/// All jobs that concern a resource: first those that run, then those that wait, in the order of their priority.
+pub(super) fn facts(
+    listing: &Listing,
+    queues: &Queues,
+    clock: Option<Time>,
+) -> Result<Vec<JobFact>, LrmsError> {
+    let mut facts = running(listing, queues)?;
+    facts.extend(waiting(listing, queues, clock)?);
+    Ok(facts)
+}
+
+/// A parallel job has a row at each of its queue instances.
+fn running(listing: &Listing, queues: &Queues) -> Result<Vec<JobFact>, LrmsError> {
+    let mut facts: BTreeMap<(u64, String), JobFact> = BTreeMap::new();
+    for (instance, row) in listing.running() {
+        let common = listing.common(row)?;
+        let task = row.text_of("tasks").unwrap_or("").to_owned();
+        let started = row.text_of("JAT_start_time").and_then(calendar::iso);
+        let native = native(common.number, &task);
+        let fact = match facts.entry((common.number, task)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let mut fact = common.fact(native, FactState::Running);
+                fact.started = started;
+                fact.cores = 0;
+                new.insert(fact)
+            }
+        };
+        let slots = slots(row);
+        let placed = fact.placed.entry(instance.to_owned()).or_default();
+        *placed = placed.saturating_add(slots);
+        fact.cores = fact.cores.saturating_add(slots);
+        fact.nodes = u32::try_from(fact.placed.len()).unwrap_or(u32::MAX);
+        for resource in queues.resources(instance) {
+            if !fact.resources.contains(resource) {
+                fact.resources.push(resource.clone());
+            }
+        }
+    }
+    Ok(facts.into_values().filter(|fact| !fact.resources.is_empty()).collect())
+}
+
+fn waiting(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Result<Vec<JobFact>, LrmsError> {
+    let mut ranked = Vec::new();
+    let mut left = MOST_TASKS;
+    for row in listing.pending() {
+        let common = listing.common(row)?;
+        let patterns: Vec<&str> = row.all("hard_req_queue").map(Element::text).collect();
+        let resources = queues.asked(&patterns);
+        if resources.is_empty() {
+            continue;
+        }
+        let priority = row.text_of("JAT_prio").and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+        // Printed with five digits behind the point.
+        let rank = Reverse((priority * 1e5) as i64);
+        for task in tasks(row.text_of("tasks").unwrap_or(""), left) {
+            left -= usize::from(!task.is_empty());
+            let mut fact = common.fact(native(common.number, &task), common.state(clock));
+            fact.resources.clone_from(&resources);
+            fact.cores = wanted(row);
+            ranked.push((rank, fact.submitted, common.number, fact));
+        }
+    }
+    ranked.sort_by_key(|(rank, submitted, number, _)| (*rank, *submitted, *number));
+    Ok(ranked.into_iter().map(|(_, _, _, fact)| fact).collect())
+}
+
+impl Common<'_> {
+    fn fact(&self, native: String, state: FactState) -> JobFact {
+        let row = self.row;
+        let text = |name| row.text_of(name).unwrap_or("").to_owned();
+        let shown = |name| row.text_of(name).and_then(calendar::iso);
+        let reservation = self.detail.and_then(|detail| detail.reservation.clone());
+        let submitted = self.detail.and_then(|detail| detail.submitted);
+        let submitted = submitted.or_else(|| shown("JB_submission_time")).or_else(|| shown("JAT_start_time"));
+        JobFact {
+            native,
+            name: row.text_of("full_job_name").map_or_else(|| text("JB_name"), str::to_owned),
+            account: text("JB_owner"),
+            resources: Vec::new(),
+            state,
+            cores: slots(row),
+            nodes: 1,
+            placed: BTreeMap::new(),
+            submitted: submitted.unwrap_or(Time(0)),
+            started: None,
+            ended: None,
+            limit: limit(row).map(|limit| if reservation.is_some() { limit } else { limit + self.slack }),
+            reservations: reservation.into_iter().collect(),
+            expected_start: None,
+        }
+    }
+
+    /// Of a job that waits.
+    fn state(&self, clock: Option<Time>) -> FactState {
+        let letters = self.row.text_of("state").unwrap_or("");
+        let not_before = self.detail.and_then(|detail| detail.not_before);
+        let why = if letters.contains('E') {
+            "it could not be started, and waits for somebody to clear its error"
+        } else if letters.contains('d') {
+            "it is being deleted"
+        } else if self.row.child("predecessor_jobs").is_some() {
+            "it waits for another job"
+        } else if letters.contains('h') {
+            "it is held"
+        } else if not_before.is_some_and(|begin| clock.is_some_and(|now| now < begin)) {
+            "its time has not come"
+        } else {
+            return FactState::Waiting;
+        };
+        FactState::Held { why: why.into(), orphaned: false }
+    }
+}
+
+fn details(tools: &Tools) -> Result<BTreeMap<u64, Detail>, LrmsError> {
+    let command = tools.command("qstat").args(["-j", "*", "-xml"]);
+    let document = tools.ask_xml(&command)?;
+    let jobs = document.all("djob_info").flat_map(|info| info.all("element"));
+    let read = |job: &Element| {
+        let number = |name| job.text_of(name).and_then(|text| text.parse::<i64>().ok());
+        let detail = Detail {
+            submitted: number("JB_submission_time").map(Time),
+            not_before: number("JB_execution_time").filter(|time| *time > 0).map(Time),
+            reservation: number("JB_ar").filter(|id| *id > 0).map(|id| Handle(id.to_string())),
+        };
+        Some((u64::try_from(number("JB_job_number")?).ok()?, detail))
+    };
+    Ok(jobs.filter_map(read).collect())
+}
+
+/// By how much Grid Engine plans jobs longer than their limits (`DURATION_OFFSET` in `params`, see sched_conf(5)). What it
+/// counts as taken is shown as taken, since it grants no reservation there.
+pub(super) fn slack(tools: &Tools) -> Result<Seconds, LrmsError> {
+    let text = tools.ask(&tools.command("qconf").arg("-ssconf"))?;
+    let mut words = text.split([' ', ',', '\t', '\n']).map(str::trim);
+    let given = words.find_map(|word| calendar::length(word.strip_prefix("DURATION_OFFSET=")?));
+    Ok(given.map_or(DURATION_OFFSET, Seconds))
+}
+
+/// What commands call a job, or a task of one.
+fn native(number: u64, task: &str) -> String {
+    if task.is_empty() { number.to_string() } else { format!("{number}.{task}") }
+}
+
+/// At most `most` of the tasks of `1-9:2,12`; one without a name where it is no array.
+fn tasks(text: &str, most: usize) -> Vec<String> {
+    if text.is_empty() {
+        return vec![String::new()];
+    }
+    let ranges = text.split(',').filter_map(|range| {
+        let (range, step) = range.split_once(':').unwrap_or((range, "1"));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let number = |text: &str| text.trim().parse::<usize>().ok();
+        Some((number(first)?..=number(last)?).step_by(number(step)?.max(1)))
+    });
+    ranges.flatten().take(most).map(|task| task.to_string()).collect()
+}
+
+fn slots(row: &Element) -> u32 {
+    row.text_of("slots").and_then(|slots| slots.parse().ok()).unwrap_or(1)
+}
+
+/// The fewest slots with which a job that waits would start: `2-8` can do with two, `-8` with one.
+fn wanted(row: &Element) -> u32 {
+    let range = row.text_of("requested_pe").unwrap_or("");
+    let fewest = range.split(['-', ',']).next().unwrap_or("");
+    if range.starts_with('-') { 1 } else { fewest.trim().parse().unwrap_or_else(|_| slots(row)) }
+}
+
+/// `h_rt`, by which Grid Engine ends a job; None where it asks for none.
+fn limit(row: &Element) -> Option<Seconds> {
+    let mut requests = row.all("hard_request").filter(|request| request.attribute("name") == Some("h_rt"));
+    requests.next().and_then(|request| calendar::length(request.text())).map(Seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_of_arrays_are_counted_one_by_one_up_to_a_bound() {
+        assert_eq!(tasks("", 5), [""]);
+        assert_eq!(tasks("1-9:2", 10), ["1", "3", "5", "7", "9"]);
+        assert_eq!(tasks("2,5-6", 10), ["2", "5", "6"]);
+        assert_eq!(tasks("1-18446744073709551615:1", 3), ["1", "2", "3"]);
+        assert!(tasks("garbage", 3).is_empty());
+        assert_eq!(tasks("1-3:0", 9).len(), 3);
+    }
+}

@@ -1,0 +1,154 @@
+//! Grid Engine 8.1.9 (Son of Grid Engine, as Debian packages it), by its commands.
+//!
+//! - [`commands`](self): how they are run, and what it means that the master does not answer
+//! - `xml`: what they print
+//! - `queues`: queue instances, the nodes of a picture; `jobs`, `reservations`: what else is in it
+//! - `submission`, `outcome`: jobs on their way in, and what became of them
+//! - `examination`: whether all is as it should be
+//!
+//! # What Grid Engine does, and what follows
+//! - Slots belong to queue instances (`all.q@host`), so a queue instance is a node here. Whole hosts cannot be promised: jobs of
+//!   other queues may run on the same host. [`Unit::Nodes`](crate::batch::Unit::Nodes) is refused.
+//! - An advance reservation (AR) is granted as asked for or not at all, but also on hosts that are down and in queues that are
+//!   disabled. So it is asked for on usable queue instances only, and what was granted is read back.
+//! - An AR cannot be changed. Its name need not be unique; its number is its handle.
+//! - A job without `h_rt` may run for ever, and Grid Engine counts it so (unless `default_duration` says otherwise). One with
+//!   `h_rt` is counted a minute longer (`DURATION_OFFSET`); so it is here.
+//! - A job whose `h_rt` is longer than its AR is refused, so its limit is cut down to that. At the end of an AR its jobs are
+//!   ended and forgotten at once, without a record in the accounting file.
+
+mod commands;
+mod examination;
+mod jobs;
+mod outcome;
+mod queues;
+mod reservations;
+mod submission;
+mod xml;
+
+use crate::adapter::Capabilities;
+use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::command::Runner;
+use crate::error::LrmsError;
+use bookahead_plan::Seconds;
+use commands::Tools;
+use outcome::Memory;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a Grid Engine is found and used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What the site offers of it. A place's partition is a queue, or an expression for queue instances such as
+    /// `all.q@@group`; its features are requests as after `qselect -l`, such as `gpu=true`.
+    pub places: Vec<Place>,
+    /// The parallel environment in which slots are asked for. Its allocation rule must let a job spread: `$fill_up` or
+    /// `$round_robin`.
+    pub parallel_environment: String,
+    /// `SGE_ROOT`; as the commands find it by themselves where none is given.
+    pub root: Option<PathBuf>,
+    /// `SGE_CELL`, likewise.
+    pub cell: Option<String>,
+    /// `SGE_QMASTER_PORT`, likewise.
+    pub qmaster_port: Option<u16>,
+    /// `SGE_EXECD_PORT`, likewise.
+    pub execd_port: Option<u16>,
+    /// The folder of the commands; looked for in `PATH` where none is given.
+    pub bin: Option<PathBuf>,
+    /// A folder for what jobs print; the home folder of the job's account where none is given.
+    pub output: Option<PathBuf>,
+    /// How long after its end a job may be missing in the accounting file (`flush_time` of `reporting_params`, and some
+    /// more); None where there is no accounting or it cannot be read.
+    pub accounting: Option<Duration>,
+}
+
+/// A Grid Engine.
+#[derive(Debug)]
+pub struct GridEngine {
+    tools: Tools,
+    settings: Settings,
+    memory: Memory,
+    slack: Option<Seconds>,
+}
+
+impl Settings {
+    /// With these places and this parallel environment, and all else as the commands find it.
+    pub fn new(places: Vec<Place>, parallel_environment: impl Into<String>) -> Settings {
+        Settings {
+            places,
+            parallel_environment: parallel_environment.into(),
+            root: None,
+            cell: None,
+            qmaster_port: None,
+            execd_port: None,
+            bin: None,
+            output: None,
+            accounting: Some(Duration::from_secs(20)),
+        }
+    }
+}
+
+impl GridEngine {
+    /// A Grid Engine whose commands are run by `runner`. Nothing is run yet.
+    pub fn new(runner: Runner, settings: Settings) -> GridEngine {
+        let tools = Tools::new(runner, &settings);
+        GridEngine { tools, settings, memory: Memory::default(), slack: None }
+    }
+}
+
+impl BatchSystem for GridEngine {
+    fn traits(&self) -> Traits {
+        let capabilities = Capabilities {
+            smallest_step: Seconds(1),
+            whole_nodes: false,
+            change_while_active: false,
+            operator_only: true,
+        };
+        Traits { capabilities, longest_name: 200 }
+    }
+
+    fn look(&mut self) -> Result<Picture, LrmsError> {
+        let clock = self.tools.clock()?;
+        let slack = self.slack.map_or_else(|| jobs::slack(&self.tools), Ok)?;
+        self.slack = Some(slack);
+        let listing = jobs::Listing::ask(&self.tools, slack)?;
+        let (queues, nodes) = queues::find(&self.tools, &self.settings.places, listing.instances())?;
+        let jobs = jobs::facts(&listing, &queues, clock)?;
+        let reservations = reservations::list(&self.tools)?;
+        self.memory.note(clock, &jobs, &reservations);
+        Ok(Picture { clock, nodes, reservations, jobs })
+    }
+
+    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+        reservations::create(&self.tools, &self.settings.parallel_environment, wanted, picture)
+    }
+
+    fn change(
+        &mut self,
+        _handle: &Handle,
+        _wanted: &Wanted,
+        _picture: &Picture,
+    ) -> Result<Option<Handle>, LrmsError> {
+        Ok(None)
+    }
+
+    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+        reservations::delete(&self.tools, handle)
+    }
+
+    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+        submission::submit(&self.tools, &self.settings, job)
+    }
+
+    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+        submission::cancel(&self.tools, native)
+    }
+
+    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        outcome::outcome(&self.tools, &self.settings, &mut self.memory, native)
+    }
+
+    fn examine(&mut self) -> Vec<Finding> {
+        examination::examine(&self.tools, &self.settings)
+    }
+}

@@ -1,0 +1,228 @@
+//! What became of a job that `qstat` shows no more: what the accounting file says, and what follows where it says nothing.
+//! Records come some seconds late. Jobs that never ran, and those that were ended with their reservation, have none.
+
+use super::Settings;
+use super::commands::{Tools, failed};
+use crate::batch::{FactState, JobFact, Reserved};
+use crate::calendar;
+use crate::error::LrmsError;
+use bookahead_plan::{Seconds, Time};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What was seen is remembered for so long after the end of the reservation.
+const REMEMBERED: Seconds = Seconds(3600);
+/// The end that a record gives is this near to that of the reservation where the job was ended with it.
+const NEAR: i64 = 10;
+/// Nobody asks for longer than this how a job stands.
+const ASKED_FOR: Duration = Duration::from_secs(3600);
+
+/// What was seen of jobs in reservations while they were there, and since when they are gone. It is lost with the process;
+/// then less can be told.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    clock: Option<Time>,
+    bound: BTreeMap<String, (JobFact, Time)>,
+    gone_since: BTreeMap<String, Instant>,
+}
+
+impl Memory {
+    /// Takes in what a look showed.
+    pub(super) fn note(&mut self, clock: Option<Time>, jobs: &[JobFact], reservations: &[Reserved]) {
+        self.clock = clock;
+        let ends: BTreeMap<_, _> =
+            reservations.iter().map(|reserved| (&reserved.handle, reserved.interval.end)).collect();
+        for job in jobs {
+            if let Some(end) = job.reservations.first().and_then(|handle| ends.get(handle)) {
+                self.bound.insert(job.native.clone(), (job.clone(), *end));
+            }
+        }
+        if let Some(now) = clock {
+            self.bound.retain(|_, (_, end)| now < *end + REMEMBERED);
+        }
+        self.gone_since.retain(|_, since| since.elapsed() < ASKED_FOR);
+    }
+}
+
+/// How a job stands that is shown no more.
+pub(super) fn outcome(
+    tools: &Tools,
+    settings: &Settings,
+    memory: &mut Memory,
+    native: &str,
+) -> Result<Option<JobFact>, LrmsError> {
+    let record = match settings.accounting {
+        Some(_) => record(tools, native)?,
+        None => None,
+    };
+    if let Some(record) = record {
+        memory.gone_since.remove(native);
+        return Ok(record.fact(native, memory.bound.get(native).map(|(_, end)| *end)));
+    }
+    let seen = memory.bound.get(native).cloned();
+    let Some(fact) = (match &seen {
+        Some((fact, _)) => Some(fact.clone()),
+        None => finished(tools, native)?,
+    }) else {
+        return Ok(None);
+    };
+    let gone_for = memory.gone_since.entry(native.to_owned()).or_insert_with(Instant::now).elapsed();
+    if settings.accounting.is_some_and(|late| gone_for < late) {
+        // A record may still come: until then it is just about to end.
+        return Ok(Some(JobFact { state: FactState::Running, ..fact }));
+    }
+    memory.gone_since.remove(native);
+    let ended_with_reservation = seen.filter(|(_, end)| memory.clock.is_some_and(|now| *end <= now));
+    Ok(match ended_with_reservation {
+        Some((_, end)) => Some(JobFact { state: FactState::OutOfTime, ended: Some(end), ..fact }),
+        None if settings.accounting.is_some() => Some(JobFact { state: FactState::Cancelled, ..fact }),
+        None => None,
+    })
+}
+
+/// A job in Grid Engine's short list of those that are over; that has neither when nor how.
+fn finished(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    let document = tools.ask_xml(&tools.command("qstat").args(["-u", "*", "-s", "z", "-xml"]))?;
+    let mut rows = document.all("job_info").flat_map(|info| info.all("job_list"));
+    let (number, _) = split(native);
+    let Some(row) = rows.find(|row| row.text_of("JB_job_number") == Some(number)) else { return Ok(None) };
+    let text = |name| row.text_of(name).unwrap_or("").to_owned();
+    let submitted = row.text_of("JB_submission_time").and_then(calendar::iso).unwrap_or(Time(0));
+    let cores = row.text_of("slots").and_then(|slots| slots.parse().ok()).unwrap_or(1);
+    Ok(Some(plain(native, text("JB_name"), text("JB_owner"), submitted, cores)))
+}
+
+fn plain(native: &str, name: String, account: String, submitted: Time, cores: u32) -> JobFact {
+    JobFact {
+        native: native.into(),
+        name,
+        account,
+        resources: Vec::new(),
+        state: FactState::Running,
+        cores,
+        nodes: 1,
+        placed: BTreeMap::new(),
+        submitted,
+        started: None,
+        ended: None,
+        limit: None,
+        reservations: Vec::new(),
+        expected_start: None,
+    }
+}
+
+/// A record of `qacct -j`: names and values.
+struct Record(BTreeMap<String, String>);
+
+/// The last record of a job: numbers are used again after ten million jobs, and a job may have run twice.
+fn record(tools: &Tools, native: &str) -> Result<Option<Record>, LrmsError> {
+    let (number, task) = split(native);
+    let mut command = tools.command("qacct").args(["-j", number]);
+    if let Some(task) = task {
+        command = command.args(["-t", task]);
+    }
+    let outcome = tools.run(&command)?;
+    if !outcome.is_success() {
+        let nothing = ["not found", "No such file", "no accounting"];
+        let known = nothing.iter().any(|words| outcome.said().contains(words));
+        return if known { Ok(None) } else { Err(failed(&command, &outcome)) };
+    }
+    let last = outcome.out.rsplit("====").next().unwrap_or("");
+    let pairs = last.lines().filter_map(|line| {
+        let (name, value) = line.trim().split_once(char::is_whitespace)?;
+        Some((name.to_owned(), value.trim().to_owned()))
+    });
+    let record = Record(pairs.collect());
+    Ok(record.0.contains_key("exit_status").then_some(record))
+}
+
+/// `5.3` is task 3 of job 5.
+fn split(native: &str) -> (&str, Option<&str>) {
+    native.split_once('.').map_or((native, None), |(number, task)| (number, Some(task)))
+}
+
+impl Record {
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    fn time(&self, name: &str) -> Option<Time> {
+        calendar::ctime(self.text(name)).filter(|time| time.0 > 0)
+    }
+
+    /// The limit, out of a category such as `-l h_rt=600 -pe smp 4`.
+    fn limit(&self) -> Option<Seconds> {
+        let mut requests = self.text("category").split([' ', ',']);
+        requests.find_map(|word| calendar::length(word.strip_prefix("h_rt=")?)).map(Seconds)
+    }
+
+    fn fact(&self, native: &str, reservation_end: Option<Time>) -> Option<JobFact> {
+        let exit: i32 = self.text("exit_status").split_whitespace().next()?.parse().ok()?;
+        let cores = self.text("slots").parse().unwrap_or(1);
+        let submitted = self.time("qsub_time").unwrap_or(Time(0));
+        let mut fact =
+            plain(native, self.text("jobname").into(), self.text("owner").into(), submitted, cores);
+        fact.started = self.time("start_time");
+        fact.ended = self.time("end_time");
+        fact.limit = self.limit();
+        fact.state = self.state(exit, &fact, reservation_end);
+        Some(fact)
+    }
+
+    /// `failed` is 37 where the master ended it for its limit, 100 where a signal ended it, and 0 where it ended by itself; with
+    /// any other it could not be run.
+    fn state(&self, exit: i32, fact: &JobFact, reservation_end: Option<Time>) -> FactState {
+        let failed = self.text("failed");
+        let code = failed.split([' ', ':']).next().unwrap_or("");
+        let ran = fact.started.zip(fact.ended).map(|(started, ended)| ended - started);
+        let limit_reached = ran.zip(fact.limit).is_some_and(|(ran, limit)| ran >= limit);
+        let near_end = |end: Time| fact.ended.is_some_and(|ended| (ended - end).0.abs() <= NEAR);
+        match code {
+            "0" => FactState::Done { exit },
+            // 37 was also seen of a job that somebody deleted long before its limit.
+            "37" | "100" if limit_reached => FactState::OutOfTime,
+            "37" | "100" if exit == 137 && reservation_end.is_some_and(near_end) => FactState::OutOfTime,
+            "37" | "100" if exit == 137 => FactState::Cancelled,
+            "37" | "100" => FactState::Done { exit },
+            _ => FactState::Failed { why: failed.to_owned() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(failed: &str, exit: &str, ran: i64, reservation_end: Option<Time>) -> FactState {
+        let end = format!("Sun Nov 15 11:34:{:02} 2026", 10 + ran);
+        let pairs = [
+            ("failed", failed),
+            ("exit_status", exit),
+            ("start_time", "Sun Nov 15 11:34:10 2026"),
+            ("end_time", &end),
+            ("category", "-l h_rt=30 -pe smp 1"),
+        ];
+        let record = Record(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        record.fact("7", reservation_end).unwrap().state
+    }
+
+    #[test]
+    fn records_tell_how_a_job_ended() {
+        assert_eq!(state("0", "0", 5, None), FactState::Done { exit: 0 });
+        assert_eq!(state("0", "7", 5, None), FactState::Done { exit: 7 });
+        assert_eq!(
+            state("37  : qmaster enforced h_rt limit", "137  (Killed)", 30, None),
+            FactState::OutOfTime
+        );
+        assert_eq!(state("100 : assumedly after job", "137", 5, None), FactState::Cancelled);
+        assert_eq!(state("37  : qmaster enforced h_rt limit", "137", 5, None), FactState::Cancelled);
+        assert_eq!(
+            state("100 : assumedly after job", "139 (Segmentation fault)", 5, None),
+            FactState::Done { exit: 139 }
+        );
+        let end = calendar::ctime("Sun Nov 15 11:34:14 2026");
+        assert_eq!(state("100 : assumedly after job", "137", 5, end), FactState::OutOfTime);
+        let why = "26  : opening input/output file".to_owned();
+        assert_eq!(state(&why.clone(), "0", 0, None), FactState::Failed { why });
+    }
+}

@@ -1,0 +1,156 @@
+//! Queue instances: where slots are, and which of them a place stands for.
+
+use super::commands::{Tools, called};
+use super::xml::Element;
+use crate::batch::{Node, Place};
+use crate::error::LrmsError;
+use bookahead_protocol::Name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Letters of a queue instance's state with which no job starts there: unknown, error, disabled (by hand, by calendar),
+/// suspended (by hand, by a subordinating queue, by calendar), ambiguous, orphaned. A load alarm passes by itself.
+const UNUSABLE: [char; 9] = ['u', 'E', 'd', 'D', 's', 'S', 'C', 'c', 'o'];
+
+/// A queue instance as `qstat -f` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Instance {
+    pub(super) name: String,
+    pub(super) slots: u32,
+    pub(super) usable: bool,
+}
+
+/// Which resources each queue instance belongs to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Queues(BTreeMap<String, Vec<Name>>);
+
+impl Instance {
+    /// What one `Queue-List` says; None where it names none.
+    pub(super) fn read(element: &Element) -> Option<Instance> {
+        let name = element.text_of("name").filter(|name| !name.is_empty())?;
+        let slots = element.text_of("slots_total").and_then(|slots| slots.parse().ok())?;
+        let state = element.text_of("state").unwrap_or("");
+        Some(Instance { name: name.into(), slots, usable: !state.contains(UNUSABLE) })
+    }
+}
+
+impl Queues {
+    /// The resources that a queue instance belongs to.
+    pub(super) fn resources(&self, instance: &str) -> &[Name] {
+        self.0.get(instance).map_or(&[], Vec::as_slice)
+    }
+
+    /// The resources whose queues are among those that a job asks for; all where it asks for none.
+    pub(super) fn asked(&self, patterns: &[&str]) -> Vec<Name> {
+        let asked = |instance: &str| {
+            let queue = queue_of(instance);
+            patterns.is_empty() || patterns.iter().any(|pattern| matches(queue_of(pattern), queue))
+        };
+        let instances = self.0.iter().filter(|(instance, _)| asked(instance));
+        let names: BTreeSet<&Name> = instances.flat_map(|(_, names)| names).collect();
+        names.into_iter().cloned().collect()
+    }
+}
+
+/// The nodes of all places among the queue instances that there are.
+pub(super) fn find(
+    tools: &Tools,
+    places: &[Place],
+    instances: Vec<Instance>,
+) -> Result<(Queues, Vec<Node>), LrmsError> {
+    let mut queues = Queues::default();
+    for place in places {
+        for instance in members(tools, place, &instances)? {
+            queues.0.entry(instance).or_default().push(place.resource.clone());
+        }
+    }
+    let nodes = instances.into_iter().filter_map(|instance| {
+        let resources = queues.resources(&instance.name).to_vec();
+        let Instance { name, slots, usable } = instance;
+        (!resources.is_empty()).then_some(Node { name, cores: slots, usable, resources })
+    });
+    let nodes = nodes.collect();
+    Ok((queues, nodes))
+}
+
+/// The queue instances that a place stands for. Grid Engine is asked only where more than a queue's name is given.
+fn members(tools: &Tools, place: &Place, instances: &[Instance]) -> Result<BTreeSet<String>, LrmsError> {
+    let all = instances.iter().map(|instance| instance.name.clone());
+    match place.partition.as_deref() {
+        None if place.features.is_empty() => return Ok(all.collect()),
+        Some(queue) if place.features.is_empty() && !queue.contains(['@', '*', '?', '[', '!', '|', '&']) => {
+            return Ok(all.filter(|instance| queue_of(instance) == queue).collect());
+        }
+        _ => {}
+    }
+    let mut command = tools.command("qselect");
+    if let Some(queue) = &place.partition {
+        command = command.arg("-q").arg(queue);
+    }
+    for feature in &place.features {
+        command = command.arg("-l").arg(feature);
+    }
+    let outcome = tools.run(&command)?;
+    // It says nothing and fails where there is none.
+    if !outcome.is_success() && !outcome.err.trim().is_empty() {
+        return Err(LrmsError::Failed {
+            command: called(&command),
+            code: outcome.code,
+            said: outcome.said().into(),
+        });
+    }
+    Ok(outcome.out.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect())
+}
+
+/// The queue of `queue@host`.
+pub(super) fn queue_of(instance: &str) -> &str {
+    instance.split_once('@').map_or(instance, |(queue, _)| queue)
+}
+
+/// Whether a name is one that a pattern stands for, with `*` for anything and `?` for one character.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut of) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while of < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, of));
+                at += 1;
+            }
+            Some(wanted) if *wanted == '?' || *wanted == name[of] => {
+                at += 1;
+                of += 1;
+            }
+            _ => match &mut star {
+                Some((star_at, covered)) => {
+                    *covered += 1;
+                    at = *star_at + 1;
+                    of = *covered;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|rest| *rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_of_queues_stand_for_what_they_should() {
+        for (pattern, name, expected) in [
+            ("all.q", "all.q", true),
+            ("all.q", "all.q2", false),
+            ("*", "all.q", true),
+            ("*.q", "all.q", true),
+            ("a*l*q", "all.q", true),
+            ("?ll.q", "all.q", true),
+            ("*.x", "all.q", false),
+            ("", "all.q", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

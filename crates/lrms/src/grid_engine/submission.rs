@@ -1,0 +1,99 @@
+//! Jobs on their way in, and out again before their time. A job is one script on standard input: Grid Engine reads no options
+//! out of it (`-C ''`), since a script that says `-sync y` or `-t 1-1000` would make another thing of it than was asked for.
+
+use super::commands::{Tools, failed, unreadable};
+use super::{Settings, reservations};
+use crate::batch::{Submission, Unit};
+use crate::command::{Command, Outcome};
+use crate::error::LrmsError;
+use crate::script::script_of;
+use bookahead_plan::Seconds;
+
+/// Submits a job. A limit that is longer than its reservation is cut down to that: it would be refused, and the job is ended
+/// with the reservation anyway.
+pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Result<String, LrmsError> {
+    if job.place.unit == Unit::Nodes {
+        return Err(refused(job, reservations::NO_WHOLE_HOSTS));
+    }
+    let script = script_of(&job.work)?;
+    let attempt = |limit| {
+        let command = command(tools, settings, job, limit).input(script.clone());
+        tools.run(&command).map(|outcome| (command, outcome))
+    };
+    let (mut command, mut outcome) = attempt(job.limit)?;
+    if let Some(handle) = job.reservations.first().filter(|_| is_too_long(&outcome))
+        && let Some(reserved) = reservations::one(tools, handle)?
+    {
+        (command, outcome) = attempt(reserved.interval.length())?;
+    }
+    if outcome.is_success() { number(&command, &outcome) } else { Err(denied(job, &command, &outcome)) }
+}
+
+fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds) -> Command {
+    let mut command = tools.command("qsub").account(job.account.clone());
+    command =
+        command.args(["-terse", "-C", "", "-S", "/bin/sh", "-b", "n", "-r", "n", "-sync", "n", "-now", "n"]);
+    command = command.args(["-N", &job.name, "-l", &format!("h_rt={}", limit.0.max(1))]);
+    command = command.args(["-pe", &settings.parallel_environment, &job.amount.to_string()]);
+    if let Some(folder) = &settings.output {
+        let folder = folder.to_string_lossy();
+        command = command.args(["-o", &folder, "-e", &folder]);
+    }
+    match job.reservations.first() {
+        Some(handle) => command.args(["-ar", &handle.0]),
+        None => {
+            if let Some(queue) = &job.place.partition {
+                command = command.args(["-q", queue]);
+            }
+            for feature in &job.place.features {
+                command = command.args(["-l", feature]);
+            }
+            command
+        }
+    }
+}
+
+/// With `-terse` nothing but the job's number is printed; warnings may stand before it.
+fn number(command: &Command, outcome: &Outcome) -> Result<String, LrmsError> {
+    let last = outcome.out.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("");
+    let digits = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { Ok(last.into()) } else { Err(unreadable(command, format!("{last:?} is no number of a job"))) }
+}
+
+fn is_too_long(outcome: &Outcome) -> bool {
+    outcome.said().contains("longer than duration of the advance reservation")
+}
+
+fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
+    let said = outcome.said();
+    let known = ["Unable to run job", "denied", "rejected", "does not exist"];
+    if outcome.code.is_none() || !known.iter().any(|words| said.contains(words)) {
+        return failed(command, outcome);
+    }
+    if !job.reservations.is_empty() && said.contains("no suitable queues") {
+        let advice = "it is larger than its reservation, or its account may not use that";
+        return refused(job, &format!("{said} ({advice})"));
+    }
+    refused(job, said)
+}
+
+fn refused(job: &Submission, said: &str) -> LrmsError {
+    LrmsError::Refused { what: format!("the job {}", job.name), said: said.into() }
+}
+
+/// Ends a job, whether it waits or runs.
+pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
+    let command = tools.command("qdel").arg(native);
+    let outcome = tools.run(&command)?;
+    let said = format!("{}{}", outcome.out, outcome.err);
+    if outcome.is_success()
+        || ["does not exist", "already in deletion", "not found"].iter().any(|words| said.contains(words))
+    {
+        return Ok(());
+    }
+    if said.contains("privileges") || said.contains("denied") {
+        let what = format!("ending the job {native}");
+        return Err(LrmsError::Refused { what, said: outcome.said().into() });
+    }
+    Err(failed(&command, &outcome))
+}

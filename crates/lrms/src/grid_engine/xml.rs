@@ -1,0 +1,253 @@
+//! Reading the XML that Grid Engine prints: elements, attributes, texts. It is lenient where Grid Engine is: 8.1.9 prints
+//! elements like `<JATASK:    1024.>` after a restart of the master, writes `%lt;` for `<` in names of jobs, and prints names of
+//! reservations as they are, so that anybody who may reserve can put a `<` or a whole tag there. Names have no slash in them,
+//! so they cannot end an element: what they begin is ended with the element that they are in, and never reaches beyond.
+//! It knows no name spaces, no document types and no entities but the five of XML and numbers; it never fails with
+//! anything but a sentence.
+
+/// An element with all that is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Element {
+    pub(super) name: String,
+    attributes: Vec<(String, String)>,
+    text: String,
+    children: Vec<Element>,
+}
+
+/// Elements are nested no deeper.
+const DEEPEST: usize = 64;
+
+impl Element {
+    /// Its children of this name.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
+        self.children.iter().filter(move |child| child.name == name)
+    }
+
+    /// Its first child of this name.
+    pub(super) fn child(&self, name: &str) -> Option<&Element> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// The text of its first child of this name, without blanks around.
+    pub(super) fn text_of(&self, name: &str) -> Option<&str> {
+        self.child(name).map(Element::text)
+    }
+
+    /// Its own text, without blanks around.
+    pub(super) fn text(&self) -> &str {
+        self.text.trim()
+    }
+
+    /// The value of an attribute.
+    pub(super) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The root element of a document, or what is wrong with it.
+pub(super) fn read(document: &str) -> Result<Element, String> {
+    let mut open: Vec<Element> = vec![Element::default()];
+    let mut rest = document;
+    while let Some(at) = rest.find('<') {
+        let inside = open.last_mut().ok_or("an element ends that did not begin")?;
+        unescape(&rest[..at], &mut inside.text);
+        rest = &rest[at..];
+        let (tag, after) = cut_tag(rest)?;
+        rest = after;
+        match tag {
+            Tag::Nothing => {}
+            Tag::End(name) => end(&mut open, name)?,
+            Tag::Begin { inside, closed } if open.len() <= DEEPEST => {
+                let element = element(inside);
+                let name = element.name.clone();
+                open.push(element);
+                if closed {
+                    end(&mut open, &name)?;
+                }
+            }
+            Tag::Text | Tag::Begin { .. } => {
+                open.last_mut().into_iter().for_each(|inside| inside.text.push('<'))
+            }
+        }
+    }
+    if open.len() > 1 {
+        return Err(format!("it ends inside of <{}>", open.last().map_or("", |element| &element.name)));
+    }
+    let root = open.pop().and_then(|outside| outside.children.into_iter().next());
+    root.ok_or_else(|| "there is no element in it".into())
+}
+
+enum Tag<'a> {
+    Nothing,
+    Text,
+    Begin { inside: &'a str, closed: bool },
+    End(&'a str),
+}
+
+/// The tag at the beginning of `text`, and what follows it.
+fn cut_tag(text: &str) -> Result<(Tag<'_>, &str), String> {
+    for (opening, closing) in [("<!--", "-->"), ("<?", "?>"), ("<!", ">")] {
+        if let Some(inside) = text.strip_prefix(opening) {
+            let (_, after) =
+                inside.split_once(closing).ok_or("it ends inside of a comment or declaration")?;
+            return Ok((Tag::Nothing, after));
+        }
+    }
+    let Some(end) = tag_end(text)? else { return Ok((Tag::Text, &text[1..])) };
+    let (inside, after) = (&text[1..end], &text[end + 1..]);
+    let tag = match (inside.strip_prefix('/'), inside.strip_suffix('/')) {
+        (Some(name), _) => Tag::End(first_word(name)),
+        (None, Some(inside)) => Tag::Begin { inside, closed: true },
+        (None, None) => Tag::Begin { inside, closed: false },
+    };
+    Ok((tag, after))
+}
+
+/// Where the `>` is that ends a tag: not one between quotes. None where another tag begins before: then it is none.
+fn tag_end(text: &str) -> Result<Option<usize>, String> {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match (quote, byte) {
+            (_, b'<') => return Ok(None),
+            (None, b'>') => return Ok(Some(at)),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    Err("it ends inside of a tag".into())
+}
+
+/// Ends the innermost element of this name, and with it all that was begun inside and not ended.
+fn end(open: &mut Vec<Element>, name: &str) -> Result<(), String> {
+    let innermost = open.iter().skip(1).rposition(|element| element.name == name);
+    let at = innermost.ok_or_else(|| format!("</{name}> ends what did not begin"))? + 1;
+    while open.len() > at {
+        if let (Some(ended), Some(around)) = (open.pop(), open.last_mut()) {
+            around.children.push(ended);
+        }
+    }
+    Ok(())
+}
+
+fn element(inside: &str) -> Element {
+    let name = first_word(inside);
+    let mut element = Element { name: name.to_owned(), ..Element::default() };
+    let mut rest = &inside[name.len()..];
+    while let Some((key, after)) = rest.split_once('=') {
+        let after = after.trim_start();
+        let Some(quote) = after.chars().next().filter(|quote| matches!(quote, '"' | '\'')) else { break };
+        let Some((value, after)) = after[1..].split_once(quote) else { break };
+        let mut unescaped = String::new();
+        unescape(value, &mut unescaped);
+        element.attributes.push((key.trim().to_owned(), unescaped));
+        rest = after;
+    }
+    element
+}
+
+fn first_word(text: &str) -> &str {
+    text.split([' ', '\t', '\r', '\n']).next().unwrap_or("")
+}
+
+/// Appends `text` with its entities replaced; what is no entity stays.
+fn unescape(text: &str, into: &mut String) {
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        into.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let known = rest.split_once(';').and_then(|(name, after)| Some((entity(name)?, after)));
+        match known {
+            Some((character, after)) => {
+                into.push(character);
+                rest = after;
+            }
+            None => into.push('&'),
+        }
+    }
+    into.push_str(rest);
+}
+
+fn entity(name: &str) -> Option<char> {
+    match name {
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "amp" => Some('&'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        _ => {
+            let number = name.strip_prefix('#')?;
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                None => number.parse().ok()?,
+            };
+            char::from_u32(code)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn elements_attributes_and_texts_are_read() {
+        let text = "<?xml version='1.0'?>\n<!-- x --><a xmlns:xsd=\"h\"><b  k=\"1 > 0\" l='&lt;'/> t&amp;u <b>2</b></a>";
+        let root = read(text).unwrap();
+        assert_eq!((root.name.as_str(), root.text(), root.text_of("b")), ("a", "t&u", Some("")));
+        let first = root.child("b").unwrap();
+        assert_eq!((first.attribute("k"), first.attribute("l")), (Some("1 > 0"), Some("<")));
+        assert_eq!(root.all("b").map(Element::text).collect::<Vec<_>>(), ["", "2"]);
+    }
+
+    #[test]
+    fn the_broken_elements_of_a_restarted_master_are_read() {
+        let root =
+            read("<a><JATASK:    1024.><x>1</x></JATASK:    1024.><y>2 & 3 &nope; %lt;</y></a>").unwrap();
+        assert_eq!(root.child("JATASK:").and_then(|task| task.text_of("x")), Some("1"));
+        assert_eq!(root.text_of("y"), Some("2 & 3 &nope; %lt;"));
+    }
+
+    #[test]
+    fn a_name_with_tags_in_it_changes_nothing_around_it() {
+        let junk = "<id>".repeat(100);
+        for name in ["a&<", "a<b", "<id>9", "<<>", "a<b \"c", "<a b='", &junk] {
+            let root =
+                read(&format!("<r><s><name>{name}</name><id>7</id></s><s><id>8</id></s></r>")).unwrap();
+            let ids: Vec<_> = root.all("s").map(|part| part.text_of("id")).collect();
+            assert_eq!(ids, [Some("7"), Some("8")], "{name}");
+        }
+        assert_eq!(read("<r><name>a&<</name></r>").unwrap().text_of("name"), Some("a&<"));
+    }
+
+    #[test]
+    fn what_is_no_document_is_told() {
+        for (text, expected) in [
+            ("", "no element"),
+            ("error: commlib", "no element"),
+            ("<a><b></a>x</b>", "</b> ends"),
+            ("<a>", "inside of <a>"),
+            ("<a", "inside of a tag"),
+            ("<!-- ", "inside of a comment"),
+            ("</a>", "</a> ends"),
+            (&"<a>".repeat(100), "inside of <a>"),
+        ] {
+            let told = read(text).unwrap_err();
+            assert!(told.contains(expected), "{text}: {told}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: proptest::test_runner::RngSeed::Fixed(2000),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[<>/&;='\"a-c #x!?\u{e4} -]{0,60}") {
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Grid Engine, driven as a site drives it, against daemons of the tests' own, and against commands that lie.
+
+mod fake;
+mod granting;
+mod jobs;
+mod life_cycle;
+mod own_cell;
+mod trouble;
+
+use bookahead_lrms::batch::{BatchSystem, FactState, Handle, JobFact, Picture, Submission, Wanted};
+use bookahead_lrms::grid_engine::GridEngine;
+use bookahead_lrms::{LrmsError, Work};
+use bookahead_plan::{Interval, Seconds, Time};
+use own_cell::{OwnCell, place};
+use std::time::Duration;
+
+/// What is to be there from so many seconds after `now`, for so long.
+fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
+    Wanted {
+        name: "ba.site.0123456789abcdef0123456789abcdef.0.ann".into(),
+        place: place("all.q"),
+        interval: Interval::starting(now + Seconds(ahead), Seconds(length)),
+        amount,
+        account: "root".into(),
+    }
+}
+
+/// Looks, and reserves from so many seconds ahead.
+fn reserve(engine: &mut GridEngine, ahead: i64, length: i64, amount: u32) -> Result<Handle, LrmsError> {
+    let picture = engine.look().unwrap();
+    let wanted = wanted(picture.clock.unwrap(), ahead, length, amount);
+    engine.create(&wanted, &picture)
+}
+
+fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Submission {
+    Submission {
+        name: "job_0123456789abcdef0123456789abcdef".into(),
+        place: place("all.q"),
+        amount,
+        limit: Seconds(limit),
+        reservations: reservation.cloned().into_iter().collect(),
+        account: None,
+        work,
+    }
+}
+
+fn sleeping(seconds: i64) -> Work {
+    Work::Pretended { run: Seconds(seconds) }
+}
+
+fn script(text: &str) -> Work {
+    Work::Script { text: text.into(), arguments: Vec::new() }
+}
+
+fn find<'a>(picture: &'a Picture, native: &str) -> Option<&'a JobFact> {
+    picture.jobs.iter().find(|job| job.native == native)
+}
+
+/// How a job stands: by a look, or else by its outcome, as a site follows it.
+fn stands(engine: &mut GridEngine, native: &str) -> Option<JobFact> {
+    let picture = engine.look().unwrap();
+    find(&picture, native).cloned().or_else(|| engine.outcome(native).unwrap())
+}
+
+/// Waits until a job stands as it should.
+fn until(cell: &OwnCell, engine: &mut GridEngine, native: &str, come: fn(&FactState) -> bool) -> JobFact {
+    let mut last = None;
+    cell.until(&format!("job {native} is as it should be"), Duration::from_secs(40), || {
+        last = stands(engine, native);
+        last.as_ref().is_some_and(|fact| come(&fact.state))
+    });
+    last.unwrap()
+}
+
+/// What a refusal says.
+fn refusal<T: std::fmt::Debug>(result: Result<T, LrmsError>) -> String {
+    match result.unwrap_err() {
+        LrmsError::Refused { said, .. } => said,
+        other => panic!("refused otherwise: {other:?}"),
+    }
+}
