@@ -103,7 +103,8 @@ async fn serve(keeper: &Keeper) -> Outcome<String> {
     let about =
         About { name: "north".into(), role: api::Role::Site, version: String::new(), url: url.clone() };
     let limits = Limits { requests_per_second: 0, ..Limits::default() };
-    let served = Served { door: keeper.door().clone(), gate: Arc::new(Gate::open()), limits, about, commands: None };
+    let served =
+        Served { door: keeper.door().clone(), gate: Arc::new(Gate::open()), limits, about, commands: None };
     let router = http::router(served);
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(url)

@@ -21,11 +21,11 @@ pub mod command;
 pub mod error;
 pub mod grid_engine;
 pub mod job;
-pub mod slurm;
 pub mod lsf;
 pub mod maui;
-mod text;
 mod script;
+pub mod slurm;
+mod text;
 
 pub use adapter::{Backing, Capabilities, Clocks, Lrms, Seen, Snapshot, Tagged};
 pub use batch::Batch;

@@ -1,25 +1,29 @@
 //! The services: `bookahead site` and `bookahead broker` run one until they are told to end, `bookahead journal` looks after
 //! what they wrote down, and `bookahead token` makes tokens for those who have no issuer of their own.
 //!
+//! - [`site`]: a site, and [`doctor`]: what is wrong with one
 //! - [`serve`]: from arguments to a service that runs, and its end; [`party`]: a site or a broker, whichever was asked for
 //! - [`log`]: what a service tells of itself; [`signals`]: what it is told
 //! - [`journal`], [`token`]: the other two
 
+mod doctor;
 mod journal;
 mod log;
 mod party;
 mod serve;
 mod signals;
+mod site;
 mod token;
 
 use anyhow::Result;
+use bookahead_service::site::Found;
 use clap::Subcommand;
 use party::Role;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run a site: reservations and jobs on resources of its own
-    Site(Box<serve::Arguments>),
+    Site(Box<site::Arguments>),
     /// Run a broker: reservations at several sites and brokers, all together or not at all
     Broker(Box<serve::Arguments>),
     /// Look after the journal of a site or broker
@@ -31,8 +35,8 @@ pub(crate) enum Command {
 
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Site(arguments) => serve::run(Role::Site, arguments),
-        Command::Broker(arguments) => serve::run(Role::Broker, arguments),
+        Command::Site(arguments) => site::run(arguments),
+        Command::Broker(arguments) => serve::run(Role::Broker, arguments, Found::Ask),
         Command::Journal(command) => journal::run(command),
         Command::Token(arguments) => token::run(arguments),
     }

@@ -1,8 +1,10 @@
 //! A site or a broker from its configuration, whichever was asked for: what both have in common for whoever runs one.
 
 use anyhow::{Context, Result, anyhow};
+use bookahead_lrms::batch::Finding;
 use bookahead_service::config::{BrokerConfig, SiteConfig, print_broker, print_site};
 use bookahead_service::daemon::{self, Compacted, DaemonError, Running};
+use bookahead_service::site::Found;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
@@ -82,6 +84,14 @@ impl Party {
         }
     }
 
+    /// Everything that it needs, looked at. A broker is examined by its sites.
+    pub(super) async fn examine(&self) -> Vec<Finding> {
+        match &self.config {
+            Config::Site(config) => daemon::examine_site(config, &self.base).await,
+            Config::Broker(_) => Vec::new(),
+        }
+    }
+
     /// The complete configuration.
     pub(super) fn print(&self) -> String {
         match &self.config {
@@ -91,9 +101,9 @@ impl Party {
     }
 
     /// Starts it.
-    pub(super) async fn start(&self) -> Result<Running, DaemonError> {
+    pub(super) async fn start(&self, found: Found) -> Result<Running, DaemonError> {
         match &self.config {
-            Config::Site(config) => daemon::site(config, &self.base).await,
+            Config::Site(config) => daemon::site(config, &self.base, found).await,
             Config::Broker(config) => daemon::broker(config, &self.base).await,
         }
     }

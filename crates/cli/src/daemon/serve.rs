@@ -5,6 +5,7 @@ use super::party::{Party, Role, told};
 use super::signals::{Signals, Told};
 use anyhow::{Context, Result, anyhow};
 use bookahead_service::daemon::Running;
+use bookahead_service::site::Found;
 use clap::Args;
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -50,7 +51,7 @@ pub(crate) struct Arguments {
     log: LogArguments,
 }
 
-pub(super) fn run(role: Role, arguments: &Arguments) -> Result<()> {
+pub(super) fn run(role: Role, arguments: &Arguments, found: Found) -> Result<()> {
     let mut party = Party::read(role, &arguments.config)?;
     if let Some(address) = arguments.listen {
         party.listen(address);
@@ -68,7 +69,7 @@ pub(super) fn run(role: Role, arguments: &Arguments) -> Result<()> {
     }
     arguments.log.begin()?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(&party, arguments));
+    let served = runtime.block_on(serve(&party, arguments, found));
     // What still blocks has nothing to say any more.
     runtime.shutdown_background();
     served
@@ -82,10 +83,10 @@ fn runtime() -> Result<Runtime> {
     runtime.context("the system gives no threads")
 }
 
-async fn serve(party: &Party, arguments: &Arguments) -> Result<()> {
+async fn serve(party: &Party, arguments: &Arguments, found: Found) -> Result<()> {
     let mut signals = Signals::new().context("the system does not tell of signals")?;
     let mut running = tokio::select! {
-        started = party.start() => started.map_err(|why| told(&why))?,
+        started = party.start(found) => started.map_err(|why| told(&why))?,
         () = signals.end() => return Ok(()),
     };
     announce(&running, arguments.json);

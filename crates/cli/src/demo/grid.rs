@@ -6,6 +6,7 @@ use bookahead_client::{Client, Options};
 use bookahead_service::clock::Clock;
 use bookahead_service::config::{BrokerConfig, ClockConfig, PeerLink, SiteConfig};
 use bookahead_service::daemon::{self, Running};
+use bookahead_service::site::Found;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -53,7 +54,11 @@ impl Grid {
             config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             config.state = Some(folder.join(name));
             config.clock = clock.clone();
-            sites.push(daemon::site(&config, folder).await.with_context(|| format!("cannot start {name}"))?);
+            sites.push(
+                daemon::site(&config, folder, Found::Ask)
+                    .await
+                    .with_context(|| format!("cannot start {name}"))?,
+            );
         }
         let mut config = BrokerConfig::parse(Path::new("broker"), BROKER)?;
         config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -56,7 +56,12 @@ impl Runner {
     fn by(ssh: Option<Arc<Ssh>>, time_out: Duration) -> Runner {
         let (gate, outage, counters) = (Gate::new(MOST_AT_ONCE), Outage::default(), Counters::default());
         Runner {
-            way: Way { time_out: time_out.min(LONGEST_TIME_OUT), ssh, prefix: Vec::new(), environment: BTreeMap::new() },
+            way: Way {
+                time_out: time_out.min(LONGEST_TIME_OUT),
+                ssh,
+                prefix: Vec::new(),
+                environment: BTreeMap::new(),
+            },
             shared: Arc::new(Shared { gate, outage, counters }),
             probing: Arc::default(),
         }

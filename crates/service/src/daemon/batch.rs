@@ -7,15 +7,18 @@ use bookahead_lrms::command::{Command, Runner, Ssh};
 use bookahead_lrms::grid_engine::{self, GridEngine};
 use bookahead_lrms::lsf::{self, Lsf};
 use bookahead_lrms::maui::{self, Maui};
-use bookahead_lrms::pbs::{self, Pbs};
 use bookahead_lrms::slurm::{self, Slurm};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_plan::Capacity;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 /// The sockets of open connections are in this folder of the state.
 const CONNECTIONS: &str = "ssh";
+
+/// A reservation whose jobs are being ended is waited for so long.
+const LET_GO_WITHIN: Duration = Duration::from_secs(3);
 
 /// A batch system, and whoever runs its commands, who knows how long they took.
 pub(super) struct Driven {
@@ -35,12 +38,7 @@ pub(super) async fn driven(
     made.map_err(|_| DaemonError::Task)?
 }
 
-fn drive(
-    config: &SiteConfig,
-    batch: &BatchConfig,
-    base: &Path,
-    state: &Path,
-) -> Result<Driven, DaemonError> {
+fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) -> Result<Driven, DaemonError> {
     let runner = runner(batch, base, state)?;
     let places = config.resources.iter().map(|resource| {
         let place = resource.batch.clone().unwrap_or_default().place(&resource.name);
@@ -99,28 +97,42 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
     let outcome = runner.run(&Command::new("id").arg("-un"))?;
     let account = outcome.out.trim();
     if !outcome.is_success() || account.is_empty() {
-        let why = format!("id -un does not say as whom commands run ({}); write account = \"…\" in [batch]", outcome.said());
+        let why = format!(
+            "id -un does not say as whom commands run ({}); write account = \"…\" in [batch]",
+            outcome.said()
+        );
         return Err(LrmsError::Misconfigured(why).into());
     }
     Ok(Accounts::Service(account.to_owned()))
 }
 
-fn system(batch: &BatchConfig, base: &Path, places: Vec<Place>, runner: Runner) -> Box<dyn BatchSystem> {
+fn system(
+    batch: &BatchConfig,
+    base: &Path,
+    state: &Path,
+    places: Vec<Place>,
+    runner: Runner,
+) -> Box<dyn BatchSystem> {
     let bin = batch.commands.as_ref().map(|path| base.join(path));
-    let (environment, output) = (batch.environment.clone(), batch.output.clone());
+    let output = batch.output.as_ref().map(|path| base.join(path));
+    let environment = BTreeMap::new();
     match batch.system {
         SystemName::Slurm => {
             let conf = batch.conf.as_ref().map(|path| base.join(path));
+            let usual = slurm::Settings::new(places);
+            let jobs = output.unwrap_or(usual.jobs.clone());
             let accounting = batch.accounting;
-            Box::new(Slurm::new(runner, slurm::Settings { places, conf, bin, accounting, output, environment }))
+            // Where it takes longer it is told again with the next comparison; nobody else waits for that.
+            let let_go_within = LET_GO_WITHIN;
+            let settings = slurm::Settings { conf, bin, accounting, jobs, let_go_within, ..usual };
+            Box::new(Slurm::new(runner, settings))
         }
-        SystemName::Pbs => Box::new(Pbs::new(runner, pbs::Settings { places, bin, environment, output })),
+        SystemName::Pbs => unimplemented!(),
         SystemName::GridEngine => {
-            let parallel_environment = batch.parallel_environment.clone().unwrap_or_default();
-            let accounting = batch.accounting.then_some(ACCOUNTING_DELAY);
-            let settings =
-                grid_engine::Settings { places, parallel_environment, bin, environment, output, accounting };
-            Box::new(GridEngine::new(runner, settings))
+            let usual =
+                grid_engine::Settings::new(places, batch.parallel_environment.clone().unwrap_or_default());
+            let accounting = batch.accounting.then_some(usual.accounting).flatten();
+            Box::new(GridEngine::new(runner, grid_engine::Settings { bin, output, accounting, ..usual }))
         }
         SystemName::Lsf => {
             let settings = lsf::Settings { places, bin, environment, output, ..lsf::Settings::default() };
@@ -132,6 +144,3 @@ fn system(batch: &BatchConfig, base: &Path, places: Vec<Place>, runner: Runner) 
         }
     }
 }
-
-/// Grid Engine writes its accounts some time after a job has ended.
-const ACCOUNTING_DELAY: Duration = Duration::from_secs(20);

@@ -135,19 +135,15 @@ pub(super) struct Front {
 
 impl Front {
     /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
-    pub(super) fn open(
-        self,
-        keeper: Keeper,
-        mut tasks: JoinSet<()>,
-        commands: Option<Runner>,
-    ) -> Running {
+    pub(super) fn open(self, keeper: Keeper, mut tasks: JoinSet<()>, commands: Option<Runner>) -> Running {
         let Front { about, address, listener, gate, tls, server, brokers, heartbeat } = self;
         let door = keeper.door().clone();
         let (stopper, stop) = Stop::pair();
         let url = about.url.clone();
         let role = about.role;
         let about = About { name: about.name, role, version: VERSION.to_owned(), url: url.clone() };
-        let served = Served { door: door.clone(), gate: gate.clone(), limits: server.limits(), about, commands };
+        let served =
+            Served { door: door.clone(), gate: gate.clone(), limits: server.limits(), about, commands };
         let router = router_until(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };

@@ -2,7 +2,7 @@
 //! stopped. Several of them fit into one process. It prints nothing; what there is to tell goes to `tracing`.
 //!
 //! - [`site`], [`broker`]: start one; [`Running`]: one at work
-//! - [`check_site`], [`check_broker`]: whether one could start, without starting it
+//! - [`check_site`], [`check_broker`]: whether one could start, without starting it; [`examine_site`]: the same, step by step
 //! - [`compact_site`], [`compact_broker`]: shorten the journal of one that does not run
 
 mod batch;
@@ -10,6 +10,7 @@ mod broker;
 mod compact;
 mod credentials;
 mod error;
+mod examine;
 mod front;
 mod identity;
 mod registration;
@@ -20,6 +21,7 @@ mod site;
 pub use broker::{broker, check_broker};
 pub use compact::{Compacted, compact_broker, compact_site};
 pub use error::DaemonError;
+pub use examine::examine_site;
 pub use running::Running;
 pub use site::{check_site, site};
 

@@ -1,8 +1,8 @@
 //! A site from its configuration.
 
+use super::batch::{Driven, driven};
 use super::front::{Common, start, state_folder};
 use super::resources::{idle, scheduler};
-use super::batch::{Driven, driven};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::SiteConfig;
 use crate::keeper::Keeping;

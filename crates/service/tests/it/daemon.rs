@@ -8,6 +8,7 @@ use bookahead_service::config::{BrokerConfig, SiteConfig};
 use bookahead_service::daemon::{self, Running};
 use bookahead_service::journal;
 use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
+use bookahead_service::site::Found;
 use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -103,7 +104,7 @@ async fn stop(running: Running) {
 async fn what_was_booked_through_a_broker_is_there_after_both_were_stopped_and_started() {
     let folder = TempDir::new().unwrap();
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path()).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
     let (asked, below) = (client(grid.url()), client(site.url()));
     registered(&asked, "north").await;
     let offers =
@@ -115,7 +116,7 @@ async fn what_was_booked_through_a_broker_is_there_after_both_were_stopped_and_s
     stop(grid).await;
 
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path()).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
     let (asked, below) = (client(grid.url()), client(site.url()));
     assert_eq!(asked.show(id).await.unwrap().state, api::State::Committed);
     let there = below.list(&api::ListQuery::default()).await.unwrap().reservations;
@@ -138,7 +139,7 @@ async fn a_broker_of_brokers_books_at_the_sites_below() {
     let top = daemon::broker(&broker(&GRID.replace("grid", "top")), folder.path()).await.unwrap();
     let under = format!("{GRID}[[broker]]\nurl = \"{}\"\n", top.url());
     let grid = daemon::broker(&broker(&under), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path()).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
     let asked = client(top.url());
     registered(&asked, "grid").await;
     eventually("the resources of the site are known at the top", || async {
@@ -186,19 +187,21 @@ fn private(path: &Path) {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_cannot_have_one_journal() {
     let folder = TempDir::new().unwrap();
-    let first = daemon::site(&north(None, ""), folder.path()).await.unwrap();
-    let Err(why) = daemon::site(&north(None, ""), folder.path()).await else { panic!("both run") };
+    let first = daemon::site(&north(None, ""), folder.path(), Found::Ask).await.unwrap();
+    let Err(why) = daemon::site(&north(None, ""), folder.path(), Found::Ask).await else {
+        panic!("both run")
+    };
     assert!(why.to_string().contains("in use by process"), "{why}");
     let Err(why) = daemon::compact_site(&north(None, ""), folder.path()) else { panic!("it is compacted") };
     assert!(why.to_string().contains("in use by process"), "{why}");
     stop(first).await;
-    stop(daemon::site(&north(None, ""), folder.path()).await.unwrap()).await;
+    stop(daemon::site(&north(None, ""), folder.path(), Found::Ask).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_ends_by_itself_is_noticed() {
     let folder = TempDir::new().unwrap();
-    let mut running = daemon::site(&north(None, ""), folder.path()).await.unwrap();
+    let mut running = daemon::site(&north(None, ""), folder.path(), Found::Ask).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(50), running.failed()).await.is_err());
     running.door().close();
     tokio::time::timeout(PATIENCE, running.failed()).await.unwrap();
@@ -209,7 +212,7 @@ async fn one_that_ends_by_itself_is_noticed() {
 async fn a_compacted_journal_is_one_snapshot_and_means_the_same() {
     let folder = TempDir::new().unwrap();
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path()).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
     let asked = client(grid.url());
     registered(&asked, "north").await;
     let ids = [book(&asked).await, book(&asked).await];
@@ -230,7 +233,7 @@ async fn a_compacted_journal_is_one_snapshot_and_means_the_same() {
     }
 
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path()).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
     for id in ids {
         assert_eq!(client(grid.url()).show(id).await.unwrap().state, api::State::Committed);
     }

@@ -68,7 +68,8 @@ impl North {
             url: format!("http://{address}"),
         };
         let gate = Gate::new(Keys::of_secret(Secret::new(SECRET).unwrap()), TokenRules::default());
-        let served = Served { door: keeper.door().clone(), gate: Arc::new(gate), limits, about, commands: None };
+        let served =
+            Served { door: keeper.door().clone(), gate: Arc::new(gate), limits, about, commands: None };
         let router = router_until(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };

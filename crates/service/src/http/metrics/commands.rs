@@ -27,7 +27,9 @@ impl Collector for Commands {
         let seconds = Some(&Unit::Seconds);
         let help = "How long commands of the batch system took";
         family("batch_commands_duration", help, seconds, |used| used.spent.as_secs_f64())?;
-        family("batch_commands", "Commands of the batch system that were run", None, |used| used.runs as f64)?;
+        family("batch_commands", "Commands of the batch system that were run", None, |used| {
+            used.runs as f64
+        })?;
         let help = "Commands of the batch system that failed, whatever the reason";
         family("batch_commands_failed", help, None, |used| used.failures as f64)?;
         let help = "Commands of the batch system that took too long";
