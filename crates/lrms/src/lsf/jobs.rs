@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is asked of each job (bjobs -o, table of fields).
 const FIELDS: &str = "jobid jobindex stat user queue job_name rsvid nreq_slot min_req_proc nalloc_slot alloc_slot \
-    exec_host nexec_host submit_time start_time finish_time estimated_start_time runtimelimit dependency \
+    exec_host nexec_host submit_time start_time finish_time estimated_start_time specified_start_time runtimelimit dependency \
     pend_reason exit_code exit_reason";
 
 /// What `bjobs` says where there are no jobs.
@@ -59,7 +59,7 @@ fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError
     let on_hosts = placed.values().fold(0, |sum: u32, slots| sum.saturating_add(*slots));
     let wanted = record.number("NREQ_SLOT").or_else(|| record.number("MIN_REQ_PROC")).unwrap_or(1);
     let past = |name: &str| stamp(record.get(name), clock, Lies::Behind);
-    let (started, state) = (past("START_TIME"), state(record));
+    let (started, state) = (past("START_TIME"), state(record, clock));
     let hosts = u32::try_from(placed.len()).unwrap_or(u32::MAX);
     let reservation = Some(record.get("RSVID")).filter(|id| !id.is_empty());
     let fact = JobFact {
@@ -118,12 +118,14 @@ fn limit(text: &str) -> Option<Seconds> {
     Some(Seconds(minutes.saturating_mul(60).saturating_add(tenths * 6)))
 }
 
-fn state(record: &Record) -> FactState {
+fn state(record: &Record, clock: Time) -> FactState {
+    let later =
+        stamp(record.get("SPECIFIED_START_TIME"), clock, Lies::Ahead).is_some_and(|start| start > clock);
     let (reason, held) =
         (record.get("PEND_REASON"), |why: &str| FactState::Held { why: why.into(), orphaned: false });
     match record.get("STAT") {
         "PEND" | "WAIT" if !record.get("DEPENDENCY").is_empty() && reason.contains("depend") => held(reason),
-        "PEND" | "WAIT" if reason.contains("start time") => held(reason),
+        "PEND" | "WAIT" if later => held("its time has not come"),
         "PEND" | "WAIT" => FactState::Waiting,
         "PSUSP" => held("it was suspended before it began"),
         // Suspended after it began, it keeps its slots; of unknown fate, its host does not answer.

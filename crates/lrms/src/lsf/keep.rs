@@ -123,11 +123,9 @@ pub(super) fn modify(commands: &Commands, how: &str, unit: Unit, step: &[Share],
 }
 
 fn units(command: Command, unit: Unit, step: &[Share]) -> Command {
-    let unit_name = match unit {
-        Unit::Cores => "slot",
-        Unit::Nodes => "host",
-    };
-    command.args(["-unit", unit_name, "-n", &number(unit, step), "-m", &names(step)])
+    // Slots need no unit, and LSF before 9.1 knows none.
+    let command = if unit == Unit::Nodes { command.args(["-unit", "host"]) } else { command };
+    command.args(["-n", &number(unit, step), "-m", &names(step)])
 }
 
 fn number(unit: Unit, step: &[Share]) -> String {

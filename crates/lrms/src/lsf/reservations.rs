@@ -180,23 +180,23 @@ mod tests {
     const NOW: Time = Time(1_794_700_000);
 
     #[test]
-    fn the_documented_list_is_read() {
+    fn the_list_is_read_as_it_is_documented() {
         let text = "\
 RSVID       TYPE    USER   NCPUS      RSV_HOSTS           TIME_WINDOW
-user1#0     user    user1   0/1024    hostA:0/1024   11/12/6/0-11/12/8/0
-user2#0     user    user2  0/1024     hostA:0/1024           12:0-14:0 *
-groupA#0   group   groupA  -/2048     hostA:-/1024         3:0:0-3:3:0 *
-                                      hostB:0/1024
-system#0     sys   system   1024      hostA:0/1024       5:18:0-5:20:0 *
+ann#0       user    ann     0/16      north:0/16     12/24/6/0-12/24/8/0
+bob#3       user    bob    2/8        north:2/8              9:30-11:0 *
+chem#1     group   chem    -/48       north:-/16         2:0:0-2:3:0 *
+                                      south:0/32
+system#0     sys   system   32        south:0/32       6:18:0-6:20:0 *
 ";
         let rows = rows(text, NOW).unwrap();
         let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-        assert_eq!(ids, ["user1#0", "user2#0", "groupA#0", "system#0"]);
-        assert_eq!(rows[0].users, ["user1"]);
+        assert_eq!(ids, ["ann#0", "bob#3", "chem#1", "system#0"]);
+        assert_eq!(rows[0].users, ["ann"]);
         assert!(matches!(rows[0].window, Some(Window::Once(_))));
-        assert_eq!(rows[2].hosts, BTreeMap::from([("hostA".into(), 1024), ("hostB".into(), 1024)]));
+        assert_eq!(rows[2].hosts, BTreeMap::from([("north".into(), 16), ("south".into(), 32)]));
         assert_eq!(rows[2].window, Some(Window::Every(7 * 86_400)));
-        assert_eq!((rows[3].users.len(), rows[3].hosts["hostA"]), (0, 1024));
+        assert_eq!((rows[3].users.len(), rows[3].hosts["south"]), (0, 32));
     }
 
     #[test]

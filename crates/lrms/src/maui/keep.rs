@@ -11,6 +11,8 @@ use bookahead_plan::{Seconds, Time};
 
 /// Maui has 63 characters for a name, a dot and the number that it appends.
 pub(super) const LONGEST_NAME: usize = 48;
+/// What lasts 99 days and more is printed as endless, and could not be read back.
+const LONGEST: Seconds = Seconds(98 * 86_400);
 /// So many seconds may pass until one begins that is to begin at once.
 const AT_ONCE: Seconds = Seconds(10);
 
@@ -97,6 +99,8 @@ fn check(wanted: &Wanted) -> Result<(), LrmsError> {
         return Err(refused(what(wanted), format!("{odd:?} is no property of nodes; correct the features")));
     } else if wanted.amount == 0 || wanted.interval.is_empty() {
         "it is for nothing or for no time; ask for some"
+    } else if wanted.interval.length() > LONGEST {
+        "it lasts longer than 98 days, which Maui prints as endless; ask for less"
     } else if ![wanted.interval.begin, wanted.interval.end].into_iter().all(can_be_asked) {
         "it is not within this century, and Maui knows two digits of a year"
     } else {

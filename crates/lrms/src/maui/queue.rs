@@ -75,37 +75,37 @@ mod tests {
 ACTIVE JOBS--------------------
 JOBNAME            USERNAME      STATE  PROC   REMAINING            STARTTIME
 
-12941               sartois    Running    25     2:44:11  Thu Sep  1 15:02:50
+401                     ann    Running    25     2:44:11  Sat Nov 14 21:00:02
 
      1 Active Job      25 of   48 Processors Active (52.08%)
 
 IDLE JOBS----------------------
 JOBNAME            USERNAME      STATE  PROC     WCLIMIT            QUEUETIME
 
-12956              cfosdyke       Idle    32     6:40:00  Thu Sep  1 15:02:50
-12939                 eval1       Idle    16    INFINITY  Thu Sep  1 15:02:50
+402              bob       Idle    32     6:40:00  Sat Nov 14 21:00:02
+403                 eve       Idle    16    INFINITY  Sat Nov 14 21:00:02
 
 2 Idle Jobs
 
 BLOCKED JOBS----------------
 JOBNAME            USERNAME      STATE  PROC     WCLIMIT            QUEUETIME
 
-12970[3]              eval1  BatchHold     1     3:00:00  Thu Sep  1 15:02:50
+404[3]              eve  BatchHold     1     3:00:00  Sat Nov 14 21:00:02
 
 Total Jobs: 4   Active Jobs: 1   Idle Jobs: 2   Blocked Jobs: 1
 ";
         let queue = parse(text).unwrap();
-        assert_eq!(queue.idle, ["12956", "12939"]);
-        assert_eq!(queue.blocked, BTreeMap::from([("12970[3]".into(), "BatchHold".into())]));
+        assert_eq!(queue.idle, ["402", "403"]);
+        assert_eq!(queue.blocked, BTreeMap::from([("404[3]".into(), "BatchHold".into())]));
     }
 
     #[test]
     fn the_queue_of_the_guide_is_read() {
         let text = "active jobs------------------------\n\n0 active jobs\n\neligible jobs----------------------\n\
             JOBID              USERNAME      STATE  PROC     WCLIMIT            QUEUETIME\n\n\
-            12956*             cfosdyke       Idle    32     6:40:00  Thu Sep  1 15:02:50\n\n1 eligible jobs\n\n\
+            402*             bob       Idle    32     6:40:00  Sat Nov 14 21:00:02\n\n1 eligible jobs\n\n\
             blocked jobs-----------------------\n\n0 blocked jobs\n\nTotal jobs:  1\n";
-        assert_eq!(parse(text).unwrap().idle, ["12956"]);
+        assert_eq!(parse(text).unwrap().idle, ["402"]);
     }
 
     #[test]

@@ -178,30 +178,30 @@ reservations on Sun Nov 15 00:00:01
 
             NodeName       Type      ReservationID   JobState Task       Start    Duration                 StartTime
 
-              G5-001        Job              12946    Running    2    -1:47:09  1:06:00:00  Sat Nov 14 22:12:52 2026
-              G5-001        Job              12956       Idle    2    00:10:00     6:40:00  Sun Nov 15 00:10:01 2026
-              G5-001       User            ba.7.0.0       N/A    4     1:00:00     2:00:00  Sun Nov 15 01:00:01 2026
-              G5-002       User            ba.7.0.0       N/A    2     1:00:00     2:00:00  Sun Nov 15 01:00:01 2026
-              G5-002       User      engineer.0.1       N/A    1   -INFINITY    INFINITE  Sun Nov  1 00:00:00 2026
+              west01        Job              40046    Running    2    -1:47:09  1:06:00:00  Sat Nov 14 22:12:52 2026
+              west01        Job              40056       Idle    2    00:10:00     6:40:00  Sun Nov 15 00:10:01 2026
+              west01       User            ba.7.0.0       N/A    4     1:00:00     2:00:00  Sun Nov 15 01:00:01 2026
+              west02       User            ba.7.0.0       N/A    2     1:00:00     2:00:00  Sun Nov 15 01:00:01 2026
+              west02       User      chem.0.1       N/A    1   -INFINITY    INFINITE  Sun Nov  1 00:00:00 2026
 2 nodes reserved
 ";
     const ABOUT: &str = "\
 Diagnosing Reservations
 ResID                      Type Par   StartTime     EndTime     Duration Node Task Proc
 -----                      ---- ---   ---------     -------     -------- ---- ---- ----
-engineer.0.1               User   A   -INFINITY    INFINITY     INFINITY    1    1    8
+chem.0.1               User   A   -INFINITY    INFINITY     INFINITY    1    1    8
     Flags: STANDINGRES
     ACL: CLASS==batch+:==long+ QOS==low-:==high+
-    CL:  RES==engineer.0
+    CL:  RES==chem.0
     Task Resources: PROCS: [ALL]
-    Attributes (HostList='G5-002')
+    Attributes (HostList='west02')
 ba.7.0.0                   User   A     1:00:00     3:00:00      2:00:00    2    6    6
     ACL: RES==ba.7.0= USER==ann+:==bob+
     CL:  RES==ba.7.0
     Accounting Creds:  User:root    Task Resources: PROCS: 1
 WARNING:  node 'x' has multiple links to reservation 'y' (clearing extra links)
-12946                       Job   A    -1:47:09  1:04:12:51   1:06:00:00    1    2    2
-    ACL: JOB==12946=
+40046                       Job   A    -1:47:09  1:04:12:51   1:06:00:00    1    2    2
+    ACL: JOB==40046=
 
 Active Reserved Processors: 2
 ";
@@ -209,16 +209,16 @@ Active Reserved Processors: 2
     #[test]
     fn reservations_and_starts_of_jobs_are_read() {
         let node = |name: &str| Node { name: name.into(), cores: 8, usable: true, resources: Vec::new() };
-        let nodes = [node("G5-001"), node("G5-002")];
+        let nodes = [node("west01"), node("west02")];
         let seen = seen(&rows(NODES).unwrap(), &abouts(ABOUT).unwrap(), &nodes);
         assert_eq!(seen.clock, Some(Time(1_794_700_801)));
-        assert_eq!(seen.starts, BTreeMap::from([("12956".into(), Time(1_794_701_401))]));
+        assert_eq!(seen.starts, BTreeMap::from([("40056".into(), Time(1_794_701_401))]));
         let [ours, foreign] = &seen.reservations[..] else { panic!("{:?}", seen.reservations) };
         assert_eq!((ours.name.as_str(), ours.handle.0.as_str()), ("ba.7.0", "ba.7.0.0"));
-        assert_eq!(ours.cores, BTreeMap::from([("G5-001".into(), 4), ("G5-002".into(), 2)]));
+        assert_eq!(ours.cores, BTreeMap::from([("west01".into(), 4), ("west02".into(), 2)]));
         assert_eq!(ours.interval, Interval::starting(Time(1_794_704_401), Seconds(7200)));
         assert_eq!(ours.accounts, ["ann", "bob"]);
-        assert_eq!(foreign.cores, BTreeMap::from([("G5-002".into(), 8)]));
+        assert_eq!(foreign.cores, BTreeMap::from([("west02".into(), 8)]));
         assert_eq!((foreign.interval.end, foreign.accounts.len()), (Time::MAX, 0));
     }
 
@@ -239,8 +239,8 @@ Active Reserved Processors: 2
     #[test]
     fn only_a_number_is_taken_off_a_name() {
         assert_eq!(
-            [base("john.1"), base("a.b"), base("a"), base("a."), base("engineer.0.1")],
-            ["john", "a.b", "a", "a.", "engineer.0"]
+            [base("john.1"), base("a.b"), base("a"), base("a."), base("chem.0.1")],
+            ["john", "a.b", "a", "a.", "chem.0"]
         );
     }
 

@@ -1,4 +1,4 @@
-//! Integration tests of the built-in scheduler, one binary.
+//! Integration tests of the built-in scheduler and of the dialects of batch systems, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backings;
@@ -19,6 +19,10 @@ mod guests;
 mod head_of_queue;
 #[cfg(target_os = "linux")]
 mod killed;
+#[cfg(unix)]
+mod lsf;
+#[cfg(unix)]
+mod maui;
 #[cfg(target_os = "linux")]
 mod processes;
 mod reference;
@@ -26,6 +30,8 @@ mod reference;
 mod restart;
 #[cfg(target_os = "linux")]
 mod slurm;
+#[cfg(unix)]
+mod scripted;
 mod sources;
 
 use bookahead_lrms::builtin::sources::Nothing;

@@ -1,0 +1,106 @@
+//! Submitting and ending jobs, and what became of them.
+
+use super::{QSTAT, commands, handle, maui, place, with};
+use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Place, Submission, Unit};
+use bookahead_lrms::command::Runner;
+use bookahead_lrms::maui::{Maui, Settings};
+use bookahead_lrms::{LrmsError, Work};
+use bookahead_plan::Seconds;
+use std::time::Duration;
+
+fn submission() -> Submission {
+    Submission {
+        name: "job_7f0000000000000000aa".into(),
+        place: place(Unit::Cores),
+        amount: 4,
+        limit: Seconds(90),
+        reservations: vec![handle(), Handle("ba.7.1.0".into())],
+        account: None,
+        work: Work::Pretended { run: Seconds(5) },
+    }
+}
+
+#[test]
+fn a_job_is_bound_to_the_next_of_its_reservations() {
+    let commands = commands();
+    commands.says("qsub", "4711.srv.example\n");
+    assert_eq!(maui(&commands).submit(&submission()).unwrap(), "4711.srv.example");
+    let call = "qsub|-N|job_7f000000000|-S|/bin/sh|-l|nodes=4:big,walltime=90|-v|BOOKAHEAD_JOB=job_7f0000000000000000aa\
+        |-q|batch|-W|x=FLAGS:ADVRES:ba.7.0.0";
+    assert_eq!(commands.calls_of("qsub"), [call]);
+    assert_eq!(commands.input("qsub"), "#!/bin/sh\nexec sleep 5\n");
+}
+
+#[test]
+fn whole_nodes_and_output_are_said_on_the_command_line() {
+    let commands = commands();
+    commands.says("qsub", "4711.srv\n");
+    let place = Place { partition: None, features: Vec::new(), ..place(Unit::Nodes) };
+    let output = Some("/scratch/out".into());
+    let settings = Settings { torque_bin: Some(commands.bin()), output, ..Settings::default() };
+    Maui::new(commands.runner(), settings).submit(&Submission { place, ..submission() }).unwrap();
+    let call = "qsub|-N|job_7f000000000|-S|/bin/sh|-l|nodes=4,walltime=90|-v|BOOKAHEAD_JOB=job_7f0000000000000000aa\
+        |-W|x=NACCESSPOLICY:SINGLETASK;FLAGS:ADVRES:ba.7.0.0\
+        |-o|/scratch/out/job_7f0000000000000000aa.out|-e|/scratch/out/job_7f0000000000000000aa.err";
+    assert_eq!(commands.calls_of("qsub"), [call]);
+}
+
+#[test]
+fn the_lines_of_a_script_for_torque_stay_visible_to_it() {
+    let commands = commands();
+    commands.says("qsub", "4711.srv\n");
+    let work =
+        Work::Script { text: "#!/bin/bash\n#PBS -m e\necho $1\n".into(), arguments: vec!["`id`".into()] };
+    let job = Submission { work, reservations: Vec::new(), ..submission() };
+    maui(&commands).submit(&job).unwrap();
+    let input = commands.input("qsub");
+    assert!(input.starts_with("#!/bin/sh\n#PBS -m e\n"), "{input}");
+    assert!(input.ends_with("'/bin/bash' \"$bookahead_script\" '`id`'\n"), "{input}");
+    assert!(!commands.calls_of("qsub")[0].contains("-W"));
+}
+
+#[test]
+fn a_refused_job_a_job_without_a_number_and_silence_are_told_apart() {
+    let commands = commands();
+    commands.answers("qsub", "", "qsub: submit error (Job exceeds queue resource limits)\n", 188);
+    commands.says("qsub", "hello\n");
+    let refused = maui(&commands).submit(&submission()).unwrap_err();
+    assert!(
+        matches!(refused, LrmsError::Refused { .. }) && refused.to_string().contains("exceeds queue"),
+        "{refused}"
+    );
+    assert!(matches!(maui(&commands).submit(&submission()), Err(LrmsError::Unreadable { .. })));
+    commands.hangs("qsub");
+    let silent =
+        with(&commands, Runner::local(Duration::from_millis(300)), place(Unit::Cores)).submit(&submission());
+    assert!(matches!(silent, Err(LrmsError::Silent { .. })));
+}
+
+#[test]
+fn ending_a_job_that_is_over_or_unknown_is_no_error() {
+    let commands = commands();
+    commands.answers("qdel", "", "qdel: Unknown Job Id Error 99.srv\n", 153);
+    maui(&commands).cancel("99.srv").unwrap();
+    commands.answers("qdel", "", "qdel: Request invalid for state of job 11.srv\n", 170);
+    commands.says("qstat", QSTAT);
+    maui(&commands).cancel("11.srv").unwrap();
+}
+
+#[test]
+fn ending_a_job_that_cannot_be_ended_is_an_error() {
+    let commands = commands();
+    commands.answers("qdel", "", "qdel: Unauthorized Request  12.srv\n", 159);
+    let (running, _) = QSTAT.split_once("</Job>").unwrap();
+    commands.says("qstat", &format!("{running}</Job></Data>"));
+    assert!(matches!(maui(&commands).cancel("12.srv"), Err(LrmsError::Failed { .. })));
+}
+
+#[test]
+fn what_became_of_a_job_is_known_as_long_as_torque_keeps_it() {
+    let commands = commands();
+    commands.says("qstat", QSTAT);
+    commands.answers("qstat", "", "qstat: Unknown Job Id Error 11.srv\n", 153);
+    assert_eq!(maui(&commands).outcome("11.srv").unwrap().unwrap().state, FactState::OutOfTime);
+    assert_eq!(maui(&commands).outcome("11.srv").unwrap(), None);
+    assert_eq!(commands.calls_of("qstat")[0], "qstat|-x|-f|11.srv");
+}
