@@ -62,12 +62,19 @@ fn state(events: &[(Time, &str)], said: &str, began: bool) -> FactState {
     if said.contains("Done successfully") {
         return FactState::Done { exit: 0 };
     }
+    let asked_to_end = events.iter().any(|(_, said)| said.contains("requested by user or administrator"));
     let reason = events.iter().rev().find_map(|(_, said)| said.find("TERM_").map(|at| &said[at..]));
-    let code = said.split_once("exit code ").and_then(|(_, behind)| {
-        let digits = behind.split(|letter: char| !letter.is_ascii_digit()).next()?;
-        digits.parse().ok()
-    });
-    ended(reason.unwrap_or_default(), code, began)
+    let code = number_behind(said, "exit code ");
+    match (reason, number_behind(said, "by signal ")) {
+        (Some(reason), _) => ended(reason, code, began),
+        (None, Some(_)) if asked_to_end => FactState::Cancelled,
+        (None, signal) => ended("", code.or(signal.map(|signal: i32| signal.saturating_add(128))), began),
+    }
+}
+
+fn number_behind(text: &str, words: &str) -> Option<i32> {
+    let (_, behind) = text.split_once(words)?;
+    behind.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -104,6 +111,14 @@ Sat Nov 14 10:00:05 2026: Starting (Pid 12);
             "Sat Nov 14 10:01:00 2026: Exited; TERM_RUNLIMIT: job killed after reaching LSF run time limit;",
         );
         assert_eq!(killed.unwrap().state, FactState::OutOfTime);
+    }
+
+    #[test]
+    fn a_signal_that_somebody_asked_for_is_a_cancellation() {
+        let signal = "Sat Nov 14 10:01:00 2026: Exited by signal 2. The CPU time used is 0.1 seconds;";
+        assert_eq!(read_with(signal).unwrap().state, FactState::Done { exit: 130 });
+        let asked = "Sat Nov 14 10:00:59 2026: Signal <KILL> requested by user or administrator <ann>;";
+        assert_eq!(read_with(&format!("{asked}\n{signal}")).unwrap().state, FactState::Cancelled);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Jobs, as `bjobs -o … -json` shows them. It prints jobs that wait in the order in which they are considered for dispatch
-//! (bjobs, section on the output), and those that are over for about an hour (`CLEAN_PERIOD`).
+//! Jobs, as `bjobs -o … -json` shows them. It is taken to print jobs that wait in the order in which they are considered for
+//! dispatch, and it shows those that are over for about an hour (`CLEAN_PERIOD`).
 
 use super::commands::{Commands, Record, unreadable};
 use super::hosts::Members;

@@ -4,13 +4,18 @@
 //!
 //! # What it relies on
 //! `bjobs` and `bhosts` with `-json` (10.1.0.2 and later); administrators of LSF may reserve, others only where a
-//! `ResourceReservation` policy says so; commands read and print times in the zone of whoever runs them, which is UTC.
+//! `ResourceReservation` policy says so.
+//!
+//! # What is assumed
+//! No page that was read says it: that commands read and print times of reservations in the zone of whoever runs them, which
+//! is UTC; that `bjobs` prints jobs that wait in the order in which they are considered; how `bqueues -l` writes the hosts of a queue;
+//! that names of reservations have no more than 39 letters, digits and `_`; and what is said where there are no jobs or reservations.
 //!
 //! # What LSF can promise
 //! - A slot is LSF's core. Reservations begin and end on whole minutes, and last at least ten. LSF keeps a reservation's
 //!   slots free in whole periods of ten minutes: another one that shares such a period with it is refused (brsvadd).
 //! - LSF does not look at running jobs when it reserves: it suspends them once a job of the reservation needs their slots.
-//!   So hosts are chosen here, where no running job reaches into the window ([`room`]).
+//!   So hosts are chosen here, where no running job reaches into the window.
 //! - A reservation is closed: its jobs are killed when it ends. A job may use one reservation only.
 
 mod change;
