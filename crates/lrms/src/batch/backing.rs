@@ -48,15 +48,16 @@ impl Batch {
         }
         let (id, owner) = (backing.id, backing.owner.clone());
         let mut order = Order { id, owner, place, account: String::new(), wanted, now };
-        let plan = self.plan(&order);
+        let mut plan = self.plan(&order);
+        if !plan.only_deletes() {
+            order.account = self.settings.accounts.of(&order.owner)?;
+            self.fresh(now)?;
+            plan = self.plan(&order);
+        }
         for (handle, span) in &plan.same {
             self.pieces.adopt(id, handle, *span);
         }
-        if plan.only_deletes() {
-            return self.give_up(&order, plan);
-        }
-        order.account = self.settings.accounts.of(&order.owner)?;
-        self.carry_out(&order, plan)
+        if plan.only_deletes() { self.give_up(&order, plan) } else { self.carry_out(&order, plan) }
     }
 
     fn plan(&self, order: &Order) -> Plan {
@@ -121,17 +122,22 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether the old is in the way of the new, nobody uses the old, and there is room for the new without it.
+    /// Whether the old is in the way of the new, nobody uses the old, and there is room for the new without it but not
+    /// with it.
     fn may_make_room(&mut self, order: &Order) -> bool {
         if self.fresh(order.now).is_err() {
             return false;
         }
         let plan = self.plan(order);
         let old: BTreeSet<Handle> = plan.old().into_iter().map(|piece| piece.handle).collect();
-        let now = order.now.second();
+        let (now, missing) = (order.now.second(), plan.missing());
+        let has_room = |without: &BTreeSet<Handle>| {
+            room::is_there(self.sight.picture(), &order.place, now, without, &missing)
+        };
         plan.is_in_its_own_way()
             && !old.iter().any(|handle| self.has_jobs(handle))
-            && room::is_there(self.sight.picture(), &order.place, now, &old, &plan.missing())
+            && has_room(&old)
+            && !has_room(&BTreeSet::new())
     }
 
     /// Whether jobs wait or run in a reservation there.

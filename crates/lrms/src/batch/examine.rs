@@ -45,8 +45,8 @@ impl Batch {
             _ => format!("the batch system is {} s behind", skew.unsigned_abs()),
         };
         match skew.unsigned_abs() {
-            ..=GOOD_SKEW => Finding::well(what, seen),
-            ..=BAD_SKEW => Finding::doubtful(what, seen, advice),
+            skew if skew <= GOOD_SKEW => Finding::well(what, seen),
+            skew if skew <= BAD_SKEW => Finding::doubtful(what, seen, advice),
             _ => Finding::wrong(what, seen, advice),
         }
     }

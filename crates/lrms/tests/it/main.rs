@@ -1,7 +1,9 @@
 //! Integration tests of the built-in scheduler and of the dialects of batch systems, one binary.
+//! Integration tests of the resource managers, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backings;
+mod batch;
 mod bounds;
 #[cfg(target_os = "linux")]
 mod command_local;

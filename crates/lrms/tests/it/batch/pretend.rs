@@ -1,0 +1,532 @@
+//! A batch system that is only pretended: nodes, reservations to the core, jobs and a clock of its own, all in memory. It
+//! outlives the adapters that drive it, and fails on order.
+
+use bookahead_lrms::batch::{
+    BatchSystem, FactState, Finding, Handle, JobFact, Node, Picture, Reserved, Submission, Traits, Unit,
+    Wanted,
+};
+use bookahead_lrms::{Capabilities, LrmsError, Work};
+use bookahead_plan::{Interval, Seconds, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// What goes wrong with the next command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is not done, and nobody says so.
+    SilentBefore,
+    /// It is done, and nobody says so.
+    SilentAfter,
+    /// It is done later, when the world settles; nobody says so.
+    SilentLate,
+    /// It is refused.
+    Refuse,
+    /// A reservation gets one core less than was asked for, and nobody notices.
+    Short,
+    /// It is done as it should be.
+    None,
+}
+
+/// All there is.
+pub(super) struct World {
+    pub(super) clock: i64,
+    pub(super) nodes: Vec<Node>,
+    pub(super) reservations: Vec<Reserved>,
+    pub(super) jobs: Vec<JobFact>,
+    /// How long each job really takes.
+    runs: BTreeMap<String, i64>,
+    pub(super) faults: VecDeque<Fault>,
+    late: Vec<Late>,
+    /// Every command that is more than a look.
+    pub(super) log: Vec<String>,
+    pub(super) looks: usize,
+    /// The last look came after so many commands.
+    looked_after: usize,
+    /// Whether a reservation can be given other terms.
+    pub(super) changes: bool,
+    pub(super) step: i64,
+    pub(super) longest_name: usize,
+    /// Whether it does not answer at all.
+    pub(super) deaf: bool,
+    /// Whether it remembers jobs that it shows no more.
+    pub(super) accounting: BTreeMap<String, JobFact>,
+    next: u32,
+}
+
+enum Late {
+    Create(Wanted),
+    Submit(Submission),
+    Cancel(String),
+    Delete(Handle),
+}
+
+/// A world that several adapters drive, one after the other.
+#[derive(Clone)]
+pub(super) struct Pretend(Arc<Mutex<World>>);
+
+impl Pretend {
+    /// So many nodes with so many cores each, at time zero.
+    pub(super) fn new(nodes: usize, cores: u32) -> Pretend {
+        let node = |number: usize| Node {
+            name: format!("n{number}"),
+            cores,
+            usable: true,
+            resources: vec![crate::cpu()],
+        };
+        Pretend(Arc::new(Mutex::new(World {
+            clock: 0,
+            nodes: (0..nodes).map(node).collect(),
+            reservations: Vec::new(),
+            jobs: Vec::new(),
+            runs: BTreeMap::new(),
+            faults: VecDeque::new(),
+            late: Vec::new(),
+            log: Vec::new(),
+            looks: 0,
+            looked_after: 0,
+            changes: true,
+            step: 1,
+            longest_name: 200,
+            deaf: false,
+            accounting: BTreeMap::new(),
+            next: 0,
+        })))
+    }
+
+    /// To look at, and to meddle with.
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl World {
+    /// Lets time pass: reservations end with their jobs, jobs end and start.
+    pub(super) fn pass(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.clock += 1;
+            self.end_what_is_due();
+            self.start_what_can();
+        }
+    }
+
+    /// What was delayed happens now.
+    pub(super) fn settle(&mut self) {
+        for late in std::mem::take(&mut self.late) {
+            let _ = match late {
+                Late::Create(wanted) => self.make(&wanted, 0).map(drop),
+                Late::Submit(job) => self.enqueue(&job).map(drop),
+                Late::Cancel(native) => {
+                    self.kill(&native, FactState::Cancelled);
+                    Ok(())
+                }
+                Late::Delete(handle) => {
+                    self.drop_reservation(&handle);
+                    Ok(())
+                }
+            };
+        }
+    }
+
+    /// Somebody else reserves whole nodes, over whatever is there.
+    pub(super) fn reserve_foreign(&mut self, name: &str, nodes: &[usize], begin: i64, end: i64) {
+        let cores = nodes.iter().map(|at| (self.nodes[*at].name.clone(), self.nodes[*at].cores)).collect();
+        self.add_foreign(name, cores, begin, end);
+    }
+
+    /// Somebody else reserves cores.
+    pub(super) fn add_foreign(&mut self, name: &str, cores: BTreeMap<String, u32>, begin: i64, end: i64) {
+        let handle = Handle(format!("foreign-{name}"));
+        let interval = Interval::new(Time(begin), Time(end));
+        let accounts = vec!["eve".into()];
+        self.reservations.push(Reserved {
+            handle,
+            name: name.into(),
+            interval,
+            cores,
+            spread: true,
+            accounts,
+        });
+    }
+
+    /// Somebody else's job.
+    pub(super) fn add_job(
+        &mut self,
+        native: &str,
+        state: FactState,
+        placed: &[(&str, u32)],
+        limit: Option<i64>,
+    ) {
+        let placed: BTreeMap<String, u32> =
+            placed.iter().map(|(node, cores)| ((*node).into(), *cores)).collect();
+        let started = (state == FactState::Running).then_some(Time(self.clock));
+        self.jobs.push(JobFact {
+            native: native.into(),
+            name: "somebody's".into(),
+            account: "eve".into(),
+            resources: vec![crate::cpu()],
+            state,
+            cores: placed.values().sum(),
+            nodes: placed.len() as u32,
+            placed,
+            submitted: Time(self.clock),
+            started,
+            ended: None,
+            limit: limit.map(Seconds),
+            reservations: Vec::new(),
+            expected_start: None,
+        });
+    }
+
+    /// Reservations with names of ours.
+    pub(super) fn ours(&self) -> Vec<&Reserved> {
+        let ours = |reserved: &&Reserved| !reserved.handle.0.starts_with("foreign");
+        self.reservations.iter().filter(ours).collect()
+    }
+
+    /// Jobs that wait or run.
+    pub(super) fn live(&self) -> Vec<&JobFact> {
+        self.jobs.iter().filter(|job| !job.state.is_over()).collect()
+    }
+
+    fn end_what_is_due(&mut self) {
+        let now = Time(self.clock);
+        let (over, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reservations)
+            .into_iter()
+            .partition(|reserved| reserved.interval.end <= now);
+        self.reservations = left;
+        for reserved in over {
+            self.orphan(&reserved.handle, FactState::OutOfTime);
+        }
+        let due: Vec<(String, FactState)> = self.jobs.iter().filter_map(|job| self.due(job)).collect();
+        due.into_iter().for_each(|(native, state)| self.kill(&native, state));
+    }
+
+    fn due(&self, job: &JobFact) -> Option<(String, FactState)> {
+        let ran = (Time(self.clock) - job.started.filter(|_| job.state == FactState::Running)?).0;
+        let limit = job.limit.map_or(i64::MAX, |limit| limit.0);
+        if self.runs.get(&job.native).is_some_and(|run| *run <= ran) {
+            return Some((job.native.clone(), FactState::Done { exit: 0 }));
+        }
+        (limit <= ran).then(|| (job.native.clone(), FactState::OutOfTime))
+    }
+
+    /// Jobs in a reservation that is no more: those that run end so, those that wait wait for ever.
+    fn orphan(&mut self, handle: &Handle, ended: FactState) {
+        let now = Time(self.clock);
+        for job in
+            self.jobs.iter_mut().filter(|job| !job.state.is_over() && job.reservations.contains(handle))
+        {
+            job.reservations.retain(|other| other != handle);
+            if !job.reservations.is_empty() {
+                continue;
+            }
+            if job.state == FactState::Running {
+                (job.state, job.ended) = (ended.clone(), Some(now));
+            } else {
+                job.state = FactState::Held { why: "its reservation is gone".into(), orphaned: true };
+            }
+        }
+    }
+
+    fn kill(&mut self, native: &str, state: FactState) {
+        let now = Time(self.clock);
+        let job = self.jobs.iter_mut().find(|job| job.native == native && !job.state.is_over());
+        if let Some(job) = job {
+            (job.state, job.ended) = (state, Some(now));
+        }
+    }
+
+    fn drop_reservation(&mut self, handle: &Handle) {
+        let natives: Vec<String> = self
+            .live()
+            .into_iter()
+            .filter(|job| job.reservations.contains(handle))
+            .map(|job| job.native.clone())
+            .collect();
+        natives.iter().for_each(|native| self.kill(native, FactState::Cancelled));
+        self.reservations.retain(|reserved| reserved.handle != *handle);
+    }
+
+    fn start_what_can(&mut self) {
+        for at in 0..self.jobs.len() {
+            if self.jobs[at].state != FactState::Waiting || !self.runs.contains_key(&self.jobs[at].native) {
+                continue;
+            }
+            if let Some(placed) = self.room_for(&self.jobs[at]) {
+                let job = &mut self.jobs[at];
+                (job.state, job.started, job.placed) = (FactState::Running, Some(Time(self.clock)), placed);
+            }
+        }
+    }
+
+    fn room_for(&self, job: &JobFact) -> Option<BTreeMap<String, u32>> {
+        let now = Time(self.clock);
+        if job.reservations.is_empty() {
+            let interval = Interval::new(now, now + job.limit.unwrap());
+            return self.placed(interval, job.cores, None);
+        }
+        let active = |reserved: &&Reserved| {
+            job.reservations.contains(&reserved.handle) && reserved.interval.contains(now)
+        };
+        let reserved = self.reservations.iter().find(active)?;
+        let free = reserved.cores.iter().map(|(node, cores)| {
+            let guests =
+                self.live().into_iter().filter(|other| other.reservations.contains(&reserved.handle));
+            let used: u32 = guests.filter_map(|other| other.placed.get(node)).sum();
+            (node.clone(), cores.saturating_sub(used))
+        });
+        spread(free, job.cores)
+    }
+
+    /// Where so many cores are free all the time.
+    fn placed(
+        &self,
+        interval: Interval,
+        cores: u32,
+        except: Option<&Handle>,
+    ) -> Option<BTreeMap<String, u32>> {
+        let usable = self.nodes.iter().filter(|node| node.usable);
+        let free = usable.map(|node| (node.name.clone(), self.free(node, interval, except)));
+        spread(free, cores)
+    }
+
+    fn free(&self, node: &Node, interval: Interval, except: Option<&Handle>) -> u32 {
+        let others = || self.reservations.iter().filter(|other| Some(&other.handle) != except);
+        let begins = others().map(|other| other.interval.begin).filter(|begin| interval.contains(*begin));
+        let taken = |at: Time| {
+            let reserved = others().filter(|other| other.interval.contains(at));
+            let reserved: u32 = reserved.filter_map(|other| other.cores.get(&node.name)).sum();
+            let running = self.jobs.iter().filter(|job| {
+                let end = job.limit.map_or(Time::MAX, |limit| job.started.unwrap_or(at) + limit);
+                job.state == FactState::Running && job.reservations.is_empty() && end > at
+            });
+            reserved + running.filter_map(|job| job.placed.get(&node.name)).sum::<u32>()
+        };
+        let most = begins.chain([interval.begin]).map(taken).max().unwrap();
+        node.cores.saturating_sub(most)
+    }
+
+    fn make(&mut self, wanted: &Wanted, missing: u32) -> Result<Handle, LrmsError> {
+        if self.reservations.iter().any(|reserved| reserved.name == wanted.name) {
+            return Err(refused("there is one of this name"));
+        }
+        let interval = self.interval(wanted)?;
+        let cores = self.chosen(wanted, interval, missing, None)?;
+        self.next += 1;
+        let handle = Handle(format!("r{}", self.next));
+        let (name, accounts) = (wanted.name.clone(), vec![wanted.account.clone()]);
+        let reserved = Reserved { handle: handle.clone(), name, interval, cores, spread: true, accounts };
+        self.reservations.push(reserved);
+        Ok(handle)
+    }
+
+    fn chosen(
+        &self,
+        wanted: &Wanted,
+        interval: Interval,
+        missing: u32,
+        except: Option<&Handle>,
+    ) -> Result<BTreeMap<String, u32>, LrmsError> {
+        let busy = || refused("requested nodes are busy");
+        if wanted.place.unit == Unit::Cores {
+            return self.placed(interval, wanted.amount - missing, except).ok_or_else(busy);
+        }
+        let usable = self.nodes.iter().filter(|node| node.usable);
+        let whole = usable.filter(|node| self.free(node, interval, except) == node.cores);
+        let whole: BTreeMap<String, u32> = whole
+            .take((wanted.amount - missing) as usize)
+            .map(|node| (node.name.clone(), node.cores))
+            .collect();
+        (whole.len() as u32 == wanted.amount - missing).then_some(whole).ok_or_else(busy)
+    }
+
+    fn interval(&self, wanted: &Wanted) -> Result<Interval, LrmsError> {
+        let Interval { begin, end } = wanted.interval;
+        assert_eq!((begin.0 % self.step, end.0 % self.step), (0, 0), "whole steps are asked for");
+        if end <= Time(self.clock) {
+            return Err(refused("invalid time specified"));
+        }
+        Ok(Interval::new(begin.max(Time(self.clock)), end))
+    }
+
+    fn enqueue(&mut self, job: &Submission) -> Result<String, LrmsError> {
+        let there = |handle: &Handle| self.reservations.iter().any(|reserved| reserved.handle == *handle);
+        if !job.reservations.iter().all(there) {
+            return Err(refused("requested reservation is invalid"));
+        }
+        self.next += 1;
+        let native = self.next.to_string();
+        let Work::Pretended { run } = job.work else { return Err(refused("only pretended jobs")) };
+        self.runs.insert(native.clone(), run.0);
+        self.jobs.push(JobFact {
+            native: native.clone(),
+            name: job.name.clone(),
+            account: job.account.clone().unwrap_or_else(|| "service".into()),
+            resources: vec![job.place.resource.clone()],
+            state: FactState::Waiting,
+            cores: job.amount,
+            nodes: 1,
+            placed: BTreeMap::new(),
+            submitted: Time(self.clock),
+            started: None,
+            ended: None,
+            limit: Some(job.limit),
+            reservations: job.reservations.clone(),
+            expected_start: None,
+        });
+        Ok(native)
+    }
+
+    /// What goes wrong with this command, which is noted.
+    fn fault(&mut self, command: String) -> Result<Fault, LrmsError> {
+        self.log.push(command);
+        if self.deaf {
+            return Err(silent());
+        }
+        match self.faults.pop_front().unwrap_or(Fault::None) {
+            Fault::SilentBefore => Err(silent()),
+            Fault::Refuse => Err(refused("because it was ordered")),
+            fault => Ok(fault),
+        }
+    }
+}
+
+impl BatchSystem for Pretend {
+    fn traits(&self) -> Traits {
+        let world = self.world();
+        let capabilities = Capabilities {
+            smallest_step: Seconds(world.step),
+            whole_nodes: false,
+            change_while_active: world.changes,
+            operator_only: true,
+        };
+        Traits { capabilities, longest_name: world.longest_name }
+    }
+
+    fn look(&mut self) -> Result<Picture, LrmsError> {
+        let mut world = self.world();
+        world.looks += 1;
+        world.looked_after = world.log.len();
+        if world.deaf {
+            return Err(silent());
+        }
+        Ok(Picture {
+            clock: Some(Time(world.clock)),
+            nodes: world.nodes.clone(),
+            reservations: world.reservations.clone(),
+            jobs: world.jobs.clone(),
+        })
+    }
+
+    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+        let mut world = self.world();
+        assert_eq!(world.log.len(), world.looked_after, "something was done since the last look");
+        assert_eq!(picture.nodes.len(), world.nodes.len());
+        match world.fault(format!("create {}", wanted.name))? {
+            Fault::SilentLate => {
+                world.late.push(Late::Create(wanted.clone()));
+                Err(silent())
+            }
+            Fault::Short if wanted.amount > 1 => world.make(wanted, 1),
+            fault => {
+                let made = world.make(wanted, 0);
+                if fault == Fault::SilentAfter { Err(silent()) } else { made }
+            }
+        }
+    }
+
+    fn change(
+        &mut self,
+        handle: &Handle,
+        wanted: &Wanted,
+        _picture: &Picture,
+    ) -> Result<Option<Handle>, LrmsError> {
+        let mut world = self.world();
+        if !world.changes {
+            return Ok(None);
+        }
+        let fault = world.fault(format!("change {}", wanted.name))?;
+        let interval = world.interval(wanted)?;
+        let cores = world.chosen(wanted, interval, 0, Some(handle))?;
+        let reserved = world.reservations.iter_mut().find(|reserved| reserved.handle == *handle);
+        let Some(reserved) = reserved else { return Err(refused("no such reservation")) };
+        assert_eq!(reserved.name, wanted.name, "a reservation keeps its name");
+        (reserved.interval, reserved.cores) = (interval, cores);
+        match fault {
+            Fault::SilentAfter | Fault::SilentLate => Err(silent()),
+            _ => Ok(Some(handle.clone())),
+        }
+    }
+
+    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+        let mut world = self.world();
+        match world.fault(format!("delete {handle}"))? {
+            Fault::SilentLate => {
+                world.late.push(Late::Delete(handle.clone()));
+                Err(silent())
+            }
+            fault => {
+                world.drop_reservation(handle);
+                if fault == Fault::SilentAfter { Err(silent()) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+        let mut world = self.world();
+        match world.fault(format!("submit {}", job.name))? {
+            Fault::SilentLate => {
+                world.late.push(Late::Submit(job.clone()));
+                Err(silent())
+            }
+            fault => {
+                let native = world.enqueue(job);
+                if fault == Fault::SilentAfter { Err(silent()) } else { native }
+            }
+        }
+    }
+
+    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+        let mut world = self.world();
+        match world.fault(format!("cancel {native}"))? {
+            Fault::SilentLate => {
+                world.late.push(Late::Cancel(native.into()));
+                Err(silent())
+            }
+            fault => {
+                world.kill(native, FactState::Cancelled);
+                if fault == Fault::SilentAfter { Err(silent()) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        Ok(self.world().accounting.get(native).cloned())
+    }
+
+    fn examine(&mut self) -> Vec<Finding> {
+        vec![Finding::well("the pretended one", "is there")]
+    }
+}
+
+/// Cores of the first nodes that have some.
+fn spread(free: impl Iterator<Item = (String, u32)>, cores: u32) -> Option<BTreeMap<String, u32>> {
+    let (mut left, mut chosen) = (cores, BTreeMap::new());
+    for (node, free) in free {
+        let share = free.min(left);
+        if share > 0 {
+            chosen.insert(node, share);
+            left -= share;
+        }
+    }
+    (left == 0).then_some(chosen)
+}
+
+fn refused(said: &str) -> LrmsError {
+    LrmsError::Refused { what: "it".into(), said: said.into() }
+}
+
+fn silent() -> LrmsError {
+    LrmsError::Silent { what: "the pretended one".into(), after: Duration::from_secs(1) }
+}
