@@ -2,13 +2,15 @@
 //!
 //! - [`ranking`]: sites by the shortest expected delay
 //! - [`choice`]: the best of three reservations, for a job that is to run in one
-//! - [`flooding`]: copies of a best-effort job at several sites, of which one runs
+//! - [`flooding`]: copies of a best-effort job at several sites that ask before they run one
+//! - [`race`]: the same where sites do not ask, as batch systems do not: the first copy that starts wins
 //!
 //! After Migol's Job Broker Service. The heads are values: messages and the time go in; events, messages and an outcome
 //! come out. Events are journalled before anything is sent, and are all that a restart needs.
 
 pub mod choice;
 pub mod flooding;
+pub mod race;
 pub mod ranking;
 
 mod patience;
@@ -16,4 +18,5 @@ mod patience;
 pub use choice::{Choice, Order};
 pub use flooding::{Copies, Flood, JobMessage, Work};
 pub use patience::Patience;
+pub use race::Race;
 pub use ranking::{Delay, Ranked, Site, Task, rank};

@@ -33,6 +33,7 @@ pub use site::{Action, Copies, Event as CopyEvent, SiteEffects};
 
 use crate::ids::{JobId, Name};
 use bookahead_plan::{Capacity, Seconds};
+use serde::{Deserialize, Serialize};
 
 /// What broker and site say to each other about copies of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -100,7 +101,7 @@ pub struct Work {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ending {
     /// To its end.
     Finished,

@@ -4,6 +4,8 @@ mod choice;
 mod choice_faults;
 mod flooding;
 mod flooding_faults;
+mod race;
+mod race_faults;
 mod ranking;
 mod sites;
 
