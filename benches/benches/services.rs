@@ -100,8 +100,13 @@ fn site(journal: &Path, durability: Durability) -> Outcome<Keeper> {
 async fn serve(keeper: &Keeper) -> Outcome<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
-    let about =
-        About { name: "north".into(), role: api::Role::Site, version: String::new(), url: url.clone() };
+    let about = About {
+        name: "north".into(),
+        role: api::Role::Site,
+        version: String::new(),
+        url: url.clone(),
+        identity: None,
+    };
     let limits = Limits { requests_per_second: 0, ..Limits::default() };
     let served =
         Served { door: keeper.door().clone(), gate: Arc::new(Gate::open()), limits, about, commands: None };

@@ -1,4 +1,5 @@
-//! What travels beside the documents: the key of a call, the version that is meant, and on whose behalf a peer calls.
+//! What travels beside the documents: the key of a call, the version that is meant, on whose behalf a peer calls, and through
+//! whom the call came.
 //! Texts in, texts out; both ends of a connection use these, so that they cannot disagree.
 
 use bookahead_protocol::{Key, Name};
@@ -10,6 +11,11 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 pub const USER: &str = "bookahead-user";
 /// That user's roles, with commas between them.
 pub const ROLES: &str = "bookahead-roles";
+/// The brokers that a call came through, by their identities, the first first, with commas between them.
+pub const VIA: &str = "bookahead-via";
+
+/// A call comes through at most so many brokers.
+pub const MOST_VIA: usize = 8;
 
 /// A header that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

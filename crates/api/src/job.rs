@@ -38,7 +38,7 @@ pub struct SubmitJob {
     /// It is ended when it has run for so long.
     #[schema(minimum = 1, example = 7200)]
     pub limit_seconds: i64,
-    /// It is of no use if it has not ended by then (for a broker that reserves).
+    /// Of a broker: it is of no use if it has not ended by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_end: Option<Timestamp>,
     /// What the resource must have.
@@ -58,9 +58,17 @@ pub struct SubmitJob {
     /// Of a broker: how it finds a place for the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
+    /// Of a broker that floods: how many copies wait at the same time, each at another site; three, where it is not said, and
+    /// fewer where fewer sites suit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 32)]
+    pub copies: Option<u32>,
 }
 
 impl SubmitJob {
+    /// A job has at most so many copies at the same time.
+    pub const MOST_COPIES: u32 = 32;
+
     /// Whether it is the same job, whichever id it was given.
     pub fn same_but_for_id(&self, other: &SubmitJob) -> bool {
         SubmitJob { id: None, ..self.clone() } == SubmitJob { id: None, ..other.clone() }
@@ -109,7 +117,7 @@ pub enum Mode {
     /// It asks the best sites for reservations, and keeps the one that is over first.
     #[default]
     Reserve,
-    /// It puts copies into the queues of the best sites, of which one runs.
+    /// It puts copies into the queues of the best sites; the first that starts runs, and the others are cancelled.
     Flood,
 }
 

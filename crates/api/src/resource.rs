@@ -38,6 +38,11 @@ pub struct Resource {
     /// The price of one unit for an hour, in thousandths of whatever is paid with.
     #[serde(default)]
     pub price_thousandths: u32,
+    /// In the register: the brokers that it is reached through, by their identities, the nearest first. A broker leaves out what
+    /// would be reached through itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<NameText>, max_items = 8)]
+    pub through: Vec<Name>,
 }
 
 /// What an attribute is: a text or a whole number.
@@ -68,6 +73,7 @@ impl From<protocol::Resource> for Resource {
             joins: resource.joins,
             attributes: attributes_from(resource.attributes),
             price_thousandths: resource.price,
+            through: Vec::new(),
         }
     }
 }

@@ -4,11 +4,12 @@
 use crate::error::ClientError;
 use crate::make;
 use crate::options::Options;
-use crate::order::{Order, behalf, value_of};
+use crate::order::{Order, behalf, sendable, value_of};
 use crate::reply::Reply;
 use crate::tls;
+use bookahead_api::header;
 use bookahead_api::operation::Method;
-use bookahead_protocol::Caller;
+use bookahead_protocol::{Caller, Name};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, Url};
@@ -26,6 +27,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 const TRACE: HeaderName = HeaderName::from_static("traceparent");
+const VIA: HeaderName = HeaderName::from_static(header::VIA);
 
 /// A client of one server. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -83,6 +85,13 @@ impl Client {
         let mut client = self.clone();
         client.headers.insert(TRACE, value_of("the trace", trace)?);
         Ok(client)
+    }
+
+    /// The same server, called by a broker: through whom the call came, the caller last.
+    pub fn via(&self, brokers: &[Name]) -> Client {
+        let mut client = self.clone();
+        client.headers.insert(VIA, sendable(&header::names(brokers)));
+        client
     }
 
     /// Sends something once.

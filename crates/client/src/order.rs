@@ -69,13 +69,16 @@ impl Order {
 
 /// On whose behalf, as headers.
 pub(crate) fn behalf(caller: &Caller) -> HeaderMap {
-    // Names are written in visible characters only, so they can be sent. If ever not, the value is empty, which servers
-    // refuse; without the header the call would be made for whoever sends it.
-    let sendable = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
     HeaderMap::from_iter([
         (HeaderName::from_static(header::USER), sendable(&header::name(&caller.user))),
         (HeaderName::from_static(header::ROLES), sendable(&header::names(&caller.roles))),
     ])
+}
+
+/// Names as the value of a header. They are written in visible characters only, so they can be sent. If ever not, the value is
+/// empty, which servers refuse where it matters; without the header the call would be made for whoever sends it.
+pub(crate) fn sendable(names: &str) -> HeaderValue {
+    HeaderValue::from_str(names).unwrap_or(HeaderValue::from_static(""))
 }
 
 pub(crate) fn value_of(what: &'static str, text: &str) -> Result<HeaderValue, ClientError> {

@@ -4,6 +4,7 @@
 
 use bookahead_api as api;
 use bookahead_plan::{Capacity, Time};
+use bookahead_protocol::jobs::race::Ask;
 use bookahead_protocol::{
     Answer, Envelope, JobId, Key, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -13,8 +14,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// The trace that a call belongs to (W3C `traceparent`): whatever is sent because of it carries it on.
+/// The trace that a call belongs to (W3C `traceparent`).
 pub type Trace = Option<Arc<str>>;
+
+/// The brokers that a call came through, by their identities, the first first.
+pub type Via = Arc<[Name]>;
+
+/// How a call came here: whatever is sent because of it carries that on.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// The trace it belongs to.
+    pub trace: Trace,
+    /// The brokers it came through.
+    pub via: Via,
+}
 
 /// Where an answer goes.
 pub type Reply<T> = oneshot::Sender<T>;
@@ -26,8 +39,8 @@ pub enum Input {
     Call {
         /// What, and who.
         envelope: Envelope,
-        /// The trace it belongs to.
-        trace: Trace,
+        /// How it came here.
+        origin: Origin,
         /// Where the answer goes.
         reply: Reply<Answer>,
     },
@@ -39,8 +52,8 @@ pub enum Input {
         key: Key,
         /// What.
         answer: Answer,
-        /// The trace it belongs to.
-        trace: Trace,
+        /// How the call came here that it was made because of.
+        origin: Origin,
     },
     /// A peer says that it is there, and what it offers; or was found to.
     Heard {
@@ -66,8 +79,8 @@ pub enum Input {
         id: JobId,
         /// What.
         job: Box<api::SubmitJob>,
-        /// The trace it belongs to.
-        trace: Trace,
+        /// How it came here.
+        origin: Origin,
         /// Where the answer goes.
         reply: Reply<Result<api::Job, api::Problem>>,
     },
@@ -77,6 +90,8 @@ pub enum Input {
         from: Name,
         /// Which job.
         id: JobId,
+        /// What was asked.
+        asked: Ask,
         /// How it is, or why it is not there.
         answer: Result<Box<api::Job>, api::Problem>,
     },

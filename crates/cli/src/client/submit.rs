@@ -65,6 +65,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, help_heading = "Job")]
     mode: Option<ModeName>,
 
+    /// How many copies wait at the same time, each at another site (of a broker that floods) [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32), help_heading = "Job")]
+    copies: Option<u32>,
+
     /// The clock rate in MHz of the machine that --limit was measured on; slower sites get longer (of a broker)
     #[arg(long, value_name = "MHZ", help_heading = "Job")]
     reference_mhz: Option<u32>,
@@ -97,7 +101,7 @@ pub(crate) struct Arguments {
 enum ModeName {
     /// It asks the best sites for reservations, and keeps the one that is over first
     Reserve,
-    /// It puts copies into the queues of the best sites, of which one runs
+    /// It puts copies into the queues of the best sites; the first that starts runs, and the others are cancelled
     Flood,
 }
 
@@ -129,6 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             ModeName::Reserve => Mode::Reserve,
             ModeName::Flood => Mode::Flood,
         }),
+        copies: arguments.copies,
     };
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let job = session.ask("submitting", session.client.submit(&submit, &key))?;

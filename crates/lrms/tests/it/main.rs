@@ -30,10 +30,10 @@ mod processes;
 mod reference;
 #[cfg(target_os = "linux")]
 mod restart;
-#[cfg(target_os = "linux")]
-mod slurm;
 #[cfg(unix)]
 mod scripted;
+#[cfg(target_os = "linux")]
+mod slurm;
 mod sources;
 
 use bookahead_lrms::builtin::sources::Nothing;

@@ -2,13 +2,13 @@
 //! that is still under way is not sent a second time, and at most so many are under way to one peer, so that a peer that
 //! hangs costs a bounded amount of room. What is dropped here the head repeats.
 
-use super::jobs::Errand;
+use super::jobs::{Errand, What};
 use crate::keeper::Door;
-use crate::party::{Input, Trace};
+use crate::party::{Input, Origin};
 use bookahead_client::{Client, ClientError, Options};
 use bookahead_protocol::broker::Outgoing;
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Moment, Name};
+use bookahead_protocol::{Answer, Call, Envelope, Key, Moment, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
@@ -33,6 +33,8 @@ pub struct Courier {
     /// What is shown to those of whom nothing else is said.
     options: Arc<Mutex<Options>>,
     peers: Arc<Mutex<BTreeMap<Name, Way>>>,
+    /// By which the broker knows a call that has come through it before.
+    identity: Name,
 }
 
 struct Way {
@@ -43,9 +45,14 @@ struct Way {
 }
 
 impl Courier {
-    /// One that knows nobody yet; answers go to a door.
-    pub fn new(runtime: Handle, door: Door, options: Options) -> Courier {
-        Courier { runtime, door, options: Arc::new(Mutex::new(options)), peers: Arc::default() }
+    /// One that knows nobody yet; answers go to a door. No other broker has the identity.
+    pub fn new(runtime: Handle, door: Door, options: Options, identity: Name) -> Courier {
+        Courier { runtime, door, options: Arc::new(Mutex::new(options)), peers: Arc::default(), identity }
+    }
+
+    /// By which the broker knows a call that has come through it before.
+    pub fn identity(&self) -> &Name {
+        &self.identity
     }
 
     /// The time of the broker.
@@ -95,7 +102,8 @@ impl Courier {
 
     /// What is under way stays under way.
     fn reach(&self, peer: &Name, url: &str, options: Options, appointed: bool) -> Result<(), ClientError> {
-        let link = Link { url: url.to_owned(), client: Client::new(url, options)? };
+        let client = Client::new(url, options)?.via(std::slice::from_ref(&self.identity));
+        let link = Link { url: url.to_owned(), client };
         let mut peers = self.peers();
         let under_way = peers.remove(peer).map(|way| way.under_way).unwrap_or_default();
         peers.insert(peer.clone(), Way { link, appointed, under_way });
@@ -107,18 +115,24 @@ impl Courier {
         self.peers().iter().map(|(name, way)| (name.clone(), way.link.clone())).collect()
     }
 
+    /// A client that tells through whom a call came: last through us.
+    fn through(&self, client: &Client, via: &[Name]) -> Client {
+        let via: Vec<Name> = via.iter().chain([&self.identity]).cloned().collect();
+        client.via(&via)
+    }
+
     /// Sends a call, and hands in the answer when it comes.
-    pub(super) fn send(&self, outgoing: Outgoing, trace: Trace) {
+    pub(super) fn send(&self, outgoing: Outgoing, origin: Origin) {
         let Outgoing { to, envelope } = outgoing;
         let Some(client) = self.set_out(&to, envelope.key) else { return };
-        let courier = self.clone();
+        let (courier, client) = (self.clone(), self.through(&client, &origin.via));
         self.runtime.spawn(async move {
-            let answer = client.call(&envelope, trace.as_deref()).await;
+            let answer = client.call(&envelope, origin.trace.as_deref()).await;
             if let Some(way) = courier.peers().get_mut(&to) {
                 way.under_way.remove(&envelope.key);
             }
             if let Some(answer) = understood(&to, &envelope, answer) {
-                let input = Input::Answered { from: to, key: envelope.key, answer, trace };
+                let input = Input::Answered { from: to, key: envelope.key, answer, origin };
                 courier.door.tell(input).await;
             }
         });
@@ -126,24 +140,21 @@ impl Courier {
 
     /// Does what is to be done for a job.
     pub(super) fn run(&self, errand: Errand) {
-        let (to, caller, id) = match &errand {
-            Errand::Call(to, envelope) => {
-                return self.send(Outgoing { to: to.clone(), envelope: envelope.clone() }, None);
-            }
-            Errand::Submit(to, caller, asked) => (to.clone(), caller.clone(), asked.id.unwrap_or(JobId(0))),
-            Errand::Look(to, caller, id) | Errand::Cancel(to, caller, id) => {
-                (to.clone(), caller.clone(), *id)
-            }
-        };
+        let Errand { to, what, via } = errand;
+        if let What::Call(envelope) = what {
+            let origin = Origin { trace: None, via: via.into() };
+            return self.send(Outgoing { to, envelope }, origin);
+        }
+        let Some((caller, id, asked)) = what.about() else { return };
         // One errand at a time for each job.
         let key = Key(id.0);
         let Some(client) = self.set_out(&to, key) else { return };
-        let (courier, client) = (self.clone(), client.on_behalf_of(&caller));
+        let (courier, client) = (self.clone(), self.through(&client, &via).on_behalf_of(caller));
         self.runtime.spawn(async move {
-            let answer = match errand {
-                Errand::Submit(_, _, asked) => client.submit(&asked, &key.to_string()).await,
-                Errand::Look(..) | Errand::Call(..) => client.job(id).await,
-                Errand::Cancel(..) => client.cancel_job(id).await,
+            let answer = match &what {
+                What::Submit(_, asked) => client.submit(asked, &key.to_string()).await,
+                What::Look(..) | What::Call(_) => client.job(id).await,
+                What::Drop(..) => client.cancel_job(id).await,
             };
             if let Some(way) = courier.peers().get_mut(&to) {
                 way.under_way.remove(&key);
@@ -153,7 +164,7 @@ impl Courier {
                 Err(ClientError::Refused(problem)) => Err(*problem),
                 Err(why) => return tracing::debug!(peer = %to, job = %id, "no answer: {why}"),
             };
-            courier.door.tell(Input::JobAnswered { from: to, id, answer }).await;
+            courier.door.tell(Input::JobAnswered { from: to, id, asked, answer }).await;
         });
     }
 

@@ -8,9 +8,10 @@ mod sight;
 
 pub use courier::{Courier, Link};
 pub use jobs::{Event as JobEvent, Rules as JobRules};
+use register::without_circles;
 pub use register::{Attention, Peer, Register, attend};
 
-use crate::party::{Done, Input, Notice, Party, Reply, Sight, Trace};
+use crate::party::{Done, Input, Notice, Origin, Party, Reply, Sight};
 use bookahead_api as api;
 use bookahead_protocol::broker::{self, Effects, Rules};
 use bookahead_protocol::problem::{Problem, Why};
@@ -50,7 +51,12 @@ pub struct Broker {
     keys: BTreeMap<Key, ReservationId>,
     /// The head knows those who call by a name; answers are told apart by their keys.
     caller: Name,
+    /// How the calls came here that calls to peers are made because of, for when those are repeated. Of no use after a crash.
+    origins: BTreeMap<Key, Origin>,
 }
+
+/// So many calls to peers are remembered with how they came about; who forgets has a call go round a circle once more at worst.
+const MOST_ORIGINS: usize = 10_000;
 
 impl Broker {
     /// One that has booked nothing.
@@ -71,6 +77,7 @@ impl Broker {
             waiting: BTreeMap::new(),
             keys: BTreeMap::new(),
             caller: Name::from("caller"),
+            origins: BTreeMap::new(),
         };
         broker.introduce_peers();
         broker
@@ -87,7 +94,7 @@ impl Broker {
         &mut self,
         now: Moment,
         envelope: &Envelope,
-        trace: &Trace,
+        origin: &Origin,
         reply: Reply<Answer>,
         done: &mut Done<Event>,
     ) {
@@ -99,7 +106,7 @@ impl Broker {
         self.forget_the_gone();
         self.waiting.insert(envelope.key, reply);
         let effects = self.head.handle(now, &self.caller, envelope);
-        self.carry_out(effects, trace, done);
+        self.carry_out(effects, origin, done);
     }
 
     /// Those who have stopped waiting need no answer.
@@ -110,7 +117,7 @@ impl Broker {
         }
     }
 
-    fn carry_out(&mut self, effects: Effects, trace: &Trace, done: &mut Done<Event>) {
+    fn carry_out(&mut self, effects: Effects, origin: &Origin, done: &mut Done<Event>) {
         for event in effects.events {
             self.note_keys(&event);
             if let Some(notice) = self.notice(&event) {
@@ -119,14 +126,26 @@ impl Broker {
             done.events.push(Event::Booking(event));
         }
         for outgoing in effects.send {
-            let (courier, trace) = (self.courier.clone(), trace.clone());
-            done.deeds.push(Box::new(move || courier.send(outgoing, trace)));
+            let (courier, origin) = (self.courier.clone(), self.origin_of(outgoing.envelope.key, origin));
+            done.deeds.push(Box::new(move || courier.send(outgoing, origin)));
         }
         for answered in effects.replies {
             if let Some(reply) = self.waiting.remove(&answered.key) {
                 done.answer(reply, answered.answer);
             }
         }
+    }
+
+    /// How the call came here that a call to a peer is made because of, also where it is only repeated.
+    fn origin_of(&mut self, key: Key, origin: &Origin) -> Origin {
+        if origin.via.is_empty() {
+            return self.origins.get(&key).unwrap_or(origin).clone();
+        }
+        if self.origins.len() >= MOST_ORIGINS {
+            self.origins.clear();
+        }
+        self.origins.insert(key, origin.clone());
+        origin.clone()
     }
 
     fn carry_out_for_jobs(&mut self, effects: jobs::Effects, done: &mut Done<Event>) {
@@ -187,6 +206,12 @@ impl Broker {
         heartbeat: api::Heartbeat,
         round_trip: Option<u64>,
     ) -> Result<(), api::Problem> {
+        if heartbeat.url.trim_end_matches('/') == self.about.url.trim_end_matches('/') {
+            let why =
+                format!("{} is the address of this broker itself; it is no peer of its own", heartbeat.url);
+            return Err(api::Problem::new(api::Code::Circle, why));
+        }
+        let heartbeat = without_circles(heartbeat, self.courier.identity());
         let peer = self.register.heard(now, heartbeat, round_trip)?;
         self.head.register(peer.name.clone(), peer.resources.clone());
         self.courier.meet(&peer.name, &peer.url);
@@ -228,7 +253,7 @@ impl Party for Broker {
             _ => None,
         });
         self.jobs.live_as(self.maker_for_jobs(), life.unwrap_or(0));
-        self.carry_out(effects, &None, done);
+        self.carry_out(effects, &Origin::default(), done);
         let effects = self.jobs.resume(now);
         self.carry_out_for_jobs(effects, done);
         Ok(())
@@ -236,13 +261,14 @@ impl Party for Broker {
 
     fn take(&mut self, now: Moment, input: Input, done: &mut Done<Event>) {
         match input {
-            Input::Call { envelope, trace, reply } => self.call(now, &envelope, &trace, reply, done),
-            Input::Answered { from, key, answer, trace } => {
+            Input::Call { envelope, origin, reply } => self.call(now, &envelope, &origin, reply, done),
+            Input::Answered { from, key, answer, origin } => {
+                self.origins.remove(&key);
                 if let Some(effects) = self.jobs.on_answer(now, &from, key, &answer) {
                     return self.carry_out_for_jobs(effects, done);
                 }
                 let effects = self.head.on_answer(now, &from, key, &answer);
-                self.carry_out(effects, &trace, done);
+                self.carry_out(effects, &origin, done);
             }
             Input::Heard { heartbeat, round_trip, reply } => {
                 let heard = self.heard(now, heartbeat, round_trip);
@@ -252,17 +278,17 @@ impl Party for Broker {
                 self.register.silent(&peer);
                 self.head.unregister(&peer);
             }
-            Input::Submit { caller, key, id, job, reply, .. } => {
+            Input::Submit { caller, key, id, job, origin, reply } => {
                 let peers: Vec<Peer> = self.register.all().filter(|peer| peer.up).cloned().collect();
-                let taken = self.jobs.submit(now, &caller, (key, id), *job, peers.into_iter());
+                let taken = self.jobs.submit(now, (&caller, &origin.via), (key, id), *job, peers.into_iter());
                 self.answer_about_job(id, taken, reply, done);
             }
             Input::CancelJob { caller, id, reply } => {
                 let cancelled = self.jobs.cancel(now, &caller, id);
                 self.answer_about_job(id, cancelled, reply, done);
             }
-            Input::JobAnswered { from, id, answer } => {
-                let effects = self.jobs.on_job(now, &from, id, answer);
+            Input::JobAnswered { from, id, asked, answer } => {
+                let effects = self.jobs.on_job(now, &from, (id, asked), answer);
                 self.carry_out_for_jobs(effects, done);
             }
         }
@@ -270,7 +296,7 @@ impl Party for Broker {
 
     fn tick(&mut self, now: Moment, done: &mut Done<Event>) {
         let effects = self.head.tick(now);
-        self.carry_out(effects, &None, done);
+        self.carry_out(effects, &Origin::default(), done);
         let effects = self.jobs.tick(now);
         self.carry_out_for_jobs(effects, done);
     }

@@ -5,6 +5,8 @@ use super::courier::Courier;
 use crate::keeper::Door;
 use crate::party::Input;
 use bookahead_api as api;
+use bookahead_client::ClientError;
+use bookahead_protocol::broker::name_here;
 use bookahead_protocol::{Moment, Name, Resource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -52,6 +54,18 @@ impl Register {
         self.peers.values().filter(|peer| peer.up).map(|peer| (&peer.name, peer.resources.as_slice()))
     }
 
+    /// What the broker offers, by names that begin with those of its peers, and through whom that is reached.
+    pub(super) fn offered(&self, broker: &Name) -> Vec<api::Resource> {
+        let up = self.peers.values().filter(|peer| peer.up);
+        let offered = up.flat_map(|peer| peer.about.resources.iter().map(move |one| (peer, one)));
+        let here = offered.map(|(peer, one)| api::Resource {
+            name: name_here(&peer.name, &one.name),
+            through: std::iter::once(broker).chain(&one.through).cloned().collect(),
+            ..one.clone()
+        });
+        here.collect()
+    }
+
     /// All of them.
     pub(super) fn all(&self) -> impl Iterator<Item = &Peer> {
         self.peers.values()
@@ -95,6 +109,17 @@ impl Register {
     }
 }
 
+/// What a peer says, without what would be reached through the broker that hears it: brokers that know each other would else
+/// tell each other of their own resources, under ever longer names.
+pub(super) fn without_circles(mut said: api::Heartbeat, broker: &Name) -> api::Heartbeat {
+    said.resources.retain(|resource| {
+        !resource.through.contains(broker) && resource.through.len() < api::header::MOST_VIA
+    });
+    let offered: BTreeSet<&Name> = said.resources.iter().map(|resource| &resource.name).collect();
+    said.loads.retain(|load| offered.contains(&load.resource));
+    said
+}
+
 /// How peers are looked after.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention {
@@ -134,6 +159,9 @@ pub async fn attend(door: Door, courier: Courier, attention: Attention) {
                 other => {
                     let misses = missed.entry(name.clone()).or_default();
                     *misses += 1;
+                    if *misses == 1 && is_itself(&other) {
+                        tracing::warn!(peer = %name, url, "is this broker itself; take it out of the peers");
+                    }
                     tracing::debug!(peer = %name, misses, "did not say how it is: {:?}", other.err());
                     if *misses >= attention.misses {
                         door.tell(Input::Silent { peer: name }).await;
@@ -142,6 +170,12 @@ pub async fn attend(door: Door, courier: Courier, attention: Attention) {
             }
         }
     }
+}
+
+/// Whether a peer says that it has been asked by itself.
+fn is_itself<T>(answer: &Result<T, ClientError>) -> bool {
+    let problem = answer.as_ref().err().and_then(ClientError::problem);
+    problem.is_some_and(|problem| problem.code == api::Code::Circle.word())
 }
 
 fn heartbeat(name: &Name, url: String, itself: api::Site) -> api::Heartbeat {

@@ -65,7 +65,7 @@ impl Sight for Broker {
     }
 
     fn sites(&mut self, now: Moment) -> Vec<api::Site> {
-        let resources = self.resources().into_iter().map(Into::into).collect();
+        let resources = self.register.offered(self.courier.identity());
         let last_heard = Some(api::Timestamp::nearest(now.second()));
         let itself = api::Site { resources, last_heard, ..self.about.clone() };
         std::iter::once(itself).chain(self.register.all().map(shown)).collect()

@@ -11,9 +11,10 @@ use super::wrong::{Wrong, check_name};
 use crate::broker::JobRules;
 use crate::security::Security;
 use bookahead_api::AttributeValue;
-use bookahead_protocol::Name;
 use bookahead_protocol::broker::Rules;
 use bookahead_protocol::jobs::Patience;
+use bookahead_protocol::jobs::race::Pace;
+use bookahead_protocol::{Millis, Name};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -46,6 +47,9 @@ pub struct BrokerConfig {
     /// A job that is given to it without a latest end must have ended so long after that.
     #[serde(default = "usual_job_window")]
     pub job_window: Length,
+    /// How often it looks whether a copy of a job that waits at several sites has started.
+    #[serde(default = "usual_job_look")]
+    pub job_look: Length,
     /// The time that it lives in; its peers need the same.
     #[serde(default)]
     pub clock: ClockConfig,
@@ -80,6 +84,18 @@ fn usual_job_window() -> Length {
     Length::of_seconds(7 * 86_400)
 }
 
+fn usual_job_look() -> Length {
+    Length::of_seconds(1)
+}
+
+fn check_job_look(every: Length) -> Result<(), Wrong> {
+    if every < Length(Millis(100)) {
+        let why = "who looks so often does nothing else; give 100ms or more, usually \"1s\"";
+        return Err(Wrong::new("job_look", why));
+    }
+    Ok(())
+}
+
 impl BrokerConfig {
     /// From a file.
     pub fn read(path: &Path) -> Result<BrokerConfig, ConfigError> {
@@ -98,6 +114,7 @@ impl BrokerConfig {
         self.clock.check()?;
         check_heartbeat(self.heartbeat)?;
         check_retention(self.retention)?;
+        check_job_look(self.job_look)?;
         check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
         self.rules.check().map_err(|wrong| wrong.within("rules"))?;
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;
@@ -130,15 +147,20 @@ impl BrokerConfig {
         let in_its_time = |length| in_its_time(length, speed);
         let hold_time = self.rules.hold_time;
         let usual = Patience::default();
+        let patience =
+            Patience { first: in_its_time(Length(usual.first)), longest: in_its_time(Length(usual.longest)) };
         JobRules {
             // Until all have answered, and the best of them has been told.
             hold_for: in_its_time(Length(hold_time.0 + hold_time.0 + hold_time.0)),
             answer_within: in_its_time(hold_time),
-            patience: Patience {
-                first: in_its_time(Length(usual.first)),
-                longest: in_its_time(Length(usual.longest)),
-            },
+            patience,
             look_every: in_its_time(self.heartbeat),
+            flood: Pace {
+                patience,
+                look_every: in_its_time(self.job_look),
+                silence: in_its_time(Length(hold_time.0 + hold_time.0 + hold_time.0)),
+                doubt: in_its_time(hold_time),
+            },
             usual_window: self.job_window.seconds(),
             retention: self.retention.seconds(),
         }
@@ -153,7 +175,6 @@ impl BrokerConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bookahead_protocol::Millis;
 
     fn read(text: &str) -> Result<BrokerConfig, ConfigError> {
         BrokerConfig::parse(Path::new("broker.toml"), text)
@@ -188,6 +209,7 @@ mod tests {
         for (text, words) in [
             ("name = \"g\"\n[rules]\nslots = 0\n", ["line 3", "rules.slots", "give 1"]),
             ("name = \"g\"\nopen = false\n", ["line 2", "open", "name peers"]),
+            ("name = \"g\"\njob_look = \"1ms\"\n", ["line 2", "job_look", "100ms"]),
             ("name = \"g\"\n[[peer]]\nname = \"a\"\nurl = \"a\"\n", ["line 4", "peer[1].url", "http://"]),
             (
                 "name = \"g\"\n[[peer]]\nname = \"a\"\nurl = \"http://a\"\n[[peer]]\nname = \"a\"\nurl = \"http://b\"\n",

@@ -2,7 +2,7 @@
 
 use super::credentials::Credentials;
 use super::front::{Common, start, state_folder};
-use super::identity::maker;
+use super::identity::{maker, told_as};
 use super::{DaemonError, JOURNAL, Running};
 use crate::broker::{Attention, Broker, Courier, Register, attend};
 use crate::config::{BrokerConfig, PeerLink};
@@ -21,17 +21,19 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     config.check()?;
     let everybody = Credentials::new(&config.calls, None, base)?;
     let peers = peers(config, base)?;
-    let front = Common::from(config).listen(base).await?;
+    let mut front = Common::from(config).listen(base).await?;
     let state = config.state(base);
     state_folder(&state)?;
-    let rules = config.rules(maker(&state, &config.name)?);
+    let maker = maker(&state, &config.name)?;
+    let (rules, identity) = (config.rules(maker), told_as(&config.name, maker));
+    front.identity = Some(identity.clone());
     let keeping = Keeping::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock());
     let register = register(config);
     let (runtime, options) = (Handle::current(), everybody.options().clone());
     let (about, job_rules) = (front.about.clone(), config.job_rules());
     let (hand_out, courier) = tokio::sync::oneshot::channel();
     let keeper = start(keeping, move |door| {
-        let courier = Courier::new(runtime, door.clone(), options);
+        let courier = Courier::new(runtime, door.clone(), options, identity);
         // Whoever waits for it below is still there.
         let _ = hand_out.send(courier.clone());
         Broker::new(rules, job_rules, about, register, courier)

@@ -48,7 +48,7 @@ pub fn compact_broker(
     let about = about(&config.name, api::Role::Broker);
     let keeping = Keeping::new(config.name.as_str().into(), journal.clone(), config.clock.clock());
     let (up_to, dropped) = keeping.compact(|door| {
-        let courier = Courier::new(runtime.clone(), door.clone(), Options::default());
+        let courier = Courier::new(runtime.clone(), door.clone(), Options::default(), "".into());
         // The number makes identities, and none is made here.
         Broker::new(config.rules(0), config.job_rules(), about, register(config), courier)
     })?;

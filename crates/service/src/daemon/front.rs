@@ -2,7 +2,7 @@
 //! address that it tells, and the brokers that it registers with.
 
 use super::credentials::Credentials;
-use super::registration::keep_registered;
+use super::registration::{Registry, keep_registered};
 use super::running::Running;
 use super::{DaemonError, VERSION};
 use crate::config::{BrokerConfig, BrokerLink, Calls, Server, SiteConfig};
@@ -116,7 +116,7 @@ impl Common<'_> {
             version: Some(VERSION.to_owned()),
         };
         let (gate, server, heartbeat) = (Arc::new(gate), self.server.clone(), self.heartbeat);
-        Ok(Front { about, address, listener, gate, tls, server, brokers, heartbeat })
+        Ok(Front { about, address, listener, gate, tls, server, brokers, heartbeat, identity: None })
     }
 }
 
@@ -131,17 +131,21 @@ pub(super) struct Front {
     server: Server,
     brokers: Vec<(String, Credentials)>,
     heartbeat: std::time::Duration,
+    /// Of a broker: the name by which it knows a call that has come through it before.
+    pub(super) identity: Option<Name>,
 }
 
 impl Front {
     /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
     pub(super) fn open(self, keeper: Keeper, mut tasks: JoinSet<()>, commands: Option<Runner>) -> Running {
-        let Front { about, address, listener, gate, tls, server, brokers, heartbeat } = self;
+        let Front { about, address, listener, gate, tls, server, brokers, heartbeat, identity } = self;
         let door = keeper.door().clone();
         let (stopper, stop) = Stop::pair();
         let url = about.url.clone();
         let role = about.role;
-        let about = About { name: about.name, role, version: VERSION.to_owned(), url: url.clone() };
+        let name = about.name;
+        let about =
+            About { name, role, version: VERSION.to_owned(), url: url.clone(), identity: identity.clone() };
         let served =
             Served { door: door.clone(), gate: gate.clone(), limits: server.limits(), about, commands };
         let router = router_until(served, stop.clone());
@@ -149,7 +153,8 @@ impl Front {
         let until = async move { stopping.said().await };
         let serving = tokio::spawn(serve::serve_within(server.bounds(), listener, tls, router, until));
         for (broker, credentials) in brokers {
-            tasks.spawn(keep_registered(door.clone(), broker, credentials, heartbeat));
+            let broker = Registry { url: broker, credentials, identity: identity.clone() };
+            tasks.spawn(keep_registered(door.clone(), broker, heartbeat));
         }
         tracing::info!(party = %door.name(), %address, url, "listens");
         Running::new(keeper, role, address, url, gate, stopper, serving, tasks)

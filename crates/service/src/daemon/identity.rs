@@ -1,6 +1,7 @@
 //! The number of a broker, which no other party has: from its name and chance, drawn once and kept in its state folder.
 
 use super::DaemonError;
+use bookahead_protocol::Name;
 use ring::digest::{Context, SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fs::{File, OpenOptions};
@@ -31,6 +32,12 @@ pub(super) fn maker(state: &Path, name: &str) -> Result<u64, DaemonError> {
         Err(cause) => return Err(failed(cause)),
     };
     Ok(number(name, &drawn))
+}
+
+/// The name by which a broker knows a call that has come through it before. Brokers of the same name are told apart by their
+/// numbers.
+pub(super) fn told_as(name: &str, maker: u64) -> Name {
+    format!("{name}#{maker:016x}").into()
 }
 
 fn number(name: &str, drawn: &[u8]) -> u64 {

@@ -4,6 +4,8 @@
 use super::credentials::Credentials;
 use crate::keeper::Door;
 use bookahead_api as api;
+use bookahead_client::Client;
+use bookahead_protocol::Name;
 use std::time::Duration;
 
 /// A broker that does not answer is told at least so often.
@@ -11,14 +13,31 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a party may take to say what it offers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A broker to register with.
+pub(super) struct Registry {
+    /// Where it is.
+    pub(super) url: String,
+    /// What it is shown.
+    pub(super) credentials: Credentials,
+    /// Who registers, where that is itself a broker: nobody becomes a peer of itself.
+    pub(super) identity: Option<Name>,
+}
+
+impl Registry {
+    fn client(&self) -> Option<Client> {
+        let client = self.credentials.client(&self.url).ok()?;
+        Some(self.identity.iter().fold(client, |client, identity| client.via(std::slice::from_ref(identity))))
+    }
+}
+
 /// Tells a broker for as long as the party lives.
-pub(super) async fn keep_registered(door: Door, url: String, mut credentials: Credentials, every: Duration) {
-    let mut client = credentials.client(&url).ok();
+pub(super) async fn keep_registered(door: Door, mut broker: Registry, every: Duration) {
+    let mut client = broker.client();
     let mut standing = Standing::Unknown;
     let mut pause = every;
     loop {
-        if credentials.renew() || client.is_none() {
-            client = credentials.client(&url).ok();
+        if broker.credentials.renew() || client.is_none() {
+            client = broker.client();
         }
         let told = match (&client, heartbeat(&door).await) {
             (Some(client), Some(heartbeat)) => {
@@ -32,7 +51,7 @@ pub(super) async fn keep_registered(door: Door, url: String, mut credentials: Cr
             }
         };
         pause = if told.is_ok() { every } else { (pause * 2).min(LONGEST_PAUSE.max(every)) };
-        standing.note(&door, &url, told);
+        standing.note(&door, &broker.url, told);
         tokio::time::sleep(pause).await;
     }
 }

@@ -3,7 +3,7 @@
 
 use super::audit::Line;
 use super::problem::Refusal;
-use crate::party::{Trace, Viewer};
+use crate::party::{Origin, Viewer};
 use crate::security::{Identity, Role};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -17,7 +17,7 @@ pub(super) struct Asking(Arc<Inner>);
 
 struct Inner {
     identity: Identity,
-    trace: Trace,
+    origin: Origin,
     line: Option<Arc<Line>>,
 }
 
@@ -28,8 +28,8 @@ pub(super) struct Changing(pub(super) Asking);
 pub(super) struct Registering(pub(super) Asking);
 
 impl Asking {
-    pub(super) fn new(identity: Identity, trace: Trace, line: Option<Arc<Line>>) -> Asking {
-        Asking(Arc::new(Inner { identity, trace, line }))
+    pub(super) fn new(identity: Identity, origin: Origin, line: Option<Arc<Line>>) -> Asking {
+        Asking(Arc::new(Inner { identity, origin, line }))
     }
 
     /// Who.
@@ -72,9 +72,9 @@ impl Asking {
         }
     }
 
-    /// The trace that the request belongs to.
-    pub(super) fn trace(&self) -> Trace {
-        self.0.trace.clone()
+    /// How the request came here.
+    pub(super) fn origin(&self) -> Origin {
+        self.0.origin.clone()
     }
 
     /// What is logged of the request, if it is to change something.

@@ -59,8 +59,8 @@ impl Shared {
     }
 
     async fn answer(&self, asking: &Asking, envelope: Envelope) -> Result<Answer, Closed> {
-        let (word, trace) = (envelope.call.word(), asking.trace());
-        let call = |reply| Input::Call { envelope, trace, reply };
+        let (word, origin) = (envelope.call.word(), asking.origin());
+        let call = |reply| Input::Call { envelope, origin, reply };
         let answer = self.door.ask(self.limits.patience, call).await;
         self.metrics.called(word, &answer);
         answer

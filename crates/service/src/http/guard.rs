@@ -6,6 +6,8 @@ use super::asking::Asking;
 use super::audit::{self, Line};
 use super::problem::{Refusal, ToldCode};
 use super::trace::Traced;
+use super::via::through;
+use crate::party::{Origin, Via};
 use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
@@ -17,8 +19,8 @@ use std::time::Instant;
 
 /// Lets a request in, or not.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
-    let identity = match admit(&shared, &request) {
-        Ok(identity) => identity,
+    let (identity, via) = match admit(&shared, &request) {
+        Ok(admitted) => admitted,
         Err(refusal) => {
             audit::turned_away(request.method(), route(&request), &refusal);
             return refusal.into_response();
@@ -32,7 +34,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     };
     let line = changes(&request).then(|| Arc::new(Line::new(&identity, request.method(), route(&request))));
     let trace = request.extensions().get::<Traced>().cloned().unwrap_or_default().trace;
-    request.extensions_mut().insert(Asking::new(identity, trace, line.clone()));
+    request.extensions_mut().insert(Asking::new(identity, Origin { trace, via }, line.clone()));
     let response = next.run(request).await;
     if let Some(line) = line {
         let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
@@ -41,8 +43,8 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     response
 }
 
-/// Who calls, if he may call now.
-fn admit(shared: &Shared, request: &Request) -> Result<Identity, Refusal> {
+/// Who calls, and through whom, if he may call now.
+fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal> {
     let identity =
         shared.gate.identify(request.headers(), super::serve::certificate(request.extensions()))?;
     shared.rates.take(&identity.user, Instant::now()).map_err(|wait| {
@@ -54,7 +56,8 @@ fn admit(shared: &Shared, request: &Request) -> Result<Identity, Refusal> {
         );
         Refusal::new(Code::TooManyRequests, why).retry_after(seconds)
     })?;
-    Ok(identity)
+    let via = through(request.headers(), shared.about.identity.as_ref())?;
+    Ok((identity, via))
 }
 
 /// Whether a request is to change something. A probe is a question, though it is posted.

@@ -46,8 +46,8 @@ pub(super) async fn submit(
     Document(job): Document<api::SubmitJob>,
 ) -> Result<Response, Refusal> {
     let id = job.id.unwrap_or_else(|| key.job());
-    let (caller, trace, key) = (asking.caller(), asking.trace(), key.key);
-    let input = move |reply| Input::Submit { caller, key, id, job: Box::new(job), trace, reply };
+    let (caller, origin, key) = (asking.caller(), asking.origin(), key.key);
+    let input = move |reply| Input::Submit { caller, key, id, job: Box::new(job), origin, reply };
     let job = shared.job_call(&asking, key, id, "submit", input).await?;
     created(&job, &format!("/v1/jobs/{}", job.id))
 }

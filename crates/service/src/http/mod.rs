@@ -3,7 +3,7 @@
 //! always as a problem document. Relies on [`crate::security`] to say who calls. Never decides anything that a head
 //! should decide, keeps nothing that must survive, and never blocks the runtime.
 //!
-//! - on the way in: [`observe`] (trace, metrics), [`guard`] (who, how often, how many at once), [`asking`] (what he may),
+//! - on the way in: [`observe`] (trace, metrics), [`guard`] (who, how often, how many at once), [`via`] (through whom), [`asking`] (what he may),
 //!   [`body`] and [`query`] (what), [`check`] (within bounds), [`key`] (once)
 //! - the routes: [`probes`], [`reservations`], [`looking`], [`jobs`], [`watch`], [`calendar`], [`health`]
 //! - on the way out: [`call`] (to the party and back), [`answer`], [`problem`], [`audit`]
@@ -33,6 +33,7 @@ mod reservations;
 pub mod serve;
 mod stop;
 mod trace;
+mod via;
 mod watch;
 
 pub use limits::Limits;
@@ -80,6 +81,8 @@ pub struct About {
     pub version: String,
     /// Where others reach it.
     pub url: String,
+    /// Of a broker: the name by which it knows a call that has come through it before.
+    pub identity: Option<Name>,
 }
 
 /// All routes of a party.

@@ -17,11 +17,11 @@ use tempfile::TempDir;
 /// Far longer than anything here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn site(text: &str) -> SiteConfig {
+pub(crate) fn site(text: &str) -> SiteConfig {
     SiteConfig::parse(Path::new("site.toml"), text).unwrap()
 }
 
-fn broker(text: &str) -> BrokerConfig {
+pub(crate) fn broker(text: &str) -> BrokerConfig {
     BrokerConfig::parse(Path::new("broker.toml"), text).unwrap()
 }
 
@@ -34,9 +34,9 @@ fn north(broker: Option<&str>, more: &str) -> SiteConfig {
     ))
 }
 
-const GRID: &str = "name = \"grid\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"100ms\"\n";
+pub(crate) const GRID: &str = "name = \"grid\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"100ms\"\n";
 
-fn client(url: &str) -> Client {
+pub(crate) fn client(url: &str) -> Client {
     let user = Some(Name::from("ada"));
     Client::new(url, Options { user, ..Options::default() }).unwrap()
 }
@@ -46,7 +46,7 @@ fn with_token(url: &str, token: String) -> Client {
 }
 
 /// 16 processors for an hour, at any time between one and ten hours from now.
-fn wanted() -> api::Request {
+pub(crate) fn wanted() -> api::Request {
     let in_hours = |hours: i64| {
         let now = jiff::Timestamp::now().as_second();
         api::Timestamp::nearest(bookahead_plan::Time(now + hours * 3_600))
@@ -66,7 +66,7 @@ fn wanted() -> api::Request {
     }
 }
 
-async fn book(client: &Client) -> ReservationId {
+pub(crate) async fn book(client: &Client) -> ReservationId {
     let id = make::reservation_id().unwrap();
     let reserve = api::Reserve { id: Some(id), request: wanted(), hold_for_ms: 60_000, book: true };
     let made = client.reserve(&reserve, &make::key().unwrap().to_string()).await.unwrap();
@@ -75,7 +75,10 @@ async fn book(client: &Client) -> ReservationId {
 }
 
 /// Asks until it is so.
-async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> F) -> T {
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = ask().await {
@@ -87,7 +90,7 @@ async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut ask: impl 
 }
 
 /// Waits until somebody can be asked through a broker.
-async fn registered(broker: &Client, name: &str) {
+pub(crate) async fn registered(broker: &Client, name: &str) {
     let name = Name::from(name);
     eventually("a peer is up", || async {
         let sites = broker.sites().await.unwrap().sites;
@@ -96,7 +99,7 @@ async fn registered(broker: &Client, name: &str) {
     .await;
 }
 
-async fn stop(running: Running) {
+pub(crate) async fn stop(running: Running) {
     running.stop().await.unwrap();
 }
 

@@ -66,6 +66,7 @@ impl North {
             role: api::Role::Site,
             version: "0.1.0".into(),
             url: format!("http://{address}"),
+            identity: None,
         };
         let gate = Gate::new(Keys::of_secret(Secret::new(SECRET).unwrap()), TokenRules::default());
         let served =

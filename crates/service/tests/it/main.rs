@@ -3,11 +3,13 @@
 
 mod chance;
 mod children;
+mod circles;
 mod concurrent;
 mod connections;
 mod daemon;
 mod damage;
 mod failing_disk;
+mod flooding;
 mod formats;
 mod http;
 mod killed;

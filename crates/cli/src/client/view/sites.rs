@@ -59,7 +59,7 @@ fn parties(sites: &[Site], dates: &Dates) -> Columns {
 fn resources(sites: &[&Site]) -> Columns {
     let mut table =
         Columns::new(&["resource", "site", "capacity", "kind", "joins", "price per hour", "attributes"]);
-    for Resource { name, kind, site, capacity, joins, attributes: more, price_thousandths } in
+    for Resource { name, kind, site, capacity, joins, attributes: more, price_thousandths, through: _ } in
         sites.iter().flat_map(|site| &site.resources)
     {
         table.row([

@@ -1,12 +1,15 @@
-//! One job at a broker, and how far it has come. It changes by events alone; how the site sees it at the moment is only
+//! One job at a broker, and how far it has come. It changes by events alone; how sites see it at the moment is only
 //! remembered to be shown.
 
+use super::told::{as_the_job, earliest};
 use super::words::Event;
 use bookahead_api as api;
-use bookahead_plan::Time;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::jobs::Race;
 use bookahead_protocol::jobs::choice::{Choice, Outcome};
 use bookahead_protocol::level::Received;
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
+use std::collections::BTreeMap;
 
 /// A job.
 pub(super) struct Kept {
@@ -17,29 +20,43 @@ pub(super) struct Kept {
     pub(super) caller: Caller,
     pub(super) asked: Box<api::SubmitJob>,
     pub(super) at: Time,
+    /// The brokers that it came through.
+    pub(super) via: Vec<Name>,
+    /// Of one that is to run in a reservation.
     pub(super) choice: Choice,
+    /// Of one that is flooded.
+    pub(super) race: Race,
     pub(super) handed: bool,
     pub(super) unwanted: bool,
     pub(super) over: Option<(Time, Box<api::Job>)>,
-    /// As the site told last.
-    pub(super) seen: Option<Box<api::Job>>,
-    /// When the site is asked next.
+    /// As the sites told last.
+    pub(super) seen: BTreeMap<Name, Box<api::Job>>,
+    /// When something is to be done about it, apart from its choice.
     pub(super) next: Moment,
 }
 
 impl Kept {
-    pub(super) fn new(key: Key, caller: Caller, asked: Box<api::SubmitJob>, at: Time) -> Kept {
+    /// One that was just submitted.
+    pub(super) fn new(
+        key: Key,
+        caller: Caller,
+        asked: Box<api::SubmitJob>,
+        at: Time,
+        via: Vec<Name>,
+    ) -> Kept {
         Kept {
             history: Vec::new(),
             key,
             choice: Choice::new(Received::with_a_job()),
+            race: Race::default(),
             caller,
             asked,
             at,
+            via,
             handed: false,
             unwanted: false,
             over: None,
-            seen: None,
+            seen: BTreeMap::new(),
             next: Moment::of(at),
         }
     }
@@ -49,12 +66,24 @@ impl Kept {
         match event {
             Event::Submitted { .. } => {}
             Event::Choice { event, .. } => self.choice.apply(event),
+            Event::Flood { event, .. } => self.race.apply(event),
             Event::Handed { .. } => self.handed = true,
             Event::Unwanted { .. } => self.unwanted = true,
             Event::Over { job, at } => {
                 self.over.get_or_insert((*at, job.clone()));
             }
         }
+    }
+
+    /// Whether copies of it wait at several sites.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.asked.mode == Some(api::Mode::Flood)
+    }
+
+    /// Whether it is over, and nothing is left of it anywhere that would have to be given back.
+    pub(super) fn is_settled(&self) -> bool {
+        let nothing_left = if self.is_flooded() { self.race.is_over() } else { self.choice.is_over() };
+        self.over.is_some() && nothing_left
     }
 
     /// Where it is to run, and in which reservation.
@@ -65,31 +94,87 @@ impl Kept {
         }
     }
 
+    /// The job as its owner sees it.
     pub(super) fn shown(&self, id: JobId) -> api::Job {
-        if let Some((_, job)) = &self.over {
-            return (**job).clone();
-        }
+        let shown = match &self.over {
+            Some((_, job)) => (**job).clone(),
+            None if self.is_flooded() => self.flooded(id),
+            None => self.reserved(id),
+        };
+        // What becomes of copies may be learnt after the job is over.
+        let said = shown.detail.clone().into_iter().chain(self.notes());
+        let detail = said.collect::<Vec<_>>().join("; ");
+        api::Job { detail: Some(detail).filter(|detail| !detail.is_empty()), ..shown }
+    }
+
+    fn reserved(&self, id: JobId) -> api::Job {
         let place = self.place();
-        if let (Some(seen), Some((site, _))) = (&self.seen, &place) {
+        if let Some((site, _)) = &place
+            && let Some(seen) = self.seen.get(site)
+        {
             return api::Job { site: Some(site.clone()), ..(**seen).clone() };
         }
         let expected_start = match self.choice.outcome() {
             Some(Outcome::Booked { start, .. }) => Some(api::Timestamp::nearest(*start)),
             _ => None,
         };
+        let site = place.as_ref().map(|(site, _)| site.clone());
+        api::Job { site, reservation: place.map(|(_, id)| id), expected_start, ..self.plain(id) }
+    }
+
+    /// One job with its site, however many copies there are.
+    pub(super) fn flooded(&self, id: JobId) -> api::Job {
+        let plain = self.plain(id);
+        if let Some(winner) = self.race.winner() {
+            let entry = self.race.entries().find(|entry| entry.site == *winner);
+            let there = api::Job {
+                site: Some(winner.clone()),
+                resource: entry.map(|entry| entry.resource.clone()),
+                limit_seconds: entry.map_or(plain.limit_seconds, |entry| entry.limit.0),
+                state: api::JobState::Running,
+                ..plain
+            };
+            return self.seen.get(winner).map_or(there.clone(), |seen| as_the_job(seen, &there));
+        }
+        let queued = || self.race.queued();
+        let Some(first) = queued().next() else { return plain };
+        let copies = queued().filter_map(|site| self.seen.get(site)).map(|copy| &**copy);
+        let others: String = queued().skip(1).map(|site| format!(", {site}")).collect();
+        api::Job {
+            state: api::JobState::Waiting,
+            expected_start: earliest(copies),
+            detail: Some(format!("waits at {first}{others}; the first that starts runs it")),
+            ..plain
+        }
+    }
+
+    /// What there is to say of its copies beside the job itself.
+    fn notes(&self) -> Vec<String> {
+        let wasted = self.race.wasted().map(|(site, Seconds(ran))| {
+            format!("a copy at {site} had started too, and ran {ran} s in vain until it was cancelled")
+        });
+        let decided = self.race.winner().is_some() || self.race.outcome().is_some();
+        let winner = self.race.winner().filter(|_| self.over.is_none());
+        let left = self.race.dropping().filter(|site| decided && Some(*site) != winner);
+        let left = left.map(|site| format!("a copy at {site} is cancelled as soon as the site answers"));
+        wasted.chain(left).collect()
+    }
+
+    /// As far as it is known without any site.
+    fn plain(&self, id: JobId) -> api::Job {
         api::Job {
             id,
             owner: self.caller.user.clone(),
-            site: place.as_ref().map(|(site, _)| site.clone()),
+            site: None,
             resource: None,
-            reservation: place.map(|(_, id)| id),
+            reservation: None,
             capacity: self.asked.capacity,
             limit_seconds: self.asked.limit_seconds,
             state: api::JobState::Placing,
             submitted: api::Timestamp::nearest(self.at),
             started: None,
             ended: None,
-            expected_start,
+            expected_start: None,
             exit: None,
             detail: None,
         }

@@ -1,26 +1,32 @@
-//! The job broker: jobs that were given to a broker, and where they are. For each it ranks the sites by the shortest expected
-//! delay, asks the best three for a reservation, keeps the one in which the job is done first, hands the job over to that
-//! site, and looks after it until it is over. What was given to it is written down before anybody hears of it.
+//! The job broker: jobs that were given to a broker, and where they are. It ranks the sites by the shortest expected delay.
+//! A job gets a reservation at one of the best ([`reserve`]), or waits at several of them until one starts it ([`flood`]). What
+//! was given to it is written down before anybody hears of it.
 
+mod flood;
 mod kept;
 mod places;
+mod reserve;
+mod told;
 mod words;
 
-pub(super) use words::{Effects, Errand};
+#[cfg(test)]
+mod tests;
+
+pub(super) use words::{Effects, Errand, What};
 pub use words::{Event, Rules};
 
 use super::Peer;
 use crate::party::Viewer;
 use bookahead_api as api;
-use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_plan::{Capacity, Time};
 use bookahead_protocol::ids::Identities;
-use bookahead_protocol::jobs::choice::{self, Order, Outcome};
-use bookahead_protocol::jobs::{Task, rank, ranking};
+use bookahead_protocol::jobs::race::Ask;
+use bookahead_protocol::jobs::{Ranked, Task, rank, ranking};
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Name};
+use bookahead_protocol::{Caller, JobId, Key, Millis, Moment, Name};
 use kept::Kept;
 use places::sites_of;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A broker looks after at most so many jobs at a time.
 const MOST_LIVE: usize = 10_000;
@@ -29,13 +35,23 @@ const MOST_LIVE: usize = 10_000;
 pub(super) struct Jobs {
     rules: Rules,
     all: BTreeMap<JobId, Kept>,
+    /// Which job a copy belongs to. Follows from the events.
+    copies: BTreeMap<JobId, JobId>,
+    /// When the races of copies want to be looked at.
+    agenda: BTreeSet<(Moment, JobId)>,
     identities: Identities,
 }
 
 impl Jobs {
     /// None yet.
     pub(super) fn new(rules: Rules) -> Jobs {
-        Jobs { rules, all: BTreeMap::new(), identities: Identities::new(0, 0) }
+        Jobs {
+            rules,
+            all: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            identities: Identities::new(0, 0),
+        }
     }
 
     /// From here on identities are made with this number and in this life.
@@ -51,21 +67,37 @@ impl Jobs {
     /// The fold.
     pub(super) fn apply(&mut self, event: &Event) {
         let id = match event {
-            Event::Submitted { id, key, caller, asked, at } => {
-                let kept = Kept::new(*key, caller.clone(), asked.clone(), *at);
+            Event::Submitted { id, key, caller, asked, at, via } => {
+                let kept = Kept::new(*key, caller.clone(), asked.clone(), *at, via.clone());
                 self.all.entry(*id).or_insert(kept);
                 *id
             }
-            Event::Choice { id, .. } | Event::Handed { id } | Event::Unwanted { id } => *id,
+            Event::Choice { id, .. }
+            | Event::Flood { id, .. }
+            | Event::Handed { id }
+            | Event::Unwanted { id } => *id,
             Event::Over { job, .. } => job.id,
         };
         if let Some(kept) = self.all.get_mut(&id) {
             kept.apply(event);
         }
-        if let Event::Over { at, .. } = event {
-            let retention = self.rules.retention;
-            let old = |over: &(Time, Box<api::Job>)| over.0 + retention < *at;
-            self.all.retain(|_, kept| !kept.over.as_ref().is_some_and(old));
+        match event {
+            Event::Flood { id, .. } => self.note_copies(*id),
+            Event::Over { at, .. } => self.forget_the_old(*at),
+            _ => {}
+        }
+    }
+
+    /// What was over for as long as a broker remembers is forgotten, unless something of it may still be at a site.
+    fn forget_the_old(&mut self, now: Time) {
+        let retention = self.rules.retention;
+        let old = |over: &(Time, Box<api::Job>)| over.0 + retention < now;
+        let before = self.all.len();
+        self.all.retain(|_, kept| !(kept.is_settled() && kept.over.as_ref().is_some_and(old)));
+        if self.all.len() < before {
+            let known = &self.all;
+            self.copies.retain(|_, job| known.contains_key(job));
+            self.agenda.retain(|(_, job)| known.contains_key(job));
         }
     }
 
@@ -78,7 +110,7 @@ impl Jobs {
     pub(super) fn submit(
         &mut self,
         now: Moment,
-        caller: &Caller,
+        (caller, via): (&Caller, &[Name]),
         (key, id): (Key, JobId),
         asked: api::SubmitJob,
         peers: impl Iterator<Item = Peer>,
@@ -89,132 +121,40 @@ impl Jobs {
         if with_key.any(|(other, known)| *other != id || !is_same(known)) {
             return Err(Problem::new(Why::KeyTaken(key)).into());
         }
+        let taken =
+            || api::Problem::new(api::Code::JobTaken, format!("{id} is already another job; make a new id"));
         if let Some(known) = self.all.get(&id) {
-            let same = is_same(known);
-            let why = || format!("{id} is already another job; make a new id");
-            return if same { Ok(effects) } else { Err(api::Problem::new(api::Code::JobTaken, why())) };
+            return if is_same(known) { Ok(effects) } else { Err(taken()) };
+        }
+        if self.job_of(id).is_some() {
+            return Err(taken());
         }
         check(&asked)?;
         if self.live().count() >= MOST_LIVE {
             return Err(Problem::new(Why::Busy).into());
         }
-        let asked = Box::new(asked);
-        let at = now.second();
-        let submitted = Event::Submitted { id, key, caller: caller.clone(), asked: asked.clone(), at };
-        self.note(submitted, &mut effects);
-        let order = self.order(now, caller, id, &asked, peers);
-        let Some(kept) = self.all.get_mut(&id) else { return Ok(effects) };
-        let chosen = kept.choice.start(now, order, &mut self.identities);
-        self.chosen(now, id, chosen, &mut effects);
+        let (caller, asked, at, via) = (caller.clone(), Box::new(asked), now.second(), via.to_vec());
+        self.note(Event::Submitted { id, key, caller, asked, at, via }, &mut effects);
+        if self.all.get(&id).is_some_and(Kept::is_flooded) {
+            self.flood(now, id, peers, &mut effects);
+        } else {
+            self.reserve(now, id, peers, &mut effects);
+        }
         Ok(effects)
     }
 
-    fn order(
-        &self,
-        now: Moment,
-        caller: &Caller,
-        job: JobId,
-        asked: &api::SubmitJob,
-        peers: impl Iterator<Item = Peer>,
-    ) -> Order {
-        let rules = &self.rules;
-        let task = Task {
-            cores: Capacity(asked.capacity),
-            run: Millis::seconds(asked.limit_seconds),
-            rate: asked.reference_mhz.unwrap_or(1),
-            files: asked.input_bytes.into_iter().collect(),
-            kind: asked.kind.clone(),
-            requirements: asked.requirements.iter().cloned().map(Into::into).collect(),
-        };
-        let sites: Vec<ranking::Site> = peers.flat_map(|peer| sites_of(&peer, asked)).collect();
-        let usual = now.second() + rules.usual_window + Seconds(asked.limit_seconds);
-        Order {
-            caller: caller.clone(),
-            job,
-            ranked: rank(&task, &sites),
-            task,
-            latest_end: asked.latest_end.map_or(usual, api::Timestamp::time),
-            at_a_time: Order::THREE,
-            hold_for: rules.hold_for,
-            answer_within: rules.answer_within,
-            patience: rules.patience,
-        }
-    }
-
-    /// Takes over what a choice decided.
-    fn chosen(&mut self, now: Moment, id: JobId, chosen: choice::Effects, effects: &mut Effects) {
-        for event in chosen.events {
-            // The choice has taken it over already; what is left is to remember it.
-            if let Some(kept) = self.all.get_mut(&id) {
-                kept.history.push(Event::Choice { id, event: event.clone() });
-            }
-            effects.events.push(Event::Choice { id, event });
-        }
-        effects.errands.extend(chosen.send.into_iter().map(|out| Errand::Call(out.to, out.envelope)));
-        match chosen.outcome {
-            Some(Outcome::Failed(why)) => {
-                let problem = Problem::new(why);
-                self.end(now, id, api::JobState::CouldNotStart, Some(problem.why.to_string()), effects);
-            }
-            Some(Outcome::Booked { .. }) => self.attend(now, id, effects),
-            None => {}
-        }
-    }
-
-    /// A peer answers a call about a reservation. Whether it was one of ours.
-    pub(super) fn on_answer(
-        &mut self,
-        now: Moment,
-        from: &Name,
-        key: Key,
-        answer: &Answer,
-    ) -> Option<Effects> {
-        let mut effects = Effects::default();
-        let live: Vec<JobId> = self.unsettled().collect();
-        for id in live {
-            let Some(kept) = self.all.get_mut(&id) else { continue };
-            let chosen = kept.choice.on_answer(now, from, key, answer);
-            self.chosen(now, id, chosen, &mut effects);
-        }
-        let nothing = effects.events.is_empty() && effects.errands.is_empty();
-        (!nothing).then_some(effects)
-    }
-
-    /// A site tells how a job is.
+    /// A site tells how a job is, or a copy of it.
     pub(super) fn on_job(
         &mut self,
         now: Moment,
         from: &Name,
-        id: JobId,
+        (id, asked): (JobId, Ask),
         answer: Result<Box<api::Job>, api::Problem>,
     ) -> Effects {
-        let mut effects = Effects::default();
-        let Some(kept) = self.all.get(&id).filter(|kept| kept.over.is_none()) else { return effects };
-        if kept.place().is_none_or(|(site, _)| site != *from) {
-            return effects;
+        match self.job_of(id) {
+            Some(job) => self.copy_answered(now, from, (job, id, asked), answer),
+            None => self.reserved_job_answered(now, from, id, answer),
         }
-        match answer {
-            Ok(job) if job.state.is_over() => {
-                let job = Box::new(api::Job { site: Some(from.clone()), ..*job });
-                self.note(Event::Over { job, at: now.second() }, &mut effects);
-                self.give_back(id, &mut effects);
-            }
-            Ok(job) => {
-                if !kept.handed {
-                    self.note(Event::Handed { id }, &mut effects);
-                }
-                let next = now + self.rules.look_every;
-                if let Some(kept) = self.all.get_mut(&id) {
-                    (kept.seen, kept.next) = (Some(job), next);
-                }
-            }
-            Err(problem) if problem.is_final() => {
-                self.end(now, id, api::JobState::CouldNotStart, Some(problem.detail), &mut effects);
-                self.give_back(id, &mut effects);
-            }
-            Err(_) => {}
-        }
-        effects
     }
 
     /// Its owner no longer wants it.
@@ -229,8 +169,14 @@ impl Jobs {
         if !caller.may_act_for(&kept.caller.user) {
             return Err(api::Problem::new(api::Code::Forbidden, format!("{id} belongs to somebody else")));
         }
-        if kept.over.is_none() {
-            self.note(Event::Unwanted { id }, &mut effects);
+        if kept.over.is_some() {
+            return Ok(effects);
+        }
+        let flooded = kept.is_flooded();
+        self.note(Event::Unwanted { id }, &mut effects);
+        if flooded {
+            self.withdraw(now, id, &mut effects);
+        } else {
             self.attend(now, id, &mut effects);
         }
         Ok(effects)
@@ -239,24 +185,15 @@ impl Jobs {
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Moment) -> Effects {
         let mut effects = Effects::default();
-        let unsettled: Vec<JobId> = self.unsettled().collect();
-        for id in unsettled {
-            let Some(kept) = self.all.get_mut(&id) else { continue };
-            if kept.choice.next_timer().is_some_and(|due| due <= now) {
-                let chosen = kept.choice.tick(now);
-                self.chosen(now, id, chosen, &mut effects);
-            }
-        }
-        let due: Vec<JobId> = self.live().filter(|(_, kept)| kept.next <= now).map(|(id, _)| id).collect();
-        due.into_iter().for_each(|id| self.attend(now, id, &mut effects));
+        self.tick_choices(now, &mut effects);
+        self.tick_races(now, &mut effects);
         effects
     }
 
     /// When [`Jobs::tick`] has something to do.
     pub(super) fn next_timer(&self) -> Option<Moment> {
-        let choices = self.all.values().filter_map(|kept| kept.choice.next_timer());
-        let looks = self.live().filter(|(_, kept)| kept.place().is_some()).map(|(_, kept)| kept.next);
-        choices.chain(looks).min()
+        let race = self.agenda.first().map(|(due, _)| *due);
+        [self.next_choice(), race].into_iter().flatten().min()
     }
 
     /// Goes on after a restart.
@@ -264,48 +201,13 @@ impl Jobs {
         let mut effects = Effects::default();
         let ids: Vec<JobId> = self.all.keys().copied().collect();
         for id in ids {
-            let Some(kept) = self.all.get_mut(&id) else { continue };
-            let chosen = kept.choice.resume(now);
-            self.chosen(now, id, chosen, &mut effects);
-            if self.all.get(&id).is_some_and(|kept| kept.over.is_none()) {
-                self.attend(now, id, &mut effects);
+            if self.all.get(&id).is_some_and(Kept::is_flooded) {
+                self.resume_race(now, id, &mut effects);
+            } else {
+                self.resume_choice(now, id, &mut effects);
             }
         }
         effects
-    }
-
-    /// Does what is next for a job that has a place: hands it over, asks how it is, or has it ended.
-    fn attend(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
-        let next = now + self.rules.look_every;
-        let Some(kept) = self.all.get_mut(&id) else { return };
-        kept.next = next;
-        let Some((site, reservation)) = kept.place() else { return };
-        let caller = kept.caller.clone();
-        effects.errands.push(match (kept.unwanted, kept.handed) {
-            (true, _) => Errand::Cancel(site, caller, id),
-            (false, true) => Errand::Look(site, caller, id),
-            (false, false) => {
-                let asked = api::SubmitJob {
-                    id: Some(id),
-                    reservation: Some(reservation),
-                    mode: None,
-                    latest_end: None,
-                    reference_mhz: None,
-                    input_bytes: None,
-                    ..*kept.asked.clone()
-                };
-                Errand::Submit(site, caller, Box::new(asked))
-            }
-        });
-    }
-
-    /// What is left of its reservation is of no use.
-    fn give_back(&self, id: JobId, effects: &mut Effects) {
-        let Some(kept) = self.all.get(&id) else { return };
-        let Some((site, reservation)) = kept.place() else { return };
-        let call = Call::Cancel { id: reservation };
-        let envelope = Envelope { key: Key(reservation.0).derived(1), caller: kept.caller.clone(), call };
-        effects.errands.push(Errand::Call(site, envelope));
     }
 
     fn end(
@@ -319,17 +221,20 @@ impl Jobs {
         let Some(kept) = self.all.get(&id).filter(|kept| kept.over.is_none()) else { return };
         let ended = Some(api::Timestamp::nearest(now.second()));
         let state = if kept.unwanted { api::JobState::Cancelled } else { state };
-        let job = Box::new(api::Job { state, detail, ended, ..kept.shown(id) });
-        self.note(Event::Over { job, at: now.second() }, effects);
+        let expected_start = None;
+        let shown = if kept.is_flooded() { kept.flooded(id) } else { kept.shown(id) };
+        let job = Box::new(api::Job { state, detail, ended, expected_start, ..shown });
+        self.note_over(now, job, effects);
+    }
+
+    fn note_over(&mut self, now: Moment, job: Box<api::Job>, effects: &mut Effects) {
+        if self.all.get(&job.id).is_some_and(|kept| kept.over.is_none()) {
+            self.note(Event::Over { job, at: now.second() }, effects);
+        }
     }
 
     fn live(&self) -> impl Iterator<Item = (JobId, &Kept)> {
         self.all.iter().filter(|(_, kept)| kept.over.is_none()).map(|(id, kept)| (*id, kept))
-    }
-
-    /// Those whose choice has something to do.
-    fn unsettled(&self) -> impl Iterator<Item = JobId> {
-        self.all.iter().filter(|(_, kept)| !kept.choice.is_over()).map(|(id, _)| *id)
     }
 
     /// One of them.
@@ -346,21 +251,39 @@ impl Jobs {
     }
 }
 
+/// What a job needs, and the machines that suit it, the shortest expected delay first.
+fn ranked(asked: &api::SubmitJob, peers: impl Iterator<Item = Peer>) -> (Task, Vec<Ranked>) {
+    let task = Task {
+        cores: Capacity(asked.capacity),
+        run: Millis::seconds(asked.limit_seconds),
+        rate: asked.reference_mhz.unwrap_or(1),
+        files: asked.input_bytes.into_iter().collect(),
+        kind: asked.kind.clone(),
+        requirements: asked.requirements.iter().cloned().map(Into::into).collect(),
+    };
+    let sites: Vec<ranking::Site> = peers.flat_map(|peer| sites_of(&peer, asked)).collect();
+    let ranked = rank(&task, &sites);
+    (task, ranked)
+}
+
 fn check(asked: &api::SubmitJob) -> Result<(), api::Problem> {
+    let bad = |why: String| Err(api::Problem::new(api::Code::BadRequest, why));
     if asked.capacity == 0 || asked.limit_seconds < 1 {
-        let why = "a job has a capacity of at least 1 and a limit of at least one second";
-        return Err(api::Problem::new(api::Code::BadRequest, why));
+        return bad("a job has a capacity of at least 1 and a limit of at least one second".to_owned());
     }
     if asked.reservation.is_some() {
         let why = "a broker finds the reservation for a job itself; submit a job with a reservation of your own to \
                    the site that holds it";
         return Err(api::Problem::new(api::Code::JobRefused, why));
     }
-    if asked.mode == Some(api::Mode::Flood) {
-        let why = "this broker reserves for jobs (mode \"reserve\") and does not flood";
-        return Err(api::Problem::new(api::Code::JobRefused, why));
+    let most = api::SubmitJob::MOST_COPIES;
+    match asked.copies {
+        Some(copies) if !(1..=most).contains(&copies) => bad(format!("copies is {copies}; give 1 to {most}")),
+        Some(_) if asked.mode != Some(api::Mode::Flood) => {
+            bad("copies is for the mode \"flood\"; a job in a reservation has none".to_owned())
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 pub(super) fn unknown(id: JobId) -> api::Problem {

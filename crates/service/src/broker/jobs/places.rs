@@ -2,10 +2,12 @@
 
 use crate::broker::Peer;
 use bookahead_api as api;
+use bookahead_protocol::broker::name_here;
 use bookahead_protocol::jobs::ranking;
 use bookahead_protocol::{Millis, Name, Resource, Value};
 
-/// What a peer offers, as the ranking wants it. A peer that is itself a broker is ranked as one site.
+/// What a peer offers, as the ranking wants it: where the job names a resource, that one only. A peer that is itself a broker
+/// is ranked as one site.
 pub(super) fn sites_of(peer: &Peer, asked: &api::SubmitJob) -> Vec<ranking::Site> {
     let number = |resource: &Resource, name: &str| match resource.attributes.get(&Name::from(name)) {
         Some(Value::Number(number)) => u64::try_from(*number).ok(),
@@ -24,5 +26,8 @@ pub(super) fn sites_of(peer: &Peer, asked: &api::SubmitJob) -> Vec<ranking::Site
             bandwidth: number(resource, "bytes-per-second"),
         }
     };
-    peer.resources.iter().map(site).collect()
+    let named = |resource: &&Resource| {
+        asked.resource.as_ref().is_none_or(|wanted| *wanted == name_here(&peer.name, &resource.name))
+    };
+    peer.resources.iter().filter(named).map(site).collect()
 }

@@ -2,7 +2,8 @@
 
 use bookahead_api as api;
 use bookahead_plan::{Seconds, Time};
-use bookahead_protocol::jobs::{Patience, choice};
+use bookahead_protocol::jobs::race::Ask;
+use bookahead_protocol::jobs::{Patience, choice, race};
 use bookahead_protocol::{Caller, Envelope, JobId, Key, Millis, Name};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub enum Event {
         asked: Box<api::SubmitJob>,
         /// When.
         at: Time,
+        /// The brokers that it came through.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        via: Vec<Name>,
     },
     /// Something happened to the choice of its site.
     Choice {
@@ -28,6 +32,13 @@ pub enum Event {
         id: JobId,
         /// What.
         event: choice::Event,
+    },
+    /// Something happened to its copies.
+    Flood {
+        /// Of which job.
+        id: JobId,
+        /// What.
+        event: race::Event,
     },
     /// The site has it.
     Handed {
@@ -50,15 +61,38 @@ pub enum Event {
 
 /// Something to be sent because of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::broker) enum Errand {
+pub(in crate::broker) struct Errand {
+    /// To whom.
+    pub(in crate::broker) to: Name,
+    /// What.
+    pub(in crate::broker) what: What,
+    /// The brokers that the job came through.
+    pub(in crate::broker) via: Vec<Name>,
+}
+
+/// What is to be sent because of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::broker) enum What {
     /// A call about a reservation.
-    Call(Name, Envelope),
+    Call(Envelope),
     /// Give it to a site.
-    Submit(Name, Caller, Box<api::SubmitJob>),
+    Submit(Caller, Box<api::SubmitJob>),
     /// Ask the site how it is.
-    Look(Name, Caller, JobId),
+    Look(Caller, JobId),
     /// Have the site end it.
-    Cancel(Name, Caller, JobId),
+    Drop(Caller, JobId),
+}
+
+impl What {
+    /// On whose behalf, about which job, and what is asked; None where it is no errand about a job.
+    pub(in crate::broker) fn about(&self) -> Option<(&Caller, JobId, Ask)> {
+        Some(match self {
+            What::Call(_) => return None,
+            What::Submit(caller, asked) => (caller, asked.id?, Ask::Submit),
+            What::Look(caller, id) => (caller, *id, Ask::Look),
+            What::Drop(caller, id) => (caller, *id, Ask::Drop),
+        })
+    }
 }
 
 /// How a broker deals with jobs.
@@ -70,8 +104,10 @@ pub struct Rules {
     pub answer_within: Millis,
     /// How often what is not answered is repeated.
     pub patience: Patience,
-    /// How often a job is looked after.
+    /// How often a job in a reservation is looked after.
     pub look_every: Millis,
+    /// How the copies of a job are looked after.
+    pub flood: race::Pace,
     /// A job without a latest end must have ended so long after it was submitted.
     pub usual_window: Seconds,
     /// How long what is over is remembered.

@@ -52,6 +52,7 @@ refusals! {
         500: "A failure of the server",
         503: "Too much under way, or shutting down: ask again",
         504: "No answer in time: repeat the call with the same key",
+        508: "The call has come through this broker before",
     }
     /// What can be refused of a body.
     OfBody {
