@@ -135,6 +135,9 @@ pub enum Why {
     /// It cannot be done with what this is.
     #[error("{0}")]
     Unsupported(Impossible),
+    /// The call has come through the broker before.
+    #[error("the call has come through this broker before: brokers ask each other in a circle")]
+    Circle,
 }
 
 /// What cannot be done at all.
@@ -199,6 +202,7 @@ impl Why {
             Why::NotGranted(_) => "not-granted",
             Why::NoBatchSystem => "no-batch-system",
             Why::Unsupported(_) => "unsupported",
+            Why::Circle => "circle",
         }
     }
 

@@ -90,6 +90,8 @@ codes! {
         "Ask again later, with the same key.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Ask again later, with the same key.";
+    Circle = "circle", 508, "Brokers in a circle",
+        "Ask another; brokers that name each other, or themselves, take this for an answer and go on without.";
     UnknownJob = "unknown-job", 404, "No such job",
         "Check the id; a job that is long over is forgotten.";
     JobTaken = "job-taken", 409, "Id of another job",
@@ -159,6 +161,7 @@ impl Code {
             Why::NotGranted(_) => Code::NotGranted,
             Why::NoBatchSystem => Code::NoBatchSystem,
             Why::Unsupported(_) => Code::Unsupported,
+            Why::Circle => Code::Circle,
         }
     }
 

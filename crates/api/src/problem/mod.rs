@@ -144,7 +144,8 @@ impl Problem {
     /// Whether the same call would be refused again: it is not a matter of time, or of who asks.
     pub fn is_final(&self) -> bool {
         let passing = [Code::KeyInFlight, Code::TooManyRequests, Code::Unauthenticated];
-        (400..500).contains(&self.status) && !passing.iter().any(|code| code.word() == self.code)
+        let is = |code: &Code| code.word() == self.code;
+        is(&Code::Circle) || ((400..500).contains(&self.status) && !passing.iter().any(is))
     }
 
     /// Why, where that is a word of the protocol that is known here.

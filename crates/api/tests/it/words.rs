@@ -231,6 +231,7 @@ fn refused() -> impl Strategy<Value = Why> {
         Just(Why::Busy),
         any::<String>().prop_map(Why::NotGranted),
         Just(Why::NoBatchSystem),
+        Just(Why::Circle),
     ]
 }
 

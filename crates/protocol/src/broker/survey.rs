@@ -40,8 +40,8 @@ pub(super) struct Survey {
     under_way: usize,
     until: Moment,
     found: Vec<Vec<Found>>,
-    /// Why there is nothing, by those who said so.
-    problems: Vec<Problem>,
+    /// Why there is nothing for a part, by those who were asked for it.
+    problems: Vec<(usize, Problem)>,
     /// Whether this is the second time, with begins that others offered.
     aligned: bool,
 }
@@ -127,10 +127,13 @@ impl Broker {
                 let found = slots.map(|slot| Found { peer: peer.clone(), slot: slot.clone() });
                 survey.found[part].extend(found.take(self.rules.slots as usize));
             }
-            Some(Answer::Problem(problem)) => survey.problems.push((**problem).clone()),
+            Some(Answer::Problem(problem)) => survey.problems.push((part, (**problem).clone())),
             Some(Answer::Reservation(_)) => {}
             // The time is up for all.
-            None => survey.to_ask.clear(),
+            None => {
+                let unheard = survey.to_ask.drain(..).map(|(_, part)| part).chain([part]);
+                survey.problems.extend(unheard.map(|part| (part, Problem::new(Why::Silence))));
+            }
         }
         let enough = self.rules.enough_slots;
         if enough.is_some_and(|enough| survey.found.iter().all(|found| found.len() >= enough)) {
@@ -255,15 +258,31 @@ impl Survey {
     }
 }
 
-/// Why there can be no candidate: a part that nobody has a slot for.
+/// Why there can be no candidate: a part that nobody has a slot for. Of all that was said of such a part the most telling
+/// answer is told.
 fn nothing_found(survey: &Survey, found: &[Vec<Found>]) -> Option<Problem> {
-    let missing = found.iter().any(Vec::is_empty);
-    if !missing {
-        return None;
+    let missing = found.iter().position(Vec::is_empty)?;
+    let said = survey.problems.iter().filter(|(part, _)| found[*part].is_empty());
+    let told = said.max_by_key(|(_, problem)| telling(problem));
+    let (part, problem) = told.cloned().unwrap_or_else(|| (missing, Problem::new(Why::Silence)));
+    // Whoever would only ask us in turn has nothing of its own for it.
+    if problem.why == Why::Circle {
+        let kind = survey.request.parts[part].kind.clone();
+        return Some(Problem::new(Why::NoSuchResource { part, kind }));
     }
-    // The one that says what would do instead helps most.
-    let told = survey.problems.iter().max_by_key(|problem| problem.relaxations.len()).cloned();
-    Some(told.unwrap_or_else(|| Problem::new(Why::Silence)))
+    Some(problem)
+}
+
+/// How much an answer helps whoever gets it: one that says why not more than one that says nothing, and one that says what
+/// would do instead most.
+fn telling(problem: &Problem) -> (u8, usize) {
+    let says = match problem.why {
+        Why::Circle => 0,
+        Why::Silence | Why::Interrupted => 1,
+        Why::Busy => 2,
+        _ => 3,
+    };
+    (says, problem.relaxations.len())
 }
 
 fn offer(candidate: &Candidate) -> Offer {

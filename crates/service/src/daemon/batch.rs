@@ -47,7 +47,7 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let places: Vec<(Place, Capacity)> = places.collect();
     let accounts = accounts(batch, &runner)?;
     let named = places.iter().map(|(place, _)| place.clone()).collect();
-    let system = system(batch, base, state, named, runner.clone());
+    let system = system(batch, base, named, runner.clone());
     let settings = Settings::new(config.name.as_str().into(), places, accounts);
     Ok(Driven { batch: Batch::new(system, settings)?, runner })
 }
@@ -109,7 +109,6 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
 fn system(
     batch: &BatchConfig,
     base: &Path,
-    state: &Path,
     places: Vec<Place>,
     runner: Runner,
 ) -> Box<dyn BatchSystem> {

@@ -302,10 +302,10 @@ impl Party for Site {
 
     fn take(&mut self, now: Moment, input: Input, done: &mut Done<Event>) {
         match input {
-            Input::Call { envelope, reply, trace } => match self.call(now, &envelope, done) {
+            Input::Call { envelope, reply, origin } => match self.call(now, &envelope, done) {
                 Called::Answered(answer) => done.answer(reply, answer),
                 Called::PutOff if self.put_off.len() < MOST_PUT_OFF => {
-                    self.put_off.push_back(Input::Call { envelope, reply, trace });
+                    self.put_off.push_back(Input::Call { envelope, reply, origin });
                 }
                 Called::PutOff => done.answer(reply, Problem::new(Why::Busy).into()),
             },

@@ -3,4 +3,5 @@
 
 mod course;
 mod recovery;
+mod surveys;
 pub(crate) mod town;

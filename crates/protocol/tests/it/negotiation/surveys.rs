@@ -1,0 +1,144 @@
+//! Why a survey found nothing: of all that peers say of a part that nobody has, the most telling answer is told.
+
+use super::town::{name, part, together};
+use bookahead_plan::placement::{Reason, Relaxation};
+use bookahead_plan::{Interval, Seconds};
+use bookahead_protocol::broker::{Broker, Effects, Outgoing, Rules};
+use bookahead_protocol::{
+    Answer, Call, Caller, Envelope, Key, Moment, Name, Offer, Problem, Request, Resource, Slot, Why,
+};
+
+const PEERS: [&str; 3] = ["east", "north", "west"];
+
+fn broker(peers: &[&str]) -> Broker {
+    let mut broker = Broker::new(Rules::default());
+    for peer in peers {
+        broker.register(name(peer), vec![Resource::new(peer, "cluster", "processors", 8)]);
+    }
+    broker.resume(Moment(0));
+    broker
+}
+
+fn probe(broker: &mut Broker, request: Request) -> Vec<Outgoing> {
+    let call = Call::Probe { request, most: 1, starts: Vec::new() };
+    let caller = Caller { user: name("ada"), roles: Vec::new() };
+    broker.handle(Moment(0), &name("ada"), &Envelope { key: Key(1), caller, call }).send
+}
+
+fn one() -> Request {
+    Request::single(part("processors", 4, 100, 200, 100))
+}
+
+fn refused(why: Why) -> Answer {
+    Problem::new(why).into()
+}
+
+fn no_room() -> Why {
+    Why::NoSlot(Reason::NoRoom)
+}
+
+/// With an answer that says what would do instead.
+fn advice() -> Answer {
+    let relaxations = vec![Relaxation::Later(Seconds(60))];
+    Problem { relaxations, ..Problem::new(no_room()) }.into()
+}
+
+/// What the one who asked is told, once all have answered or the time is up.
+fn told(broker: &mut Broker, last: Effects) -> Problem {
+    let replies = if last.replies.is_empty() { broker.tick(Moment(60_000)).replies } else { last.replies };
+    match replies.as_slice() {
+        [reply] => match &reply.answer {
+            Answer::Problem(problem) => (**problem).clone(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is told where the peers answer this, in this order; without an answer one is silent.
+fn told_of(answers: &[Option<Answer>]) -> Problem {
+    let mut broker = broker(&PEERS[..answers.len()]);
+    let calls = probe(&mut broker, one());
+    let mut last = Effects::default();
+    for (call, answer) in calls.iter().zip(answers) {
+        if let Some(answer) = answer {
+            last = broker.on_answer(Moment(10), &call.to, call.envelope.key, answer);
+        }
+    }
+    told(&mut broker, last)
+}
+
+#[test]
+fn a_refusal_with_a_reason_wins_over_silence_and_over_haste() {
+    for answers in [
+        [Some(refused(no_room())), Some(refused(Why::Silence)), Some(refused(Why::Busy))],
+        [Some(refused(Why::Silence)), Some(refused(no_room())), Some(refused(Why::Busy))],
+        [Some(refused(Why::Busy)), Some(refused(Why::Silence)), Some(refused(no_room()))],
+        [Some(refused(no_room())), None, Some(refused(Why::Silence))],
+        [Some(refused(Why::Circle)), Some(refused(no_room())), None],
+    ] {
+        assert_eq!(told_of(&answers).why, no_room(), "{answers:?}");
+    }
+    let busy = [Some(refused(Why::Silence)), Some(refused(Why::Busy)), Some(refused(Why::Silence))];
+    assert_eq!(told_of(&busy).why, Why::Busy);
+    assert_eq!(told_of(&[Some(refused(Why::Silence)), None]).why, Why::Silence);
+}
+
+#[test]
+fn a_refusal_that_says_what_would_do_wins_over_all_others() {
+    for answers in [
+        [Some(advice()), Some(refused(no_room())), Some(refused(Why::Silence))],
+        [Some(refused(Why::Silence)), Some(advice()), Some(refused(no_room()))],
+    ] {
+        assert_eq!(Answer::from(told_of(&answers)), advice());
+    }
+}
+
+#[test]
+fn who_would_only_ask_in_a_circle_has_nothing_and_is_not_silent() {
+    let nothing = Why::NoSuchResource { part: 0, kind: name("processors") };
+    assert_eq!(told_of(&[Some(refused(Why::Circle))]).why, nothing);
+    assert_eq!(told_of(&[Some(refused(Why::Circle)), None]).why, Why::Silence);
+}
+
+#[test]
+fn what_is_said_of_a_part_that_somebody_has_is_not_why_there_is_nothing() {
+    let mut broker = broker(&["east", "north"]);
+    let request = together(vec![part("processors", 4, 100, 200, 100), part("processors", 4, 300, 400, 100)]);
+    let calls = probe(&mut broker, request);
+    assert_eq!(calls.len(), 4, "each is asked for each part");
+    let begins = |call: &Outgoing| match &call.envelope.call {
+        Call::Probe { request, .. } => request.parts[0].wanted.earliest_start,
+        other => panic!("{other:?}"),
+    };
+    let first = begins(&calls[0]);
+    let mut last = Effects::default();
+    for call in &calls {
+        // The first part can be had at one of the two; nobody says anything of the second.
+        let answer = match (begins(call) == first, call.to == name("north")) {
+            (true, true) => offer(&call.to, call),
+            (true, false) => advice(),
+            (false, _) => refused(Why::Silence),
+        };
+        last = broker.on_answer(Moment(10), &call.to, call.envelope.key, &answer);
+    }
+    assert_eq!(told(&mut broker, last).why, Why::Silence);
+}
+
+fn offer(site: &Name, call: &Outgoing) -> Answer {
+    let Call::Probe { request, .. } = &call.envelope.call else { panic!("{call:?}") };
+    let wanted = request.parts[0].wanted;
+    let slot = Slot {
+        resource: name("cluster"),
+        site: site.clone(),
+        joins: None,
+        interval: Interval::new(wanted.earliest_start, wanted.latest_end),
+        capacity: wanted.capacity,
+        slack: Seconds(0),
+        free: None,
+        rating: None,
+        impact: None,
+        cost: 0,
+    };
+    Answer::Offers(vec![Offer { slots: vec![slot] }])
+}
