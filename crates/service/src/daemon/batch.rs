@@ -106,12 +106,7 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
     Ok(Accounts::Service(account.to_owned()))
 }
 
-fn system(
-    batch: &BatchConfig,
-    base: &Path,
-    places: Vec<Place>,
-    runner: Runner,
-) -> Box<dyn BatchSystem> {
+fn system(batch: &BatchConfig, base: &Path, places: Vec<Place>, runner: Runner) -> Box<dyn BatchSystem> {
     let bin = batch.commands.as_ref().map(|path| base.join(path));
     let output = batch.output.as_ref().map(|path| base.join(path));
     let environment = BTreeMap::new();
