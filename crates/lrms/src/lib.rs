@@ -9,6 +9,7 @@
 //! - [`command`]: running commands, here or over ssh
 //! - [`slurm`]: the batch system Slurm
 //! - [`grid_engine`]: Grid Engine, by its commands
+//! - [`grid_engine`], [`pbs`]: Grid Engine and PBS, by their commands
 //!
 //! It relies on its caller for the time: it is an argument, and nothing here reads a clock. It never decides what is
 //! promised; that is the ledger's.
@@ -23,6 +24,7 @@ pub mod grid_engine;
 pub mod job;
 pub mod lsf;
 pub mod maui;
+pub mod pbs;
 mod script;
 pub mod slurm;
 mod text;

@@ -1,6 +1,6 @@
 //! Grid Engine 8.1.9 (Son of Grid Engine, as Debian packages it), by its commands.
 //!
-//! - [`commands`](self): how they are run, and what it means that the master does not answer
+//! - `commands`: how they are run, and what it means that the master does not answer
 //! - `xml`: what they print
 //! - `queues`: queue instances, the nodes of a picture; `jobs`, `reservations`: what else is in it
 //! - `submission`, `outcome`: jobs on their way in, and what became of them

@@ -66,7 +66,7 @@ pub(super) fn read(document: &str) -> Result<Element, String> {
                 }
             }
             Tag::Text | Tag::Begin { .. } => {
-                open.last_mut().into_iter().for_each(|inside| inside.text.push('<'))
+                open.last_mut().into_iter().for_each(|inside| inside.text.push('<'));
             }
         }
     }

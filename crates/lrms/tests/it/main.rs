@@ -1,5 +1,6 @@
 //! Integration tests of the built-in scheduler and of the dialects of batch systems, one binary.
 //! Integration tests of the resource managers, one binary.
+//! Integration tests of the built-in scheduler and of batch systems, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backings;
@@ -26,7 +27,11 @@ mod lsf;
 #[cfg(unix)]
 mod maui;
 #[cfg(target_os = "linux")]
+mod pbs;
+#[cfg(target_os = "linux")]
 mod processes;
+#[cfg(target_os = "linux")]
+mod program;
 mod reference;
 #[cfg(target_os = "linux")]
 mod restart;

@@ -2,13 +2,13 @@
 
 use super::own_cell::place;
 use super::{refusal, wanted};
+use crate::program::write_program;
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, Node, Picture};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::grid_engine::{GridEngine, Settings};
 use bookahead_plan::Time;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -22,9 +22,7 @@ impl Fake {
         for (program, body) in programs {
             let path = fake.0.path().join(program);
             let log = fake.0.path().join("log");
-            fs::write(&path, format!("#!/bin/sh\necho {program} \"$@\" >> {}\n{body}\n", log.display()))
-                .unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&path, &format!("#!/bin/sh\necho {program} \"$@\" >> {}\n{body}\n", log.display()));
         }
         fake
     }

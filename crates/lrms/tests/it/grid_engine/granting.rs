@@ -2,10 +2,10 @@
 
 use super::own_cell::{OwnCell, SLOTS, place};
 use super::{refusal, reserve, stands, wanted};
+use crate::program::write_program;
 use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, Unit};
 use bookahead_plan::{Seconds, Time};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 #[test]
@@ -137,13 +137,8 @@ fn as_nobody(cell: &OwnCell) -> std::path::PathBuf {
     let folder = cell.path("nobody");
     fs::create_dir(&folder).unwrap();
     for program in ["qstat", "qrstat", "qrsub", "qrdel", "qconf", "qacct", "qselect"] {
-        let path = folder.join(program);
-        fs::write(
-            &path,
-            format!("#!/bin/sh\nexec runuser -u nobody -- /usr/lib/gridengine/{program} \"$@\"\n"),
-        )
-        .unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!("#!/bin/sh\nexec runuser -u nobody -- /usr/lib/gridengine/{program} \"$@\"\n");
+        write_program(&folder.join(program), &text);
     }
     folder
 }

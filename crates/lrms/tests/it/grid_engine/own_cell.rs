@@ -42,8 +42,10 @@ impl OwnCell {
             );
         }
         assert!(rustix::process::geteuid().is_root(), "a Grid Engine of one's own must be started as root");
-        let cell = OwnCell::laid_out();
-        cell.start_master();
+        // Somebody else may have taken a port since it was found free.
+        let mut cells = std::iter::repeat_with(OwnCell::laid_out).take(3);
+        let cell = cells.find(|cell| cell.run(&["sge_qmaster"]).status.success()).unwrap();
+        cell.until_the_master_answers();
         cell.configure();
         cell.start_execd();
         cell.until("the queue is usable", Duration::from_secs(30), || {
@@ -177,6 +179,10 @@ impl OwnCell {
 
     pub(crate) fn start_master(&self) {
         self.done(&["sge_qmaster"]);
+        self.until_the_master_answers();
+    }
+
+    fn until_the_master_answers(&self) {
         self.until("the master answers", Duration::from_secs(20), || {
             self.run(&["qconf", "-sss"]).status.success()
         });

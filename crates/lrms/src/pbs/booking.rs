@@ -1,0 +1,339 @@
+//! Making, changing and deleting reservations. `pbs_rsub` and `pbs_ralter` succeed also where the scheduler denies: what they
+//! print decides, and what is there afterwards is read back.
+
+use super::commands::{Tools, failed, unreadable};
+use super::reservations::{self, Known};
+use super::vnodes::Vnodes;
+use crate::batch::{Handle, Node, Picture, Unit, Wanted};
+use crate::calendar;
+use crate::command::{Command, Outcome};
+use crate::error::LrmsError;
+use bookahead_plan::{Interval, Seconds, Time};
+use std::time::{Duration, Instant};
+
+/// A reservation that is to begin at once begins so much later, since PBS takes none that has begun.
+const LEAD: Seconds = Seconds(3);
+/// And so much where even that was over before PBS saw it.
+const LONG_LEAD: Seconds = Seconds(15);
+/// So long it is waited for the jobs of a deleted reservation to end.
+const DELETED_WITHIN: Duration = Duration::from_secs(10);
+const DELETED_POLL: Duration = Duration::from_millis(200);
+
+const NO_ROOM: &str = "the scheduler denies it: there is no room then, or a job without walltime runs there";
+
+/// What the scheduler says, by the second word that is printed.
+enum Verdict {
+    Confirmed(Handle),
+    Denied,
+    Undecided(Handle),
+}
+
+/// Makes a reservation. One that is granted otherwise than wanted is deleted again.
+pub(super) fn create(
+    tools: &Tools,
+    decided_within: u32,
+    wanted: &Wanted,
+    picture: &Picture,
+) -> Result<Handle, LrmsError> {
+    let request = Request::new(tools, decided_within, wanted, picture)?;
+    let now = picture.clock.unwrap_or(Time(0));
+    let begin = wanted.interval.begin.max(now + LEAD);
+    let (verdict, begin) = match request.submit(begin)? {
+        Some(verdict) => (verdict, begin),
+        // The picture was too old.
+        None => {
+            let begin = wanted.interval.begin.max(now + LONG_LEAD);
+            let late = || refused(wanted, "Bad time specification(s): its begin is past; see the clocks");
+            (request.submit(begin)?.ok_or_else(late)?, begin)
+        }
+    };
+    let handle = match verdict {
+        Verdict::Confirmed(handle) => handle,
+        Verdict::Denied => return Err(refused(wanted, NO_ROOM)),
+        Verdict::Undecided(handle) => {
+            delete(tools, &handle)?;
+            let said =
+                format!("the scheduler did not decide within {decided_within} s; it was deleted again");
+            return Err(refused(wanted, said));
+        }
+    };
+    request.confirm(&handle, Interval::new(begin, wanted.interval.end))?;
+    Ok(handle)
+}
+
+struct Request<'a> {
+    tools: &'a Tools,
+    decided_within: u32,
+    wanted: &'a Wanted,
+    nodes: Vec<&'a Node>,
+    vnodes: Vnodes,
+}
+
+impl<'a> Request<'a> {
+    /// What can be told without asking.
+    fn new(
+        tools: &'a Tools,
+        decided_within: u32,
+        wanted: &'a Wanted,
+        picture: &'a Picture,
+    ) -> Result<Request<'a>, LrmsError> {
+        if wanted.amount == 0 || wanted.interval.is_empty() {
+            return Err(refused(wanted, "it is empty; ask for something for some time"));
+        }
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        if !wanted.account.bytes().all(legal) || wanted.account.is_empty() || wanted.account.starts_with('-')
+        {
+            return Err(refused(wanted, format!("{:?} cannot be an account", wanted.account)));
+        }
+        let mine = picture.nodes.iter().filter(|node| node.resources.contains(&wanted.place.resource));
+        let nodes: Vec<&Node> = mine.filter(|node| node.usable).collect();
+        if nodes.is_empty() {
+            return Err(refused(wanted, "no vnode of it is usable now; see pbsnodes -av"));
+        }
+        Ok(Request { tools, decided_within, wanted, nodes, vnodes: Vnodes::of(&picture.nodes) })
+    }
+
+    /// Asks for it; None where its begin was past when PBS saw it.
+    fn submit(&self, begin: Time) -> Result<Option<Verdict>, LrmsError> {
+        let wanted = self.wanted;
+        if wanted.interval.end <= begin {
+            return Err(refused(wanted, "it would be over before it could begin"));
+        }
+        let within = self.decided_within.to_string();
+        let mut command = self.tools.command("pbs_rsub").args(["-I", &within, "-N", &wanted.name]);
+        command = command.args(["-R", &self.date(begin)?, "-E", &self.date(wanted.interval.end)?]);
+        command = command.args(["-l", &format!("select={}", self.select())]);
+        command = command.args(["-l", &format!("place={}", arrangement(wanted.place.unit)), "-m", "n"]);
+        let command = command.args(["-U", &wanted.account]);
+        let outcome = self.tools.run(&command)?;
+        if !outcome.is_success() {
+            return if outcome.said().contains("Bad time") {
+                Ok(None)
+            } else {
+                Err(denied(wanted, &command, &outcome))
+            };
+        }
+        verdict(&outcome.out).map(Some).ok_or_else(|| unreadable(&command, outcome.said()))
+    }
+
+    fn date(&self, time: Time) -> Result<String, LrmsError> {
+        calendar::compact(time).ok_or_else(|| refused(self.wanted, "it lies outside of the calendar"))
+    }
+
+    /// Cores one by one, wherever they are; or vnodes with as many cores as each of them has.
+    fn select(&self) -> String {
+        let cores = match self.wanted.place.unit {
+            Unit::Cores => 1,
+            Unit::Nodes => self.nodes.iter().map(|node| node.cores).min().unwrap_or(1),
+        };
+        chunks(self.wanted.amount, cores, &self.wanted.place.features)
+    }
+
+    /// Reads a reservation back. One that is otherwise than it should be is deleted.
+    fn confirm(&self, handle: &Handle, interval: Interval) -> Result<(), LrmsError> {
+        let found = match reservations::one(self.tools, handle, &self.vnodes) {
+            Ok(found) => found,
+            Err(error) => {
+                delete(self.tools, handle)?;
+                return Err(error);
+            }
+        };
+        let wrong = match found {
+            Some(known) => match self.differs(&known, interval) {
+                None => return Ok(()),
+                Some(wrong) => wrong,
+            },
+            None => "it was granted, and is not there".into(),
+        };
+        delete(self.tools, handle)?;
+        Err(refused(self.wanted, format!("{wrong}; it was deleted again")))
+    }
+
+    /// What is otherwise than it should be.
+    fn differs(&self, known: &Known, interval: Interval) -> Option<String> {
+        let (wanted, reserved) = (self.wanted, &known.reserved);
+        if !known.confirmed {
+            return Some("it is not confirmed".into());
+        }
+        let got = reserved.interval;
+        if got != interval {
+            let (begin, end) = (interval.begin, interval.end);
+            return Some(format!("{} to {} was granted instead of {begin} to {end}", got.begin, got.end));
+        }
+        let amount = match wanted.place.unit {
+            Unit::Cores => reserved.cores.values().fold(0_u32, |sum, cores| sum.saturating_add(*cores)),
+            Unit::Nodes if !known.exclusive => return Some("others may use its vnodes, too".into()),
+            Unit::Nodes => u32::try_from(reserved.cores.len()).unwrap_or(u32::MAX),
+        };
+        if amount != wanted.amount {
+            return Some(format!("{amount} were granted instead of {}", wanted.amount));
+        }
+        let fits = |name: &String| self.nodes.iter().any(|node| node.name == *name);
+        if let Some(name) = reserved.cores.keys().find(|name| !fits(name)) {
+            return Some(format!("{name} was granted, which is not usable, or belongs to something else"));
+        }
+        if !reserved.accounts.contains(&wanted.account) {
+            return Some(format!("it is for {} instead of {}", reserved.accounts.join(", "), wanted.account));
+        }
+        None
+    }
+}
+
+/// How chunks are placed: wherever there is room, or each on a host of its own that nobody else uses.
+pub(super) fn arrangement(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Cores => "free",
+        Unit::Nodes => "scatter:excl",
+    }
+}
+
+/// `amount` chunks of so many cores, with features.
+pub(super) fn chunks(amount: u32, cores: u32, features: &[String]) -> String {
+    let features = features.iter().map(|feature| match feature.contains('=') {
+        true => format!(":{feature}"),
+        false => format!(":{feature}=True"),
+    });
+    format!("{amount}:ncpus={cores}{}", features.collect::<String>())
+}
+
+/// Reads `R5.server CONFIRMED`, with or without the command's name before it.
+fn verdict(out: &str) -> Option<Verdict> {
+    let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let mut words = line.split_whitespace().rev();
+    let (verdict, id) = (words.next()?, words.next()?);
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    let is_id = id.starts_with(['R', 'S', 'M']) && id.bytes().all(legal);
+    match verdict {
+        _ if !is_id => None,
+        "CONFIRMED" => Some(Verdict::Confirmed(Handle(id.into()))),
+        "DENIED" => Some(Verdict::Denied),
+        "UNCONFIRMED" => Some(Verdict::Undecided(Handle(id.into()))),
+        _ => None,
+    }
+}
+
+/// Changes what can be changed in place: times, and fewer cores or vnodes. Where a change is denied PBS keeps the old
+/// terms; where it came out otherwise than wanted they are put back.
+pub(super) fn change(
+    tools: &Tools,
+    decided_within: u32,
+    handle: &Handle,
+    wanted: &Wanted,
+    picture: &Picture,
+) -> Result<Option<Handle>, LrmsError> {
+    let request = Request::new(tools, decided_within, wanted, picture)?;
+    let Some(old) = reservations::one(tools, handle, &request.vnodes)? else { return Ok(None) };
+    let now = picture.clock.unwrap_or(Time(0));
+    let has_begun = old.reserved.interval.begin <= now;
+    let (begin, end) = (wanted.interval.begin, wanted.interval.end);
+    let begin = match (has_begun, begin <= now) {
+        (true, true) => old.reserved.interval.begin,
+        (true, false) => return Ok(None),
+        (false, _) if begin == old.reserved.interval.begin => begin,
+        (false, _) => begin.max(now + LEAD),
+    };
+    let interval = Interval::new(begin, end);
+    let select = request.select();
+    if request.differs(&old, interval).is_none() {
+        return Ok(Some(handle.clone()));
+    }
+    if !can_become(&old, &select, wanted) {
+        return Ok(None);
+    }
+    let command = request.alteration(handle, &old, interval, &select)?;
+    alter(tools, wanted, &command)?;
+    let found = reservations::one(tools, handle, &request.vnodes)?;
+    let wrong = match &found {
+        Some(known) => request.differs(known, interval),
+        None => Some("it is not there any more".into()),
+    };
+    let Some(wrong) = wrong else { return Ok(Some(handle.clone())) };
+    if let Some(known) = found {
+        let back = request.alteration(handle, &known, old.reserved.interval, &old.select)?;
+        alter(tools, wanted, &back)?;
+    }
+    Err(refused(wanted, format!("{wrong}; the old terms were put back")))
+}
+
+/// Whether PBS could do it in place: it takes chunks away and adds none, and leaves users alone.
+fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
+    let parts = |select: &str| {
+        let (amount, chunk) = select.split_once(':')?;
+        Some((amount.parse::<u32>().ok()?, chunk.to_owned()))
+    };
+    let (Some((before, old_chunk)), Some((after, new_chunk))) = (parts(&old.select), parts(select)) else {
+        return false;
+    };
+    old_chunk == new_chunk && after <= before && old.reserved.accounts.contains(&wanted.account)
+}
+
+impl Request<'_> {
+    /// Only what differs.
+    fn alteration(
+        &self,
+        handle: &Handle,
+        old: &Known,
+        interval: Interval,
+        select: &str,
+    ) -> Result<Command, LrmsError> {
+        let within = self.decided_within.to_string();
+        let mut command = self.tools.command("pbs_ralter").args(["-I", &within]);
+        if old.reserved.interval.begin != interval.begin {
+            command = command.args(["-R", &self.date(interval.begin)?]);
+        }
+        if old.reserved.interval.end != interval.end {
+            command = command.args(["-E", &self.date(interval.end)?]);
+        }
+        if old.select != select {
+            command = command.args(["-l", &format!("select={select}")]);
+        }
+        Ok(command.arg(&handle.0))
+    }
+}
+
+fn alter(tools: &Tools, wanted: &Wanted, command: &Command) -> Result<(), LrmsError> {
+    let outcome = tools.run(command)?;
+    if !outcome.is_success() {
+        return Err(denied(wanted, command, &outcome));
+    }
+    match verdict(&outcome.out) {
+        Some(Verdict::Confirmed(_)) => Ok(()),
+        Some(Verdict::Denied) => Err(refused(wanted, "the scheduler denies the change; the old terms hold")),
+        Some(Verdict::Undecided(_)) | None => Err(unreadable(command, outcome.said())),
+    }
+}
+
+/// Deletes a reservation with its jobs, and waits until they are gone.
+pub(super) fn delete(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
+    let command = tools.command("pbs_rdel").arg(&handle.0);
+    let outcome = tools.run(&command)?;
+    if outcome.said().contains("Unknown Reservation") {
+        return Ok(());
+    }
+    if !outcome.is_success() {
+        if outcome.said().contains("Unauthorized") {
+            let what = format!("deleting reservation {handle}");
+            return Err(LrmsError::Refused { what, said: outcome.said().into() });
+        }
+        return Err(failed(&command, &outcome));
+    }
+    let began = Instant::now();
+    while began.elapsed() < DELETED_WITHIN && !reservations::is_gone(tools, handle)? {
+        std::thread::sleep(DELETED_POLL);
+    }
+    Ok(())
+}
+
+fn denied(wanted: &Wanted, command: &Command, outcome: &Outcome) -> LrmsError {
+    let said = outcome.said();
+    if outcome.code.is_none() || said.is_empty() { failed(command, outcome) } else { refused(wanted, said) }
+}
+
+fn refused(wanted: &Wanted, said: impl Into<String>) -> LrmsError {
+    let unit = match wanted.place.unit {
+        Unit::Cores => "cores",
+        Unit::Nodes => "nodes",
+    };
+    let what = format!("{} {unit} on {}", wanted.amount, wanted.place.resource);
+    LrmsError::Refused { what, said: said.into() }
+}

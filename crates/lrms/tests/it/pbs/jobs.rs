@@ -1,0 +1,128 @@
+//! Jobs on their way in and out, and what became of them.
+
+use super::fake::{Fake, four_until, place, shown};
+use super::refusal;
+use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Submission, Unit};
+use bookahead_lrms::{LrmsError, Work};
+use bookahead_plan::{Seconds, Time};
+
+fn job(unit: Unit, reserved: bool) -> Submission {
+    let reservations = if reserved { vec![Handle("R9.pbs1".into())] } else { Vec::new() };
+    Submission {
+        name: "job_0123456789abcdef0123456789abcdef".into(),
+        place: place(unit),
+        amount: 2,
+        limit: Seconds(3723),
+        reservations,
+        account: None,
+        work: Work::Script { text: "#PBS -t 1-100\necho 'x'".into(), arguments: vec!["a b".into()] },
+    }
+}
+
+#[test]
+fn a_job_goes_into_the_queue_of_its_reservation_with_its_script() {
+    let fake = Fake::new();
+    fake.prints("qsub", 0, "17.pbs1\n");
+    fake.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    assert_eq!(fake.pbs().submit(&job(Unit::Cores, true)).unwrap(), "17.pbs1");
+    let called = "qsub -C  -S /bin/sh -r n -m n -N job_0123456789abcdef0123456789abcdef -l select=2:ncpus=1 -l place=free \
+         -l walltime=01:02:03 -q R9";
+    assert_eq!(fake.calls("qsub"), [called]);
+    assert!(fake.input().starts_with("#!/bin/sh\nscript=$(mktemp)"));
+    assert!(fake.input().contains(r"echo '\''x'\''") && fake.input().ends_with("'a b'\n"));
+
+    let whole = shown("11:33:20", "11:35:00", "2:ncpus=8", "scatter:excl", "(n1:ncpus=8)+(n2:ncpus=8)");
+    fake.prints("pbs_rstat", 0, &whole);
+    fake.pbs().submit(&job(Unit::Nodes, true)).unwrap();
+    assert!(fake.calls("qsub")[1].contains("-l select=2:ncpus=8 -l place=scatter:excl"));
+    fake.pbs().submit(&job(Unit::Nodes, false)).unwrap();
+    // The smallest vnode of the place has four.
+    assert!(
+        fake.calls("qsub")[2].contains("-l select=2:ncpus=4") && fake.calls("qsub")[2].ends_with("-q workq")
+    );
+}
+
+#[test]
+fn what_is_refused_and_what_is_odd_are_told_apart() {
+    let fake = Fake::new();
+    fake.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    fake.prints("qsub", 188, "qsub: Job violates queue and/or server resource limits");
+    assert!(refusal(fake.pbs().submit(&job(Unit::Cores, true))).contains("larger than its reservation"));
+    fake.prints("qsub", 159, "qsub: Unauthorized Request");
+    assert!(refusal(fake.pbs().submit(&job(Unit::Cores, true))).contains("Unauthorized"));
+    fake.prints("qsub", 0, "submitted, maybe\n");
+    assert!(matches!(fake.pbs().submit(&job(Unit::Cores, true)), Err(LrmsError::Unreadable { .. })));
+    fake.prints("pbs_rstat", 0, "");
+    assert!(refusal(fake.pbs().submit(&job(Unit::Cores, true))).contains("not there"));
+    fake.prints("qsub", 15, "qsub: cannot connect to server pbs1 (errno=15010)");
+    assert!(matches!(fake.pbs().submit(&job(Unit::Cores, false)), Err(LrmsError::Silent { .. })));
+}
+
+#[test]
+fn cancelling_what_is_over_or_unknown_is_no_error() {
+    let fake = Fake::new();
+    for (code, said) in
+        [(0, ""), (153, "qdel: Unknown Job Id 17.pbs1"), (35, "qdel: Job has finished 17.pbs1")]
+    {
+        fake.prints("qdel", code, said);
+        fake.pbs().cancel("17.pbs1").unwrap();
+    }
+    assert_eq!(fake.calls("qdel")[0], "qdel 17.pbs1");
+    fake.prints("qdel", 159, "qdel: Unauthorized Request  17.pbs1");
+    assert!(refusal(fake.pbs().cancel("17.pbs1")).contains("Unauthorized"));
+    fake.prints("qdel", 1, "qdel: odd");
+    assert!(matches!(fake.pbs().cancel("17.pbs1"), Err(LrmsError::Failed { .. })));
+}
+
+/// What `qstat -x` remembers of a job.
+fn remembered(queue: &str, state: &str, exit: &str, ran: &str) -> String {
+    let exit = if exit.is_empty() { String::new() } else { format!("\"Exit_status\":{exit}, ") };
+    format!(
+        "{{\"timestamp\":1794742600, \"Jobs\":{{\"17.pbs1\":{{\"Job_Name\":\"n\", \"Job_Owner\":\"ann@login\", \
+         \"job_state\":\"{state}\", \"queue\":\"{queue}\", {exit}\"comment\":\"why\", \
+         \"qtime\":\"Sun Nov 15 11:22:00 2026\", \"stime\":\"Sun Nov 15 11:33:20 2026\", \
+         \"Resource_List\":{{\"ncpus\":2, \"walltime\":\"00:05:00\"}}, \
+         \"resources_used\":{{\"walltime\":\"{ran}\"}}}}}}}}"
+    )
+}
+
+#[test]
+fn the_history_tells_how_a_job_ended() {
+    let fake = Fake::new();
+    fake.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    let state = |queue: &str, letter: &str, exit: &str, ran: &str| {
+        fake.prints("qstat", 0, &remembered(queue, letter, exit, ran));
+        fake.pbs().outcome("17.pbs1").unwrap().unwrap().state
+    };
+    assert_eq!(state("workq", "F", "0", "00:00:10"), FactState::Done { exit: 0 });
+    assert_eq!(state("workq", "F", "\"3\"", "00:00:10"), FactState::Done { exit: 3 });
+    assert_eq!(state("workq", "F", "-29", "00:05:02"), FactState::OutOfTime);
+    assert_eq!(state("workq", "F", "271", "00:05:02"), FactState::OutOfTime);
+    assert_eq!(state("workq", "F", "271", "00:00:10"), FactState::Cancelled);
+    assert_eq!(state("workq", "F", "", "00:00:00"), FactState::Cancelled);
+    assert!(
+        matches!(state("workq", "F", "-1", "00:00:00"), FactState::Failed { why } if why.contains("why"))
+    );
+    assert_eq!(state("workq", "E", "0", "00:00:10"), FactState::Running);
+    // Its reservation is there, or it is gone.
+    assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::Cancelled);
+    fake.prints("pbs_rstat", 0, "");
+    assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::OutOfTime);
+    let fact = fake.pbs().outcome("17.pbs1").unwrap().unwrap();
+    assert_eq!((fact.ended, fact.limit), (Some(Time(1_794_742_500)), Some(Seconds(300))));
+}
+
+#[test]
+fn a_server_that_remembers_nothing_tells_nothing() {
+    let fake = Fake::new();
+    for said in ["qstat: Unknown Job Id 17.pbs1", "qstat: PBS is not configured to maintain job history"] {
+        fake.prints("qstat", 153, said);
+        assert_eq!(fake.pbs().outcome("17.pbs1").unwrap(), None);
+    }
+    fake.prints("qstat", 0, "{\"timestamp\":1}");
+    assert_eq!(fake.pbs().outcome("17.pbs1").unwrap(), None);
+    fake.prints("qstat", 0, "garbage");
+    assert!(matches!(fake.pbs().outcome("17.pbs1"), Err(LrmsError::Unreadable { .. })));
+    fake.prints("qstat", 1, "qstat: odd");
+    assert!(matches!(fake.pbs().outcome("17.pbs1"), Err(LrmsError::Failed { .. })));
+}
