@@ -3,7 +3,7 @@
 
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Unit};
 use bookahead_plan::{Interval, Seconds, Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether there is room for all spans at once, as far as the picture tells.
 pub(super) fn is_there(
@@ -20,30 +20,40 @@ pub(super) fn is_there(
     let instants: BTreeSet<Time> = begins.collect();
     instants.into_iter().all(|at| {
         let then = wanted.iter().filter(|span| span.interval.end > at && span.interval.begin.max(now) <= at);
-        let needed = then.fold(0_u64, |sum, span| sum + u64::from(span.capacity.0));
+        let needed = then.fold(0_u64, |sum, span| sum.saturating_add(u64::from(span.capacity.0)));
         needed == 0 || free(picture, place, at, now, without) >= needed
     })
 }
 
 fn free(picture: &Picture, place: &Place, at: Time, now: Time, without: &BTreeSet<Handle>) -> u64 {
+    let taken = taken(picture, at, now, without);
     let here = |node: &&Node| node.usable && node.resources.contains(&place.resource);
     let nodes = picture.nodes.iter().filter(here);
-    let free = nodes.map(|node| (node.cores, taken(picture, &node.name, at, now, without)));
+    let nodes = nodes.map(|node| (node.cores, taken.get(node.name.as_str()).copied().unwrap_or(0)));
     match place.unit {
-        Unit::Cores => free.map(|(cores, taken)| u64::from(cores).saturating_sub(taken)).sum(),
-        Unit::Nodes => free.filter(|(_, taken)| *taken == 0).count() as u64,
+        Unit::Cores => nodes.map(|(cores, taken)| u64::from(cores).saturating_sub(taken)).sum(),
+        Unit::Nodes => nodes.filter(|(_, taken)| *taken == 0).count() as u64,
     }
 }
 
-/// What others' reservations and running jobs take of a node at an instant.
-fn taken(picture: &Picture, node: &str, at: Time, now: Time, without: &BTreeSet<Handle>) -> u64 {
+/// What others' reservations and running jobs take of each node at an instant.
+fn taken<'a>(
+    picture: &'a Picture,
+    at: Time,
+    now: Time,
+    without: &BTreeSet<Handle>,
+) -> BTreeMap<&'a str, u64> {
     let others = picture.reservations.iter().filter(|reserved| !without.contains(&reserved.handle));
-    let reserved = others.filter(|reserved| covers(reserved.interval, at, now));
-    let reserved: u64 = reserved.filter_map(|reserved| reserved.cores.get(node)).map(|c| u64::from(*c)).sum();
-    let jobs =
-        picture.jobs.iter().filter(|job| job.state == FactState::Running && job.reservations.is_empty());
-    let running = jobs.filter(|job| job.runs_at(at, now)).filter_map(|job| job.placed.get(node));
-    reserved + running.map(|cores| u64::from(*cores)).sum::<u64>()
+    let reserved =
+        others.filter(|reserved| covers(reserved.interval, at, now)).map(|reserved| &reserved.cores);
+    let running = picture.jobs.iter().filter(|job| job.state == FactState::Running);
+    let outside = running.filter(|job| job.reservations.is_empty() && job.runs_at(at, now));
+    let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
+    for (node, cores) in reserved.chain(outside.map(|job| &job.placed)).flatten() {
+        let sum = taken.entry(node.as_str()).or_default();
+        *sum = sum.saturating_add(u64::from(*cores));
+    }
+    taken
 }
 
 fn covers(interval: Interval, at: Time, now: Time) -> bool {

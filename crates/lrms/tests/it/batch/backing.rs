@@ -206,6 +206,17 @@ fn after_silence_it_looks_before_anything_else_is_done() {
 }
 
 #[test]
+fn what_was_made_in_silence_is_deleted_when_it_is_given_back() {
+    let pretend = Pretend::new(2, 8);
+    let mut batch = batch(&pretend);
+    batch.back(at(0), &backing(2, &[span(10, 20, 4)])).unwrap();
+    pretend.world().faults.push_back(Fault::SilentAfter);
+    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap_err();
+    batch.back(at(0), &backing(1, &[])).unwrap();
+    assert_eq!(pretend.world().ours().len(), 1);
+}
+
+#[test]
 fn what_comes_late_after_silence_is_found_and_ended() {
     let pretend = Pretend::new(2, 8);
     let mut batch = batch(&pretend);
@@ -230,7 +241,7 @@ fn what_cannot_be_deleted_is_tried_again_and_the_rest_goes() {
         matches!(failed, LrmsError::NotBacked { kept: Kept::More, .. }) && !failed.is_refusal(),
         "{failed}"
     );
-    assert_eq!(kept(&pretend.world()), [(20, 30, 2)].map(|_| (10, 20, 4)));
+    assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
     batch.back(at(0), &backing(1, &[])).unwrap();
     assert_eq!(kept(&pretend.world()), []);
 }

@@ -5,7 +5,7 @@ use super::{batch, settings};
 use crate::{at, backing, inside, job, span};
 use bookahead_lrms::batch::{FactState, JobFact, Settings, Unit};
 use bookahead_lrms::{Batch, Job, JobChange, JobState, JobStatus, Lrms, LrmsError, Why};
-use bookahead_plan::{Seconds, Time};
+use bookahead_plan::Time;
 use bookahead_protocol::{JobId, Millis};
 
 const DONE: JobState = JobState::Done { exit: 0 };
@@ -51,7 +51,7 @@ fn it_is_asked_so_often_and_only_while_there_are_jobs() {
     let pretend = Pretend::new(2, 8);
     let mut batch = batch(&pretend);
     let looks = || pretend.world().looks;
-    assert_eq!(batch.next_event(), Some(batch.next_event().unwrap()), "it has to look once");
+    assert!(batch.next_event().is_some(), "it has to look once");
     batch.advance(at(0)).unwrap();
     assert_eq!((batch.next_event(), looks()), (None, 1));
     batch.advance(at(100)).unwrap();
@@ -320,5 +320,4 @@ fn a_job_that_is_put_back_into_the_queue_waits_again() {
     pretend.world().jobs.push(JobFact { state: FactState::Waiting, started: None, ..fact });
     assert_eq!(told(&mut batch, 4), [(1, JobState::Waiting, 4)]);
     assert_eq!(status(&batch, 1).started, None);
-    assert_eq!(Seconds(100), job(1, 2, 100, 50).limit);
 }

@@ -6,6 +6,7 @@ mod examine;
 mod faults;
 mod jobs;
 mod names;
+mod plain_view;
 mod pretend;
 mod view;
 

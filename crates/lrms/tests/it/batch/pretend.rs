@@ -196,7 +196,7 @@ impl World {
             .partition(|reserved| reserved.interval.end <= now);
         self.reservations = left;
         for reserved in over {
-            self.orphan(&reserved.handle, FactState::OutOfTime);
+            self.orphan(&reserved.handle, &FactState::OutOfTime);
         }
         let due: Vec<(String, FactState)> = self.jobs.iter().filter_map(|job| self.due(job)).collect();
         due.into_iter().for_each(|(native, state)| self.kill(&native, state));
@@ -212,7 +212,7 @@ impl World {
     }
 
     /// Jobs in a reservation that is no more: those that run end so, those that wait wait for ever.
-    fn orphan(&mut self, handle: &Handle, ended: FactState) {
+    fn orphan(&mut self, handle: &Handle, ended: &FactState) {
         let now = Time(self.clock);
         for job in
             self.jobs.iter_mut().filter(|job| !job.state.is_over() && job.reservations.contains(handle))

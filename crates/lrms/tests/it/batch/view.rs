@@ -1,7 +1,7 @@
 //! What is to be seen, from what is there.
 
 use super::pretend::{Pretend, World};
-use super::{batch, batch_of_nodes, place, seen, settings};
+use super::{batch, batch_of_nodes, seen, settings};
 use crate::{at, backing, cpu, inside, job, span};
 use bookahead_lrms::batch::{FactState, Handle, Unit};
 use bookahead_lrms::{Batch, Lrms};
@@ -212,7 +212,6 @@ fn hostile_numbers_do_no_harm() {
     assert_eq!(shown.view.foreign, [span(i64::MIN, i64::MAX, u32::MAX)]);
     assert_eq!(shown.view.waiting[0].estimate, Seconds(1));
     batch.examine(at(0));
-    assert_eq!(place(Unit::Cores).resource, cpu());
     let nothing =
         Batch::new(Box::new(pretend.clone()), settings(Unit::Cores, 0)).map(|mut batch| seen(&mut batch, 0));
     assert_eq!(nothing.unwrap().view.foreign, []);
