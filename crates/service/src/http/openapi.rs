@@ -82,8 +82,8 @@ fn without_null(operation: &mut Operation) {
 }
 
 const BEARER: &str = "A token whose subject is the user and whose roles are among user, operator, broker and reader. Whoever has the \
-    role broker names the user that it calls for in Bookahead-User. A site or broker that only listens on its own machine may be \
-    run without authentication, and takes no tokens then.";
+    role broker names the user that it calls for in Bookahead-User, and in Bookahead-Via the brokers that the call came through. \
+    A site or broker that only listens on its own machine may be run without authentication, and takes no tokens then.";
 
 /// The document as it is sent and kept.
 pub(super) fn text() -> String {

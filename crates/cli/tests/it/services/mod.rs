@@ -8,6 +8,7 @@
 mod asking;
 mod co_reservations;
 mod crash_points;
+mod flooding;
 mod grid;
 mod jobs;
 mod life_cycle;
