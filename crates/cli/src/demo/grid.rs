@@ -1,70 +1,45 @@
-//! The parties of the demo: four sites of different kinds, and the broker that books at them.
+//! The parties of a demo at work: sites, and the broker that books at them.
 
 use anyhow::{Context, Result};
-use bookahead_api::Timestamp;
 use bookahead_client::{Client, Options};
 use bookahead_service::clock::Clock;
-use bookahead_service::config::{BrokerConfig, ClockConfig, PeerLink, SiteConfig};
+use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
 use bookahead_service::daemon::{self, Running};
 use bookahead_service::site::Found;
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-const SITES: [(&str, &str); 4] = [
-    ("centre", include_str!("parties/centre.toml")),
-    ("university", include_str!("parties/university.toml")),
-    ("museum", include_str!("parties/museum.toml")),
-    ("laboratory", include_str!("parties/laboratory.toml")),
-];
-const BROKER: &str = include_str!("parties/broker.toml");
 
 /// The broker knows all its sites after this time, or something is wrong.
 const ALL_KNOWN_WITHIN: Duration = Duration::from_secs(20);
 
 /// All parties at work.
 pub(crate) struct Grid {
-    sites: Vec<Running>,
+    /// By name.
+    sites: Vec<(String, Running)>,
     broker: Running,
 }
 
-/// The clock of the demo: from now on faster; in a folder that was used before, the one that was used there.
-pub(crate) fn clock(folder: &Path, speed: u32) -> Result<ClockConfig> {
-    let path = folder.join("clock.toml");
-    let origin = match fs::read_to_string(&path) {
-        Ok(text) => text.trim().parse().with_context(|| format!("{} is not a time", path.display()))?,
-        Err(_) => {
-            let now = Timestamp::nearest(Clock::WALL.now().second());
-            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-            fs::write(&path, now.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
-            now
-        }
-    };
-    let origin = (speed > 1).then_some(origin);
-    Ok(ClockConfig { speed, origin })
-}
-
 impl Grid {
-    /// Starts them all, and waits until the broker knows the sites.
-    pub(crate) async fn start(folder: &Path, clock: &ClockConfig, port: u16) -> Result<Grid> {
+    /// Starts them all, and waits until the broker knows the sites. The sites listen wherever there is room.
+    pub(crate) async fn start(
+        folder: &Path,
+        configs: Vec<SiteConfig>,
+        mut config: BrokerConfig,
+        port: u16,
+    ) -> Result<Grid> {
         let mut sites = Vec::new();
-        for (name, text) in SITES {
-            let mut config = SiteConfig::parse(Path::new(name), text)?;
+        for mut config in configs {
+            let name = config.name.clone();
             config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-            config.state = Some(folder.join(name));
-            config.clock = clock.clone();
-            sites.push(
-                daemon::site(&config, folder, Found::Ask)
-                    .await
-                    .with_context(|| format!("cannot start {name}"))?,
-            );
+            config.state = Some(folder.join(&name));
+            let site = daemon::site(&config, folder, Found::Ask).await;
+            let site = site.with_context(|| format!("cannot start {name}"))?;
+            sites.push((name, site));
         }
-        let mut config = BrokerConfig::parse(Path::new("broker"), BROKER)?;
         config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         config.state = Some(folder.join("broker"));
-        config.clock = clock.clone();
-        config.peers = SITES.iter().zip(&sites).map(|((name, _), site)| peer(name, site.url())).collect();
+        config.peers = sites.iter().map(|(name, site)| peer(name, site.url())).collect();
         let broker = daemon::broker(&config, folder).await;
         let broker =
             broker.context("cannot start the broker; is another demo running? (--port 0 takes any port)")?;
@@ -100,11 +75,15 @@ impl Grid {
         Ok(Client::new(self.url(), Options::default())?)
     }
 
+    /// Where the sites are, by name.
+    pub(crate) fn sites(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.sites.iter().map(|(name, site)| (name.as_str(), site.url()))
+    }
+
     /// All of them by name, to be asked.
-    pub(crate) fn clients(&self) -> Result<Vec<(&'static str, Client)>> {
-        let sites = SITES.iter().zip(&self.sites).map(|((name, _), site)| (*name, site.url().to_owned()));
-        let all = std::iter::once(("broker", self.url().to_owned())).chain(sites);
-        all.map(|(name, url)| Ok((name, Client::new(&url, Options::default())?))).collect()
+    pub(crate) fn clients(&self) -> Result<Vec<(&str, Client)>> {
+        let all = std::iter::once(("broker", self.url())).chain(self.sites());
+        all.map(|(name, url)| Ok((name, Client::new(url, Options::default())?))).collect()
     }
 
     /// The time in which they live.
@@ -114,13 +93,14 @@ impl Grid {
 
     /// Whether all are still at work.
     pub(crate) fn is_well(&self) -> bool {
-        self.sites.iter().chain([&self.broker]).all(|party| party.door().is_open())
+        let sites = self.sites.iter().map(|(_, site)| site);
+        sites.chain([&self.broker]).all(|party| party.door().is_open())
     }
 
     /// Ends them, the broker first.
     pub(crate) async fn stop(self) -> Result<()> {
         self.broker.stop().await?;
-        for site in self.sites {
+        for (_, site) in self.sites {
             site.stop().await?;
         }
         Ok(())

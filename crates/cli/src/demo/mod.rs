@@ -1,11 +1,15 @@
 //! `bookahead demo`: a broker and four sites in one process, with users of their own in a faster time, and a first tour.
-//! Everything is real but the jobs: the journals, the API on loopback, the negotiations.
+//! Everything is real but the jobs: the journals, the API on loopback, the negotiations. With `--slurm` the jobs are real too.
 //!
-//! - [`grid`]: the parties; [`visitors`]: those who book there all day long
-//! - [`tour`]: what to try first; [`account`]: what became of it all
+//! - [`parties`]: who takes part; [`grid`]: all of them at work; [`visitors`]: those who book there all day long
+//! - [`tour`]: what to try first; [`guide`]: how a tour is led; [`account`]: what became of it all
+//! - [`slurm`]: the same with two real Slurm clusters
 
 mod account;
 mod grid;
+mod guide;
+mod parties;
+mod slurm;
 mod tour;
 mod visitors;
 
@@ -27,6 +31,11 @@ pub(crate) struct Arguments {
     /// Run the tour and end
     #[arg(long)]
     once: bool,
+
+    /// With two real Slurm clusters, started here and ended with the demo, in real time; needs Debian's packages slurmctld,
+    /// slurmd, slurm-client and munge, and no special rights
+    #[arg(long, conflicts_with_all = ["speed", "lasts", "visitors", "seed", "json"])]
+    slurm: bool,
 
     /// How many times as fast as the time of day
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -62,21 +71,28 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
     let temporary = tempfile::Builder::new().prefix("bookahead-demo-").tempdir();
     let temporary = temporary.context("cannot make a temporary folder")?;
+    // Ends before the folder does: whoever still works there is waited for.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
     let folder = match &arguments.state {
         Some(folder) => std::path::absolute(folder).context("cannot find the folder for the state")?,
         None => temporary.path().to_owned(),
     };
-    let clock = grid::clock(&folder, arguments.speed)?;
-    let grid = runtime.block_on(Grid::start(&folder, &clock, arguments.port))?;
+    if arguments.slurm {
+        let Arguments { port, once, no_tour, .. } = *arguments;
+        let wishes = slurm::Wishes { folder: &folder, port, tour: !no_tour, once };
+        return runtime.block_on(slurm::run(&wishes));
+    }
+    let clock = parties::clock(&folder, arguments.speed)?;
+    let (sites, broker) = (parties::sites(&clock)?, parties::broker(&clock)?);
+    let grid = runtime.block_on(Grid::start(&folder, sites, broker, arguments.port))?;
     say!("The demo runs, {} times as fast as the time of day. Its broker is at {}", clock.speed, grid.url());
     let account = Account::begin(&folder);
     let visitors = Visitors::begin(runtime.handle(), &grid, arguments.visitors, arguments.seed)?;
     if !arguments.no_tour && !arguments.json {
-        tour::run(grid.url(), arguments.once)?;
+        runtime.block_on(tour::run(grid.url(), arguments.once))?;
     }
     if !arguments.once {
         let clock = grid.clock();

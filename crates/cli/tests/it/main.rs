@@ -4,9 +4,13 @@
 mod asking;
 mod bad_input;
 mod bad_options;
+#[cfg(unix)]
+mod batch;
 mod client_commands;
 mod command_reference;
 mod daemons;
+#[cfg(unix)]
+mod demo_slurm;
 mod experiments;
 mod faults;
 mod folder;

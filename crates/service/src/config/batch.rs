@@ -18,7 +18,7 @@ pub struct BatchConfig {
     pub system: SystemName,
     /// The folder of its commands, where they are not in `PATH`.
     pub commands: Option<PathBuf>,
-    /// Of Slurm: its `slurm.conf`, where that is not the usual one.
+    /// Of Slurm and PBS: its `slurm.conf` or `pbs.conf`, where that is not the usual one.
     pub conf: Option<PathBuf>,
     /// Of Grid Engine: the parallel environment of reservations and jobs.
     pub parallel_environment: Option<String>,
@@ -167,8 +167,8 @@ impl BatchConfig {
         if !(1..=64).contains(&self.at_once) {
             return Err(Wrong::new("at_once", "give 1 to 64, usually 4"));
         }
-        if self.conf.is_some() && self.system != SystemName::Slurm {
-            return Err(Wrong::new("conf", "only Slurm has a slurm.conf; leave it out"));
+        if self.conf.is_some() && !matches!(self.system, SystemName::Slurm | SystemName::Pbs) {
+            return Err(Wrong::new("conf", "only Slurm and PBS have one; leave it out"));
         }
         if self.system == SystemName::GridEngine && self.parallel_environment.is_none() {
             let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
@@ -215,7 +215,7 @@ pub(super) fn print(page: &mut Page, batch: &BatchConfig) {
     page.set("system", batch.system.word(), "Which it is: slurm, pbs, grid-engine, lsf, maui");
     let about = "The folder of its commands, where they are not in PATH";
     page.may_set("commands", batch.commands.as_ref(), "\"/opt/slurm/bin\"", about);
-    let about = "Of Slurm: its slurm.conf, where that is not the usual one";
+    let about = "Of Slurm and PBS: its configuration, where that is not the usual one";
     page.may_set("conf", batch.conf.as_ref(), "\"/etc/slurm/slurm.conf\"", about);
     let about = "Of Grid Engine: the parallel environment of reservations and jobs";
     page.may_set("parallel_environment", batch.parallel_environment.as_ref(), "\"smp\"", about);

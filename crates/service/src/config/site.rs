@@ -382,7 +382,7 @@ mod tests {
             ("system = \"slurm\"\ntime_out = \"1h\"", ["batch.time_out", "10s"]),
             ("system = \"slurm\"\nat_once = 0", ["batch.at_once", "1 to 64"]),
             ("system = \"slurm\"\nlook_every = \"1ms\"", ["batch.look_every", "10s"]),
-            ("system = \"pbs\"\nconf = \"x\"", ["batch.conf", "only Slurm"]),
+            ("system = \"lsf\"\nconf = \"x\"", ["batch.conf", "only Slurm"]),
             ("system = \"slurm\"\nbecome = [\"sudo\"]", ["batch.become", "{user}"]),
             ("system = \"slurm\"\naccounts = { ada = \"al1\" }", ["batch.accounts", "become"]),
         ] {

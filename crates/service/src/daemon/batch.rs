@@ -7,6 +7,7 @@ use bookahead_lrms::command::{Command, Runner, Ssh};
 use bookahead_lrms::grid_engine::{self, GridEngine};
 use bookahead_lrms::lsf::{self, Lsf};
 use bookahead_lrms::maui::{self, Maui};
+use bookahead_lrms::pbs::{self, Pbs};
 use bookahead_lrms::slurm::{self, Slurm};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_plan::Capacity;
@@ -121,7 +122,14 @@ fn system(batch: &BatchConfig, base: &Path, places: Vec<Place>, runner: Runner) 
             let settings = slurm::Settings { conf, bin, accounting, jobs, let_go_within, ..usual };
             Box::new(Slurm::new(runner, settings))
         }
-        SystemName::Pbs => unimplemented!(),
+        SystemName::Pbs => {
+            // It must have decided before its command is given up.
+            let seconds = u32::try_from(batch.time_out.duration().as_secs()).unwrap_or(u32::MAX);
+            let usual = pbs::Settings::new(places);
+            let decided_within = usual.decided_within.min(seconds.saturating_sub(2)).max(1);
+            let conf = batch.conf.as_ref().map(|path| base.join(path));
+            Box::new(Pbs::new(runner, pbs::Settings { conf, bin, output, decided_within, ..usual }))
+        }
         SystemName::GridEngine => {
             let usual =
                 grid_engine::Settings::new(places, batch.parallel_environment.clone().unwrap_or_default());

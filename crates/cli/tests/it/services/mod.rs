@@ -5,28 +5,28 @@
 //! - [`witness`]: what must be true of a grid, whatever goes wrong
 //! - the rest: what a grid does
 
-mod asking;
+pub(crate) mod asking;
 mod co_reservations;
 mod crash_points;
 mod flooding;
-mod grid;
+pub(crate) mod grid;
 mod jobs;
 mod life_cycle;
 mod negotiation;
-mod process;
+pub(crate) mod process;
 mod races;
 mod random_kills;
 mod schemathesis;
 mod stopping;
 mod watching;
-mod witness;
+pub(crate) mod witness;
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 /// Far longer than anything here takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether less is to be done.
 fn quick() -> bool {
@@ -34,12 +34,12 @@ fn quick() -> bool {
 }
 
 /// What a test runs on.
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// Looks until it is so, and says what was not if it never is.
-async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+pub(crate) async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match look().await {

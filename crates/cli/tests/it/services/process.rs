@@ -77,10 +77,15 @@ impl Process {
 
     /// Starts it, to be stopped at a point if one is named, and waits until it is ready or stopped.
     pub(crate) async fn start(&mut self, stop_at: Option<&str>) -> Began {
+        self.start_with(&[], stop_at).await
+    }
+
+    /// The same with more options.
+    pub(crate) async fn start_with(&mut self, options: &[&str], stop_at: Option<&str>) -> Began {
         assert!(self.life.is_none(), "{} runs already", self.name);
         let deadline = Instant::now() + PATIENCE;
         loop {
-            self.launch(stop_at);
+            self.launch(options, stop_at);
             if let Some(began) = self.begun(deadline).await {
                 return began;
             }
@@ -100,9 +105,10 @@ impl Process {
         assert_eq!(self.start(None).await, Began::Ready);
     }
 
-    fn launch(&mut self, stop_at: Option<&str>) {
+    fn launch(&mut self, options: &[&str], stop_at: Option<&str>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
         command.arg(self.role).arg("--config").arg(&self.config).args(["--listen", &self.listen, "--json"]);
+        command.args(options);
         command.env_remove("BOOKAHEAD_LOG").env_remove("BOOKAHEAD_STOP_AT");
         command.envs(stop_at.map(|point| ("BOOKAHEAD_STOP_AT", point)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
