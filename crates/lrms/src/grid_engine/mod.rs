@@ -11,7 +11,7 @@
 //!   other queues may run on the same host. [`Unit::Nodes`](crate::batch::Unit::Nodes) is refused.
 //! - An advance reservation (AR) is granted as asked for or not at all, but also on hosts that are down and in queues that are
 //!   disabled. So it is asked for on usable queue instances only, and what was granted is read back.
-//! - An AR cannot be changed. Its name need not be unique; its number is its handle.
+//! - An AR cannot be changed. Its name need not be unique; its number is its handle. Of its name 100 characters are kept.
 //! - A job without `h_rt` may run for ever, and Grid Engine counts it so (unless `default_duration` says otherwise). One with
 //!   `h_rt` is counted a minute longer (`DURATION_OFFSET`); so it is here.
 //! - A job whose `h_rt` is longer than its AR is refused, so its limit is cut down to that. At the end of an AR its jobs are
@@ -104,7 +104,8 @@ impl BatchSystem for GridEngine {
             change_while_active: false,
             operator_only: true,
         };
-        Traits { capabilities, longest_name: 200 }
+        // What is longer is cut off without a word.
+        Traits { capabilities, longest_name: 100 }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {

@@ -206,6 +206,9 @@ fn as_wanted(wanted: &Wanted, picture: &Picture, granted: &Granted, at_once: boo
     if *troubled {
         return Err("slots were granted where no job can run; see qrstat -explain".into());
     }
+    if granted.name != wanted.name {
+        return Err(format!("it is called {} instead of {}", granted.name, wanted.name));
+    }
     let (asked, got) = (wanted.interval, granted.interval);
     let begins = if at_once { got.begin >= asked.begin } else { got.begin == asked.begin };
     if !begins || got.end != asked.end {

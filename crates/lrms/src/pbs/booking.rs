@@ -155,6 +155,9 @@ impl<'a> Request<'a> {
         if !known.confirmed {
             return Some("it is not confirmed".into());
         }
+        if reserved.name != wanted.name {
+            return Some(format!("it is called {} instead of {}", reserved.name, wanted.name));
+        }
         let got = reserved.interval;
         if got != interval {
             let (begin, end) = (interval.begin, interval.end);
@@ -255,7 +258,7 @@ pub(super) fn change(
     Err(refused(wanted, format!("{wrong}; the old terms were put back")))
 }
 
-/// Whether PBS could do it in place: it takes chunks away and adds none, and leaves users alone.
+/// Whether it can be done in place: chunks are taken away and none added, and name and users stay.
 fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
     let parts = |select: &str| {
         let (amount, chunk) = select.split_once(':')?;
@@ -264,7 +267,8 @@ fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
     let (Some((before, old_chunk)), Some((after, new_chunk))) = (parts(&old.select), parts(select)) else {
         return false;
     };
-    old_chunk == new_chunk && after <= before && old.reserved.accounts.contains(&wanted.account)
+    let same = old.reserved.name == wanted.name && old.reserved.accounts.contains(&wanted.account);
+    same && old_chunk == new_chunk && after <= before
 }
 
 impl Request<'_> {

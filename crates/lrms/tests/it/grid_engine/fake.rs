@@ -40,7 +40,8 @@ impl Fake {
 
 fn shown(slots: u32, end: &str, instance: &str) -> String {
     format!(
-        "cat <<'XML'\n<?xml version='1.0'?>\n<qrstat xmlns:xsd=\"x\"><ar_summary><id>7</id><name>n</name>\
+        "cat <<'XML'\n<?xml version='1.0'?>\n<qrstat xmlns:xsd=\"x\"><ar_summary><id>7</id>\
+         <name>ba.site.0123456789abcdef0123456789abcdef.0.ann</name>\
          <owner>root</owner><state>w</state><start_time>2026-11-15T11:33:20</start_time><end_time>{end}</end_time>\
          <granted_slots_list><granted_slots  queue_instance=\"{instance}\" slots=\"{slots}\"/></granted_slots_list>\
          </ar_summary></qrstat>\nXML"

@@ -3,7 +3,7 @@
 use super::own_cell::{OwnCell, SLOTS, place};
 use super::{refusal, reserve, stands, wanted};
 use crate::program::write_program;
-use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, Unit};
+use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, Unit, Wanted};
 use bookahead_plan::{Seconds, Time};
 use std::fs;
 use std::time::Duration;
@@ -103,6 +103,12 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
         stranger.account = account.into();
         assert!(refusal(engine.create(&stranger, &picture)).contains("account"));
     }
+    // Grid Engine keeps a hundred characters of a name, and says nothing.
+    let longest = engine.traits().longest_name;
+    let named = |length: usize| Wanted { name: "n".repeat(length), ..good.clone() };
+    assert!(refusal(engine.create(&named(longest + 1), &picture)).contains("it is called"));
+    let handle = engine.create(&named(longest), &picture).unwrap();
+    engine.delete(&handle).unwrap();
     assert!(engine.look().unwrap().reservations.is_empty());
 
     let mut settings = cell.settings();

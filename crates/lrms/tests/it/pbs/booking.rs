@@ -65,6 +65,10 @@ fn a_grant_that_is_not_what_was_wanted_is_undone_and_refused() {
         (free(begin, end, "(n3:ncpus=4)"), "n3 was granted"),
         (free(begin, end, "(n4:ncpus=4)"), "n4 was granted"),
         (free(begin, end, four).replace("ann@*", "eve@*"), "for eve instead of ann"),
+        (
+            free(begin, end, four).replace("abcdef.0.ann", ""),
+            "it is called ba.site.0123456789abcdef0123456789 instead of",
+        ),
         (free(begin, end, four).replace("RESV_CONFIRMED", "RESV_UNCONFIRMED"), "not confirmed"),
         (String::new(), "is not there"),
     ];

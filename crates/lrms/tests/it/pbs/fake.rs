@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// What reservations are called.
+const NAME: &str = "ba.site.0123456789abcdef0123456789abcdef.0.ann";
+
 pub(crate) struct Fake {
     folder: TempDir,
 }
@@ -97,7 +100,7 @@ pub(crate) fn place(unit: Unit) -> Place {
 /// From 11:33:20 to 11:35:00, as the fixtures have it.
 pub(crate) fn wanted(amount: u32) -> Wanted {
     Wanted {
-        name: "ba.site.0123456789abcdef0123456789abcdef.0.ann".into(),
+        name: NAME.into(),
         place: place(Unit::Cores),
         interval: Interval::new(Time(1_794_742_400), Time(1_794_742_500)),
         amount,
@@ -108,7 +111,7 @@ pub(crate) fn wanted(amount: u32) -> Wanted {
 /// One confirmed reservation as `pbs_rstat -F` shows it.
 pub(crate) fn shown(begin: &str, end: &str, select: &str, place: &str, nodes: &str) -> String {
     format!(
-        "Resv ID: R9.pbs1\nReserve_Name = n\nReserve_Owner = root@login\nreserve_state = RESV_CONFIRMED\n\
+        "Resv ID: R9.pbs1\nReserve_Name = {NAME}\nReserve_Owner = root@login\nreserve_state = RESV_CONFIRMED\n\
          reserve_start = Sun Nov 15 {begin} 2026\nreserve_end = Sun Nov 15 {end} 2026\nqueue = R9\n\
          Resource_List.place = {place}\nResource_List.select = {select}\nresv_nodes = {nodes}\n\
          Authorized_Users = ann@*\n\n"
