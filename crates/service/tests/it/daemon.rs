@@ -163,7 +163,7 @@ async fn nobody_listens_beyond_this_machine_without_asking_who_calls() {
     let public = |more: &str| {
         let open = SiteConfig { listen: ([0, 0, 0, 0], 0).into(), ..north(None, more) };
         let base = folder.path().to_owned();
-        async move { daemon::site(&open, &base).await }
+        async move { daemon::site(&open, &base, Found::Ask).await }
     };
     let refused = |result: Result<Running, daemon::DaemonError>| match result {
         Ok(_) => panic!("it listens"),
@@ -271,7 +271,7 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
     in_folder("own.token", "not-a-token");
     let calls = format!("{security}[calls]\ntoken_file = \"own.token\"\n");
     let grid = daemon::broker(&broker(&format!("{GRID}open = true\n{calls}")), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), &calls), folder.path()).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), &calls), folder.path(), Found::Ask).await.unwrap();
     let asked = with_token(grid.url(), token("ada", Role::User));
     eventually("the site was turned away", || async {
         let metrics = asked.metrics().await.unwrap();
@@ -306,7 +306,7 @@ async fn a_living_workload_in_faster_time_is_there_from_the_beginning() {
          [[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n\
          jobs = {{ load = 0.9, seed = 1, warm_up = \"1d\" }}\n"
     ));
-    let running = daemon::site(&busy, folder.path()).await.unwrap();
+    let running = daemon::site(&busy, folder.path(), Found::Ask).await.unwrap();
     let asked = client(running.url());
     let health = asked.health().await.unwrap();
     assert_eq!(health.clock_speed, 60);
