@@ -21,7 +21,7 @@ pub(super) fn create(
     picture: &Picture,
     granted: &mut Granted,
 ) -> Result<Handle, LrmsError> {
-    check(wanted)?;
+    check(wanted, picture)?;
     let nodes = named_nodes(wanted, picture)?;
     let command = command(speech, wanted, picture.clock, nodes.as_deref())?;
     let outcome = speech.ask(&command)?;
@@ -63,13 +63,16 @@ pub(super) fn create(
 }
 
 /// What must be right before anything is asked for: no word of it may be taken for another.
-fn check(wanted: &Wanted) -> Result<(), LrmsError> {
+fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
     let plain = |word: &str| {
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-$".contains(&byte);
         !word.is_empty() && !word.starts_with('-') && word.bytes().all(legal)
     };
     if wanted.amount == 0 || wanted.interval.is_empty() {
         return Err(refused(wanted, "it is for nothing; ask for something"));
+    }
+    if has_come(wanted.interval.end, picture.clock) {
+        return Err(refused(wanted, "that time is over at the controller; compare its clock with this one"));
     }
     let words = [&wanted.name, &wanted.account].into_iter().chain(&wanted.place.features);
     match words.chain(&wanted.place.partition).find(|word| !plain(word)) {

@@ -4,6 +4,7 @@
 use super::json::SlurmJob;
 use super::nodes::SlurmNode;
 use super::reservations::evenly;
+use super::submit::INSIDE;
 use super::{hosts, ranges, states};
 use crate::batch::{FactState, Handle, JobFact, Place};
 use bookahead_plan::{Seconds, Time};
@@ -44,7 +45,12 @@ fn tasks(job: &SlurmJob, around: &Surroundings) -> Vec<JobFact> {
 fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     let held = job.priority.0 == Some(0) || job.hold.0;
     let (reason, description) = (job.state_reason.text(), job.state_description.text());
-    let state = states::state(&job.job_state, reason, description, held, job.exit_code);
+    let mut state = states::state(&job.job_state, reason, description, held, job.exit_code);
+    if lost_its_reservation(job)
+        && let FactState::Held { orphaned, .. } = &mut state
+    {
+        *orphaned = true;
+    }
     let runs = state == FactState::Running;
     let placed = if runs { placed(job, around) } else { BTreeMap::new() };
     let resources = if runs { resources_of(&placed, around) } else { resources_for(job, around) };
@@ -71,6 +77,12 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         expected_start: start.filter(|_| state == FactState::Waiting),
         state,
     })
+}
+
+/// Whether a job that we submitted into a reservation names none any more. One that is too big for its reservation is held as if
+/// an administrator had said so, and stays so when the reservation is gone.
+fn lost_its_reservation(job: &SlurmJob) -> bool {
+    job.comment.text().starts_with(INSIDE) && job.resv_name.text().is_empty()
 }
 
 /// `a,b` where it may run inside of either.

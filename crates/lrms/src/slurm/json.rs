@@ -47,6 +47,7 @@ pub(super) struct SlurmJob {
     pub(super) end_time: Number,
     pub(super) exit_code: Exit,
     pub(super) resv_name: Words,
+    pub(super) comment: Words,
     #[serde(rename = "job_resources")]
     pub(super) placed: Placed,
 }

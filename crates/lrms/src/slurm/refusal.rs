@@ -34,11 +34,15 @@ pub(super) fn refused(what: impl Into<String>, command: &Command, outcome: &Outc
     let first = said.lines().next().unwrap_or_default();
     match KNOWN.iter().find(|(words, _)| said.contains(words)) {
         Some((_, advice)) => LrmsError::Refused { what: what.into(), said: format!("{first}; {advice}") },
-        None if first.starts_with("Error creating") || first.starts_with("Error updating") => {
-            LrmsError::Refused { what: what.into(), said: said.to_owned() }
-        }
+        None if is_refusal(said) => LrmsError::Refused { what: what.into(), said: said.to_owned() },
         None => super::speech::failed(command, outcome),
     }
+}
+
+fn is_refusal(said: &str) -> bool {
+    ["Error creating the reservation", "Error updating the reservation", "No reservation created"]
+        .iter()
+        .any(|words| said.contains(words))
 }
 
 /// "Invalid user id" means an unknown account, or that we are not allowed to: who we are tells which.

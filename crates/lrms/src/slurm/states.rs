@@ -72,9 +72,7 @@ fn over(states: &Words, reason: &str, exit: Exit) -> FactState {
         () if any(&["PREEMPTED"]) => failed("another job took its place"),
         () if any(&["OUT_OF_MEMORY"]) => failed("it needed more memory than it had"),
         () if any(&["LAUNCH_FAILED", "RECONFIG_FAIL"]) => failed("it could not be started"),
-        () if any(&["FAILED"]) && exit.0 != 0 && reason != "JobLaunchFailure" => {
-            FactState::Done { exit: exit.0 }
-        }
+        () if any(&["FAILED"]) && exit.0 != 0 => FactState::Done { exit: exit.0 },
         () => FactState::Failed { why: format!("{} ({reason})", states.0.join("+")) },
     }
 }

@@ -21,6 +21,9 @@ exec \"$@\"
 /// A job may be described in so many bytes.
 const MOST_BYTES: usize = 1 << 20;
 
+/// How the comment of a job begins that was submitted into a reservation: Slurm forgets into which when that is over.
+pub(super) const INSIDE: &str = "bookahead: inside ";
+
 /// What a job gets of our environment.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,SHELL,LANG";
 
@@ -130,6 +133,11 @@ fn is_several_jobs(line: &str) -> bool {
     })
 }
 
+/// Whether a script has a comment of its own, which is left to it.
+fn has_comment(script: &str) -> bool {
+    script.lines().any(|line| line.starts_with("#SBATCH") && line.contains("--comment"))
+}
+
 fn command(speech: &Speech, job: &Submission, jobs: &Path, work: &Parts) -> Result<Command, LrmsError> {
     let default = || jobs.display().to_string();
     let folder = work.folder.clone().unwrap_or_else(default);
@@ -153,6 +161,9 @@ fn command(speech: &Speech, job: &Submission, jobs: &Path, work: &Parts) -> Resu
     // Where there is none, a reservation that a script names must not count.
     let reservations: Vec<&str> = job.reservations.iter().map(|handle| handle.0.as_str()).collect();
     options.push(format!("--reservation={}", reservations.join(",")));
+    if !reservations.is_empty() && !has_comment(&work.script) {
+        options.push(format!("--comment={INSIDE}{}", reservations.join(",")));
+    }
     let command = speech.command("sbatch").args(options).arg("/dev/stdin").args(work.arguments.clone());
     Ok(command.input(work.script.clone()).account(job.account.clone()))
 }

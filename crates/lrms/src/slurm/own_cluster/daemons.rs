@@ -1,7 +1,7 @@
 //! The daemons of a cluster of our own. They run in the foreground as our children, so that we know when they end and they
-//! never become anybody else's. What they start (the steps of jobs) leaves them; it is known by the variable
-//! `BOOKAHEAD_CLUSTER`, the folder of the cluster, that the daemons were started with and pass on to it, and the
-//! processes of jobs are its children.
+//! never become anybody else's. They are known by the variable `BOOKAHEAD_CLUSTER`, the folder of the cluster, that they were
+//! started with. What they start, one `slurmstepd` for each step of a job, leaves them and wipes its environment; it is known
+//! by the folder that it stays in, and the processes of jobs are its children.
 
 use super::OwnClusterError;
 use super::config;
@@ -186,7 +186,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Ends all processes of a cluster, and waits until they are gone.
+/// Ends all processes of a cluster but munged, and waits until they are gone.
 pub(super) fn end_all(folder: &Path) {
     let deadline = Instant::now() + END_WITHIN;
     loop {
@@ -201,20 +201,22 @@ pub(super) fn end_all(folder: &Path) {
     }
 }
 
-/// The processes of a cluster but munged, as far as they live: those that carry its folder, and all that come from them.
+/// The processes of a cluster but munged, as far as they live: its daemons, its steps, and all that come from them.
 fn processes(folder: &Path) -> BTreeSet<i32> {
     let carried = format!("{FOLDER_VARIABLE}={}", folder.display());
     let mut found = BTreeSet::new();
     let Ok(entries) = fs::read_dir("/proc") else { return found };
     let all = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let ours = all.filter(|process| *process > 1 && carries(*process, carried.as_bytes()));
+    let ours = all.filter(|process| {
+        *process > 1 && (carries(*process, carried.as_bytes()) || is_step(*process, folder))
+    });
     let mut left: Vec<i32> = ours.collect();
     while let Some(process) = left.pop() {
         if found.insert(process) {
             left.extend(children(process));
         }
     }
-    found.retain(|process| !is_munged(*process));
+    found.retain(|process| !is_called(*process, "munged"));
     found
 }
 
@@ -223,9 +225,17 @@ fn carries(process: i32, variable: &[u8]) -> bool {
     environment.split(|byte| *byte == 0).any(|one| one == variable)
 }
 
-/// It has to live until the others are gone, and is our child.
-fn is_munged(process: i32) -> bool {
-    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == "munged")
+/// Whether it is a step of a job, which stays in the folder of the daemon that started it.
+fn is_step(process: i32, folder: &Path) -> bool {
+    // The folder may have been removed meanwhile.
+    let deleted = format!("{} (deleted)", folder.display());
+    let stays_in = fs::read_link(format!("/proc/{process}/cwd"));
+    is_called(process, "slurmstepd")
+        && stays_in.is_ok_and(|place| place == folder || place == Path::new(&deleted))
+}
+
+fn is_called(process: i32, name: &str) -> bool {
+    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|called| called.trim() == name)
 }
 
 fn children(process: i32) -> Vec<i32> {

@@ -1,6 +1,6 @@
-//! Ends a cluster of our own when we are killed: a small process that waits until we are gone, then ends all processes that
-//! carry the folder of the cluster, with all that come from them. Where we end in good order there is nothing left for
-//! it to do.
+//! Ends a cluster of our own when we are killed: a small process that waits until we are gone, then ends all processes of the
+//! cluster, as [`super::daemons`] knows them, with all that come from them. Where we end in good order there is nothing
+//! left for it to do.
 
 use super::OwnClusterError;
 use super::daemons::FOLDER_VARIABLE;
@@ -16,11 +16,16 @@ family() {
     echo "$1"
     for child in $(cat "/proc/$1/task/"*/children 2> /dev/null); do family "$child"; done
 }
-for environment in $(grep -lzxF -e "$1" /proc/[0-9]*/environ 2> /dev/null); do
-    process=${environment#/proc/}
-    for one in $(family "${process%/environ}"); do
-        [ "$one" -eq "$$" ] || kill -KILL "$one" 2> /dev/null
-    done
+for process in /proc/[0-9]*; do
+    name=$(cat "$process/comm" 2> /dev/null)
+    place=$(readlink "$process/cwd")
+    if grep -qzxF -e "$2=$1" "$process/environ" 2> /dev/null ||
+        { [ "$name" = slurmstepd ] && [ "${place% (deleted)}" = "$1" ]; }
+    then
+        for one in $(family "${process#/proc/}"); do
+            [ "$one" -eq "$$" ] || kill -KILL "$one" 2> /dev/null
+        done
+    fi
 done
 "#;
 
@@ -30,9 +35,7 @@ pub(super) struct Guard(Child);
 impl Guard {
     pub(super) fn of(folder: &Path) -> Result<Guard, OwnClusterError> {
         let mut command = Command::new("/bin/sh");
-        command
-            .args(["-c", SCRIPT, "bookahead-cluster"])
-            .arg(format!("{FOLDER_VARIABLE}={}", folder.display()));
+        command.args(["-c", SCRIPT, "bookahead-cluster"]).arg(folder).arg(FOLDER_VARIABLE);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.env_remove(FOLDER_VARIABLE).current_dir("/");
         let failed = |source| LrmsError::CannotRun { program: "/bin/sh".into(), source };

@@ -117,9 +117,14 @@ impl OwnCluster {
         config::check(settings)?;
         let programs = Programs::find(settings.programs.as_deref())?;
         config::make_folders(&settings.folder)?;
+        // Processes are known by the folder that they are in, and that is told without symbolic links.
+        let folder =
+            fs::canonicalize(&settings.folder).map_err(LrmsError::files("find", &settings.folder))?;
+        let settings = OwnClusterSettings { folder, ..settings.clone() };
+        config::check(&settings)?;
         let mut attempt = 1;
         loop {
-            match OwnCluster::try_to_start(settings, &programs) {
+            match OwnCluster::try_to_start(&settings, &programs) {
                 Err(OwnClusterError::Daemon { log, .. })
                     if attempt < ATTEMPTS && log.contains("Address already in use") =>
                 {

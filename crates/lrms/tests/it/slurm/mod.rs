@@ -1,16 +1,29 @@
 //! Against a real Slurm: each test starts one of its own, in a folder of its own, and ends it. Where Slurm is not installed they
-//! fail and say what to install.
+//! fail and say what to install. `BOOKAHEAD_TEST_SLURM` names the folder of another Slurm (with `bin` and `sbin`), to try that.
 
+mod change;
+mod create;
+mod delete;
+mod examine;
+mod fake;
+mod life;
+mod look;
 mod own;
+mod shapes;
+mod silence;
+mod submit;
+mod thousand;
 
+use bookahead_lrms::LrmsError;
+use bookahead_lrms::Work;
 use bookahead_lrms::batch::{
     BatchSystem, FactState, Handle, JobFact, Picture, Place, Reserved, Submission, Unit, Wanted,
 };
-use bookahead_lrms::command::Runner;
+use bookahead_lrms::command::{Command, Outcome, Runner};
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings, Settings, Slurm};
-use bookahead_lrms::{LrmsError, Work};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -18,12 +31,16 @@ use tempfile::TempDir;
 struct Site {
     slurm: Slurm,
     cluster: OwnCluster,
-    _folder: TempDir,
+    folder: TempDir,
+}
+
+fn cpu() -> Name {
+    Name::from("cpu")
 }
 
 /// All cores of the partition `main`.
 fn cores() -> Place {
-    Place { resource: Name::from("cpu"), unit: Unit::Cores, partition: Some("main".into()), features: vec![] }
+    Place { resource: cpu(), unit: Unit::Cores, partition: Some("main".into()), features: vec![] }
 }
 
 /// Whole nodes of the partition `main`.
@@ -31,22 +48,150 @@ fn nodes() -> Place {
     Place { unit: Unit::Nodes, ..cores() }
 }
 
-fn start(settings: impl FnOnce(&mut OwnClusterSettings), places: Vec<Place>) -> Site {
+/// Two nodes with four cores, but for what the test wants.
+fn start(place: &Place, settings: impl FnOnce(&mut OwnClusterSettings)) -> Site {
     let folder = tempfile::Builder::new().prefix("ba").tempdir().unwrap();
-    let mut wanted = OwnClusterSettings::new("test", folder.path());
+    let mut wanted = OwnClusterSettings::new("test", folder.path().join("c"));
     wanted.programs = std::env::var_os("BOOKAHEAD_TEST_SLURM").map(Into::into);
     settings(&mut wanted);
     let cluster = OwnCluster::start(&wanted).unwrap_or_else(|why| panic!("{why}"));
-    let slurm = dialect(&cluster, places);
-    Site { slurm, cluster, _folder: folder }
+    let slurm = dialect(&cluster, vec![place.clone()], None);
+    Site { slurm, cluster, folder }
 }
 
-fn dialect(cluster: &OwnCluster, places: Vec<Place>) -> Slurm {
+fn plain(place: &Place) -> Site {
+    start(place, |_| {})
+}
+
+fn dialect(cluster: &OwnCluster, places: Vec<Place>, bin: Option<&Path>) -> Slurm {
     let settings = Settings {
         conf: Some(cluster.conf()),
-        bin: cluster.commands(),
+        bin: bin.map(Into::into).or(cluster.commands()),
         jobs: cluster.folder().into(),
+        let_go_within: Duration::from_secs(20),
         ..Settings::new(places)
     };
     Slurm::new(Runner::local(Duration::from_secs(30)), settings)
+}
+
+/// Waits until something is so, and fails if it never is.
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+impl Site {
+    fn look(&mut self) -> Picture {
+        self.slurm.look().unwrap()
+    }
+
+    fn now(&mut self) -> Time {
+        self.look().clock.unwrap()
+    }
+
+    fn account(&self) -> String {
+        self.cluster.account().unwrap()
+    }
+
+    /// So much from so many seconds from now, for so many seconds.
+    fn wanted(&mut self, name: &str, place: &Place, from: i64, length: i64, amount: u32) -> Wanted {
+        let interval = Interval::starting(self.now() + Seconds(from), Seconds(length));
+        Wanted { name: name.into(), place: place.clone(), interval, amount, account: self.account() }
+    }
+
+    fn create(&mut self, wanted: &Wanted) -> Result<Handle, LrmsError> {
+        let picture = self.look();
+        self.slurm.create(wanted, &picture)
+    }
+
+    fn change(&mut self, handle: &Handle, wanted: &Wanted) -> Result<Option<Handle>, LrmsError> {
+        let picture = self.look();
+        self.slurm.change(handle, wanted, &picture)
+    }
+
+    fn reserved(&mut self, name: &str) -> Option<Reserved> {
+        self.look().reservations.into_iter().find(|one| one.name == name)
+    }
+
+    fn job(&mut self, native: &str) -> Option<JobFact> {
+        self.look().jobs.into_iter().find(|job| job.native == native)
+    }
+
+    #[track_caller]
+    fn until_state(&mut self, native: &str, expected: &FactState) -> JobFact {
+        let mut seen = None;
+        until(&format!("{native} is {expected:?}"), || {
+            seen = self.job(native);
+            seen.as_ref().is_some_and(|job| job.state == *expected)
+        });
+        seen.unwrap()
+    }
+
+    fn submission(&self, name: &str, place: &Place, amount: u32, inside: &[&Handle]) -> Submission {
+        Submission {
+            name: name.into(),
+            place: place.clone(),
+            amount,
+            limit: Seconds(600),
+            reservations: inside.iter().map(|handle| (*handle).clone()).collect(),
+            account: None,
+            work: Work::Pretended { run: Seconds(300) },
+        }
+    }
+
+    /// What an operator would do by hand.
+    fn by_hand(&self, program: &str, words: &[&str]) -> Outcome {
+        let words = words.iter().map(|word| (*word).to_owned());
+        let command: Command = self.cluster.command(program).env("SLURM_TIME_FORMAT", "%s").args(words);
+        Runner::local(Duration::from_secs(30)).run(&command).unwrap()
+    }
+
+    /// A reservation that somebody else made.
+    #[track_caller]
+    fn foreign(&self, words: &[&str]) {
+        let account = format!("Users={}", self.account());
+        let words: Vec<&str> = ["create", "reservation", &account].iter().chain(words).copied().collect();
+        let outcome = self.by_hand("scontrol", &words);
+        assert!(outcome.is_success(), "{}", outcome.said());
+    }
+
+    /// A job that somebody else submitted, which runs.
+    #[track_caller]
+    fn local_job(&mut self, words: &[&str]) -> String {
+        let words: Vec<&str> = ["--parsable", "--output=/dev/null"]
+            .iter()
+            .chain(words)
+            .chain(&["--wrap", "sleep 300"])
+            .copied()
+            .collect();
+        let outcome = self.by_hand("sbatch", &words);
+        assert!(outcome.is_success(), "{}", outcome.said());
+        let id = outcome.out.trim().to_owned();
+        self.until_state(&id, &FactState::Running);
+        id
+    }
+
+    /// What Slurm shows of a reservation; empty where there is none.
+    fn shown(&self, name: &str) -> String {
+        let outcome = self.by_hand("scontrol", &["show", "res", name]);
+        if outcome.is_success() { outcome.out } else { String::new() }
+    }
+
+    /// Waits until Slurm says which cores a reservation has.
+    fn until_cores_are_told(&self, name: &str) {
+        until("it says which cores", || self.shown(name).contains("CoreIDs="));
+    }
+}
+
+/// That it was refused, and what was said.
+#[track_caller]
+fn refusal<T: std::fmt::Debug>(result: Result<T, LrmsError>) -> String {
+    match result {
+        Err(LrmsError::Refused { said, .. }) => said,
+        other => panic!("not refused: {other:?}"),
+    }
 }

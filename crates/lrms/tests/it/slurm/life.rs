@@ -1,0 +1,55 @@
+//! From the reservation to the end of its jobs.
+
+use super::{FactState, cores, plain, until};
+use bookahead_lrms::Work;
+use bookahead_lrms::batch::BatchSystem;
+use bookahead_plan::Seconds;
+
+#[test]
+fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
+    let place = cores();
+    let mut site = plain(&place);
+    // The cluster is full of jobs that end before, and more wait.
+    site.local_job(&["-n8", "-t1"]);
+    let wanted = site.wanted("ba.one", &place, 64, 8, 4);
+    let far = site.create(&wanted).unwrap();
+    site.slurm.delete(&far).unwrap();
+    site.by_hand("scancel", &["-u", &site.account()]);
+    until("it is empty", || site.look().jobs.iter().all(|job| job.state.is_over()));
+
+    let wanted = site.wanted("ba.one", &place, 4, 8, 4);
+    let handle = site.create(&wanted).unwrap();
+    // Its limit passes the end of the reservation.
+    let long = site.submission("job_long", &place, 3, &[&handle]);
+    let long = site.slurm.submit(&long).unwrap();
+    let mut short = site.submission("job_short", &place, 1, &[&handle]);
+    short.work = Work::Pretended { run: Seconds(1) };
+    let short = site.slurm.submit(&short).unwrap();
+    let too_big = site.submission("job_too_big", &place, 5, &[&handle]);
+    let too_big = site.slurm.submit(&too_big).unwrap();
+    assert_eq!(site.job(&long).unwrap().state, FactState::Waiting);
+    assert_eq!(site.job(&long).unwrap().reservations, [handle.clone()]);
+
+    let fact = site.until_state(&long, &FactState::Running);
+    let late = fact.started.unwrap() - wanted.interval.begin;
+    assert!((Seconds(-1)..=Seconds(2)).contains(&late), "{late} late");
+    assert_eq!((fact.cores, fact.limit), (3, Some(Seconds(600))));
+    assert_eq!(fact.resources, [super::cpu()]);
+    let fact = site.until_state(&short, &FactState::Done { exit: 0 });
+    assert!(fact.ended.unwrap() < wanted.interval.end);
+    assert!(!matches!(site.job(&too_big).unwrap().state, FactState::Running));
+
+    // At the end it is not there any more for us, though Slurm shows it for some seconds.
+    until("it is over", || site.reserved("ba.one").is_none());
+    let fact = site.until_state(&long, &FactState::OutOfTime);
+    assert!(fact.ended.unwrap() - wanted.interval.end < Seconds(20), "{fact:?}");
+    assert!(fact.ended.unwrap() >= wanted.interval.end);
+    // What still waited for it waits for ever, and says so.
+    let mut orphan = None;
+    until("the job that was too big is orphaned", || {
+        orphan = site.job(&too_big).map(|job| job.state);
+        matches!(orphan, Some(FactState::Held { orphaned: true, .. }))
+    });
+    site.slurm.cancel(&too_big).unwrap();
+    site.until_state(&too_big, &FactState::Cancelled);
+}

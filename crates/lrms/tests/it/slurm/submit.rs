@@ -1,0 +1,158 @@
+//! Jobs run as they were written, whatever is in them.
+
+use super::{FactState, Site, Submission, cores, plain, refusal, until};
+use bookahead_lrms::batch::{BatchSystem, Handle};
+use bookahead_lrms::{LrmsError, Work};
+use bookahead_plan::Seconds;
+use std::collections::BTreeMap;
+
+const HOSTILE: [&str; 16] = [
+    "a b",
+    "",
+    "$(id)",
+    "`id`",
+    "; touch /tmp/pwned",
+    "q'\"x",
+    "-n9",
+    "--wrap=x",
+    "*",
+    "~",
+    "new\nline",
+    "\u{e9}\u{4e16}",
+    "%j %x",
+    "\\",
+    "--",
+    "a=b",
+];
+
+fn submit(site: &mut Site, name: &str, work: Work) -> String {
+    let job = Submission { work, ..site.submission(name, &cores(), 2, &[]) };
+    site.slurm.submit(&job).unwrap()
+}
+
+fn output(site: &Site, name: &str) -> String {
+    std::fs::read_to_string(site.cluster.folder().join(format!("{name}.out"))).unwrap_or_default()
+}
+
+/// Prints its arguments, each behind its length.
+const PRINTS: &str = "for one in \"$@\"; do printf '%s|%s|' \"${#one}\" \"$one\"; done; echo end";
+
+fn printed(arguments: &[&str]) -> String {
+    let one = |word: &&str| format!("{}|{word}|", word.len());
+    arguments.iter().map(one).collect::<String>() + "end\n"
+}
+
+#[test]
+fn programs_get_their_words_and_variables_unchanged() {
+    let mut site = plain(&cores());
+    let arguments: Vec<String> =
+        ["-c", PRINTS, "sh"].iter().chain(&HOSTILE).map(|word| (*word).to_owned()).collect();
+    let program = |arguments, environment| Work::Program {
+        program: "/bin/sh".into(),
+        arguments,
+        folder: None,
+        environment,
+    };
+    let words = submit(&mut site, "job_words", program(arguments, BTreeMap::new()));
+    let hostile = HOSTILE.iter().enumerate().map(|(at, word)| (format!("V{at}"), (*word).to_owned()));
+    let values = (0..HOSTILE.len()).map(|at| format!("\"$V{at}\"")).collect::<Vec<_>>().join(" ");
+    let script =
+        format!("set -- {values}; {PRINTS}; echo \"$TZ,$LC_ALL,$SLURM_TIME_FORMAT,$SECRET,$SLURM_NTASKS\"");
+    let variables = submit(&mut site, "job_variables", program(vec!["-c".into(), script], hostile.collect()));
+    // In a folder of its own.
+    let folder = tempfile::tempdir().unwrap();
+    let placed = Work::Program {
+        program: "pwd".into(),
+        arguments: vec![],
+        folder: Some(folder.path().into()),
+        environment: BTreeMap::new(),
+    };
+    let placed = submit(&mut site, "job_placed", placed);
+    for id in [&words, &variables, &placed] {
+        site.until_state(id, &FactState::Done { exit: 0 });
+    }
+    until("it is written", || output(&site, "job_words").ends_with("end\n"));
+    assert_eq!(output(&site, "job_words"), printed(&HOSTILE));
+    // Nothing of how we speak to Slurm gets into a job.
+    assert_eq!(output(&site, "job_variables"), printed(&HOSTILE) + ",,,,2\n");
+    let written = std::fs::read_to_string(folder.path().join("job_placed.out")).unwrap();
+    assert_eq!(written.trim(), folder.path().canonicalize().unwrap().display().to_string());
+}
+
+#[test]
+fn scripts_run_with_their_arguments_and_our_terms_win() {
+    let mut site = plain(&cores());
+    let wanted = site.wanted("ba.one", &cores(), -10, 300, 2);
+    let handle = site.create(&wanted).unwrap();
+    let text = format!(
+        "#!/bin/sh\n#SBATCH -p nowhere -J other --time=99 -n 7 -N 2\n#SBATCH --reservation=none --comment='its own'\n{PRINTS}\nexit 3\n"
+    );
+    let arguments: Vec<String> = HOSTILE.iter().map(|word| (*word).to_owned()).collect();
+    let work = Work::Script { text: text.clone(), arguments: arguments.clone() };
+    let job =
+        Submission { work, limit: Seconds(61), ..site.submission("job_script", &cores(), 2, &[&handle]) };
+    let id = site.slurm.submit(&job).unwrap();
+    let fact = site.until_state(&id, &FactState::Done { exit: 3 });
+    assert_eq!((fact.name.as_str(), fact.limit), ("job_script", Some(Seconds(120))));
+    let shown = site.by_hand("scontrol", &["show", "job", &id]).out;
+    for kept in ["NumCPUs=2", "Comment=its own", "Partition=main", "Reservation=ba.one", "Requeue=0"] {
+        assert!(shown.contains(kept), "{kept}: {shown}");
+    }
+    assert_eq!(output(&site, "job_script"), printed(&HOSTILE));
+    // Without a reservation, that of the script does not count either; without a first line, it is for sh.
+    let text = text.replacen("#!/bin/sh\n", "# plain\n", 1).replace("exit 3", "kill -9 $$");
+    let id = submit(&mut site, "job_plain", Work::Script { text, arguments });
+    let fact = site.until_state(&id, &FactState::Done { exit: 137 });
+    assert_eq!(fact.reservations, []);
+    let outcome = site.slurm.outcome(&id).unwrap().unwrap();
+    assert_eq!((outcome.state, outcome.started, outcome.ended), (fact.state, fact.started, fact.ended));
+    assert_eq!((outcome.name.as_str(), outcome.account), ("job_plain", site.account()));
+}
+
+#[test]
+fn what_cannot_be_submitted_is_refused_with_the_reason() {
+    let mut site = plain(&cores());
+    let base = site.submission("job_1", &cores(), 1, &[]);
+    let script = |text: &str| Work::Script { text: text.into(), arguments: vec![] };
+    let program = |program: &str, name: &str| Work::Program {
+        program: program.into(),
+        arguments: vec![],
+        folder: None,
+        environment: BTreeMap::from([(name.to_owned(), String::new())]),
+    };
+    let malformed = [
+        script("#!/bin/sh\n#SBATCH --array=1-1000\n"),
+        script("#!/bin/sh\n#SBATCH -N1 -a 1-3\n"),
+        script("#!/bin/sh\n#SBATCH hetjob\n"),
+        script("#!/bin/sh\r\necho\r\n"),
+        script("#!/bin/sh\n\0"),
+        script(&"x".repeat(2 << 20)),
+        program("", "A"),
+        program("-x", "A"),
+        program("true", "A B"),
+        program("true", ""),
+        program("true", "-i"),
+    ];
+    for work in malformed {
+        let job = Submission { work: work.clone(), ..base.clone() };
+        assert!(matches!(site.slurm.submit(&job), Err(LrmsError::Malformed(_))), "{work:?}");
+    }
+    let job = Submission { reservations: vec![Handle("ba.none".into())], ..base.clone() };
+    let said = refusal(site.slurm.submit(&job));
+    assert!(
+        said.contains("Requested reservation is invalid; there is no such reservation any more"),
+        "{said}"
+    );
+    let mut job = base.clone();
+    job.place.partition = Some("nowhere".into());
+    let said = refusal(site.slurm.submit(&job));
+    assert!(said.contains("invalid partition"), "{said}");
+    // Another user's reservation.
+    site.foreign(&["ReservationName=other", "StartTime=now", "Duration=10", "Nodes=n1", "CoreCnt=1"]);
+    site.by_hand("scontrol", &["update", "ReservationName=other", "Users=daemon"]);
+    let job = Submission { reservations: vec![Handle("other".into())], ..base };
+    if site.account() != "root" {
+        assert!(refusal(site.slurm.submit(&job)).contains("Access denied"));
+    }
+    assert_eq!(site.look().jobs, []);
+}
