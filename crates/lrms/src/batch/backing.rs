@@ -65,13 +65,19 @@ impl Batch {
         Plan::of(self.pieces.of(order.id, &order.place.resource, now), order.wanted.clone(), now)
     }
 
-    /// Deletes what is not wanted: all that can be deleted, and the first failure counts.
+    /// Deletes what is not wanted: all that can be deleted, and the first refusal counts.
     fn give_up(&mut self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
         let mut failure = None;
         for piece in plan.deletes {
-            if let Err(why) = self.delete(order, &piece, &mut Vec::new()) {
-                let kept = if why.is_refusal() { Kept::More } else { self.doubted(order.id) };
-                failure.get_or_insert_with(|| not_backed(order.id, why, kept));
+            match self.delete(order, &piece, &mut Vec::new()) {
+                Ok(()) => {}
+                Err(why) if why.is_refusal() => {
+                    failure.get_or_insert_with(|| not_backed(order.id, why, Kept::More));
+                }
+                Err(why) => {
+                    let kept = self.doubted(order.id);
+                    return Err(not_backed(order.id, why, kept));
+                }
             }
         }
         failure.map_or(Ok(()), Err)
