@@ -22,7 +22,7 @@ use bookahead_service::daemon::{self, Running};
 use bookahead_service::http::{self, About, Limits, Served};
 use bookahead_service::journal::{Durability, Options};
 use bookahead_service::keeper::{Keeper, Keeping};
-use bookahead_service::party::Input;
+use bookahead_service::party::{Input, Origin};
 use bookahead_service::security::Gate;
 use bookahead_service::site::Site;
 use std::error::Error;
@@ -181,7 +181,8 @@ async fn pair_at_door(door: &bookahead_service::keeper::Door, number: u64, clien
     for (at, call) in [hold, Call::Commit { id, jobs: vec![] }].into_iter().enumerate() {
         let key = Key(u128::from(number) * 2 + at as u128 + 1);
         let envelope = Envelope { key, caller: caller.clone(), call };
-        let answer = door.ask(PATIENCE, |reply| Input::Call { envelope, trace: None, reply }).await?;
+        let answer =
+            door.ask(PATIENCE, |reply| Input::Call { envelope, origin: Origin::default(), reply }).await?;
         if let Answer::Problem(problem) = answer {
             return Err(problem.why.to_string().into());
         }

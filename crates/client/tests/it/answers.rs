@@ -112,6 +112,18 @@ async fn filters_and_who_asks_are_sent_along() {
 }
 
 #[tokio::test]
+async fn a_broker_tells_through_whom_a_call_came_in_one_header() {
+    let mut server =
+        Server::start([Act::answer(200, &json!({"sites": []})), Act::answer(200, &json!({"sites": []}))])
+            .await;
+    let itself = client(&server).via(&["west#7".into()]);
+    itself.sites().await.unwrap();
+    assert_eq!(server.heard().await.headers["bookahead-via"], "west#7");
+    itself.via(&["a,b#1".into(), "west#7".into()]).sites().await.unwrap();
+    assert_eq!(server.heard().await.headers["bookahead-via"], "a%2cb#1,west#7", "the last word counts");
+}
+
+#[tokio::test]
 async fn texts_and_health_are_read_as_they_come() {
     let health = json!({
         "status": "stopping", "name": "north", "role": "site", "version": "0.1.0",
