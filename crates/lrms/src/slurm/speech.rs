@@ -62,6 +62,8 @@ impl Speech {
         let outcome = self.runner.run(command)?;
         let said = outcome.said();
         if !outcome.is_success() && SILENCE.iter().any(|words| said.contains(words)) {
+            // The next ones need not wait as long to hear nothing.
+            self.runner.note_silence();
             return Err(LrmsError::Silent { what: shown(command), after: began.elapsed() });
         }
         Ok(outcome)
