@@ -231,6 +231,18 @@ fn what_comes_late_after_silence_is_found_and_ended() {
 }
 
 #[test]
+fn what_came_late_is_seen_before_something_is_changed() {
+    let pretend = Pretend::new(2, 8);
+    let mut batch = batch(&pretend);
+    batch.back(at(0), &backing(1, &[span(10, 20, 1)])).unwrap();
+    pretend.world().add_foreign("ba.uni--a.1.5.ann", [("n1".into(), 3)].into(), 10, 20);
+    batch.back(at(0), &backing(1, &[span(10, 20, 2)])).unwrap();
+    let world = pretend.world();
+    let cores: Vec<u32> = world.reservations.iter().map(|reserved| reserved.cores.values().sum()).collect();
+    assert_eq!(cores, [2]);
+}
+
+#[test]
 fn what_cannot_be_deleted_is_tried_again_and_the_rest_goes() {
     let pretend = Pretend::new(2, 8);
     let mut batch = batch(&pretend);
