@@ -27,8 +27,8 @@ pub(super) fn create(
     let outcome = speech.ask(&command)?;
     let duplicate = outcome.said().contains("Duplicate reservation name");
     if !outcome.is_success() && !duplicate {
-        return Err(if outcome.said().contains("Invalid user id") {
-            refusal::invalid_user(speech, what(wanted), &wanted.account)
+        return Err(if refusal::is_about_users(&outcome) {
+            refusal::invalid_user(speech, what(wanted), &wanted.account, &outcome)
         } else {
             refusal::refused(what(wanted), &command, &outcome)
         });

@@ -19,6 +19,7 @@ const MOST_TASKS: usize = 10_000;
 pub(super) struct Surroundings<'a> {
     pub(super) places: &'a [Place],
     pub(super) nodes: &'a BTreeMap<&'a str, &'a SlurmNode>,
+    pub(super) clock: Option<Time>,
 }
 
 /// All jobs that have to do with our resources; those that wait by priority, then by when they came.
@@ -44,7 +45,7 @@ fn tasks(job: &SlurmJob, around: &Surroundings) -> Vec<JobFact> {
 /// None for a job that has nothing to do with any resource of ours.
 fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     let held = job.priority.0 == Some(0) || job.hold.0;
-    let (reason, description) = (job.state_reason.text(), job.state_description.text());
+    let (reason, description) = (reason(job, around.clock), job.state_description.text());
     let mut state = states::state(&job.job_state, reason, description, held, job.exit_code);
     if lost_its_reservation(job)
         && let FactState::Held { orphaned, .. } = &mut state
@@ -77,6 +78,16 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         expected_start: start.filter(|_| state == FactState::Waiting),
         state,
     })
+}
+
+/// Why a job waits. Until they have looked at it for the first time, later versions say that it waits for room.
+fn reason(job: &SlurmJob, clock: Option<Time>) -> &str {
+    match job.state_reason.text() {
+        said if !["", "None", "Resources", "Priority"].contains(&said) => said,
+        _ if job.dependency.text().contains("(unfulfilled)") => "Dependency",
+        _ if job.eligible_time.0.zip(clock).is_some_and(|(begin, now)| begin > now.0) => "BeginTime",
+        said => said,
+    }
 }
 
 /// Whether a job that we submitted into a reservation names none any more. One that is too big for its reservation is held as if

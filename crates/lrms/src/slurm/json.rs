@@ -43,11 +43,13 @@ pub(super) struct SlurmJob {
     pub(super) shared: Words,
     pub(super) time_limit: Number,
     pub(super) submit_time: Number,
+    pub(super) eligible_time: Number,
     pub(super) start_time: Number,
     pub(super) end_time: Number,
     pub(super) exit_code: Exit,
     pub(super) resv_name: Words,
     pub(super) comment: Words,
+    pub(super) dependency: Words,
     #[serde(rename = "job_resources")]
     pub(super) placed: Placed,
 }

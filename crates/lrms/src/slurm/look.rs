@@ -64,7 +64,7 @@ pub(super) fn picture(
     granted: &Granted,
 ) -> Picture {
     let by_name: BTreeMap<&str, &SlurmNode> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
-    let around = Surroundings { places: &settings.places, nodes: &by_name };
+    let around = Surroundings { places: &settings.places, nodes: &by_name, clock };
     // One that has ended is shown for some seconds more.
     let is_over = |end: Time| clock.is_some_and(|now| end <= now);
     let told = reservations.iter().flat_map(|booked| {

@@ -45,22 +45,26 @@ fn is_refusal(said: &str) -> bool {
         .any(|words| said.contains(words))
 }
 
-/// "Invalid user id" means an unknown account, or that we are not allowed to: who we are tells which.
-pub(super) fn invalid_user(speech: &Speech, what: String, account: &str) -> LrmsError {
+/// Whether it may be about who asks, or for whom. Later versions say of an unknown account that the error is not specified.
+pub(super) fn is_about_users(outcome: &Outcome) -> bool {
+    ["Invalid user id", "Unspecified error"].iter().any(|words| outcome.said().contains(words))
+}
+
+/// That a user is invalid means that the account is unknown, or that we are not allowed to: who we are tells which.
+pub(super) fn invalid_user(speech: &Speech, what: String, account: &str, outcome: &Outcome) -> LrmsError {
+    let first = outcome.said().lines().next().unwrap_or_default();
     let asked = speech.ask(&Command::new("id").arg("-un")).map(|outcome| outcome.out.trim().to_owned());
     let config = speech.tell(&speech.scontrol(["show", "config"]));
     let (Ok(us), Ok(config)) = (asked, config) else {
-        let said = format!("Invalid user id; is {account} an account there, and may we make reservations?");
+        let said = format!("{first}; is {account} an account there, and may we make reservations?");
         return LrmsError::Refused { what, said };
     };
     let slurm = config::user(&config, "SlurmUser").unwrap_or("slurm");
     let said = if us == "root" || us == slurm {
-        format!(
-            "Invalid user id; {account} is no account that the controller knows: make it, or name another"
-        )
+        format!("{first}; {account} is no account that the controller knows: make it, or name another")
     } else {
         format!(
-            "Invalid user id; {us} may not make reservations: run the commands as root or {slurm}, or let an administrator say \
+            "{first}; {us} may not make reservations: run the commands as root or {slurm}, or let an administrator say \
              `sacctmgr modify user {us} set adminlevel=operator`"
         )
     };

@@ -27,6 +27,20 @@ const HELD_FOR: [&str; 19] = [
     "Cleaning",
 ];
 
+/// States that a job never leaves. Later versions say more words beside them.
+const OVER: [&str; 10] = [
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "OUT_OF_MEMORY",
+    "REVOKED",
+];
+
 /// How it stands with a job.
 pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool, exit: Exit) -> FactState {
     let is = |word: &str| states.has(word);
@@ -43,6 +57,9 @@ pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool,
         "RESIZING",
     ]) {
         return FactState::Running;
+    }
+    if any(&OVER) {
+        return over(states, reason, exit);
     }
     if is("RESV_DEL_HOLD") || reason == "ReservationDeleted" {
         let why = if description.is_empty() { "its reservation is gone" } else { description };
@@ -90,6 +107,11 @@ mod tests {
     fn a_job_that_ends_just_now_still_has_its_nodes() {
         assert_eq!(of(&["COMPLETING"], "None", 0), FactState::Running);
         assert_eq!(of(&["CANCELLED", "COMPLETING"], "None", 0), FactState::Running);
+    }
+
+    #[test]
+    fn a_job_that_was_cancelled_while_it_was_orphaned_is_over() {
+        assert_eq!(of(&["CANCELLED", "RESV_DEL_HOLD"], "ReservationDeleted", 0), FactState::Cancelled);
     }
 
     #[test]

@@ -9,11 +9,11 @@ use bookahead_plan::Seconds;
 fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     let place = cores();
     let mut site = plain(&place);
-    // The cluster is full of jobs that end before, and more wait.
+    // Jobs that may end before it, and more that wait, are not in its way.
     site.local_job(&["-n8", "-t1"]);
-    let wanted = site.wanted("ba.one", &place, 64, 8, 4);
-    let far = site.create(&wanted).unwrap();
-    site.slurm.delete(&far).unwrap();
+    site.by_hand("sbatch", &["-n8", "-t5", "--output=/dev/null", "--wrap", "sleep 300"]);
+    let later = site.wanted("ba.later", &place, 64, 8, 4);
+    site.create(&later).unwrap();
     site.by_hand("scancel", &["-u", &site.account()]);
     until("it is empty", || site.look().jobs.iter().all(|job| job.state.is_over()));
 
@@ -28,7 +28,7 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     let too_big = site.submission("job_too_big", &place, 5, &[&handle]);
     let too_big = site.slurm.submit(&too_big).unwrap();
     assert_eq!(site.job(&long).unwrap().state, FactState::Waiting);
-    assert_eq!(site.job(&long).unwrap().reservations, [handle.clone()]);
+    assert_eq!(site.job(&long).unwrap().reservations, [handle]);
 
     let fact = site.until_state(&long, &FactState::Running);
     let late = fact.started.unwrap() - wanted.interval.begin;
