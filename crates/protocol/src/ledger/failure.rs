@@ -34,6 +34,16 @@ impl Ledger {
         course
     }
 
+    /// Where the rules offer less of a resource than was promised before they changed, the newest promises are hit as if the
+    /// rest had failed.
+    pub fn fit_rules(&mut self, now: Moment) -> Ticked {
+        let mut course = self.tick(now);
+        for at in 0..self.books.len() {
+            self.hit(at, &mut course);
+        }
+        course
+    }
+
     /// Whoever keeps the machines has only so much for a reservation; or all of it again, as far as there is room. A hold
     /// of which something is missing is cancelled.
     pub fn kept(&mut self, now: Moment, id: ReservationId, kept: Capacity) -> Ticked {

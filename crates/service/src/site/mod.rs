@@ -291,6 +291,11 @@ impl Party for Site {
         let ticked = self.ledger.tick(now);
         self.book(now, ticked.events, Vec::new(), done);
         self.ledger.check_resources().map_err(|why| why.to_string())?;
+        let fitted = self.ledger.fit_rules(now);
+        if !fitted.events.is_empty() {
+            tracing::warn!("less is offered now than was promised; the newest reservations miss something");
+        }
+        self.book(now, fitted.events, Vec::new(), done);
         match self.reconcile(now, done) {
             Err(why) if why.is_silence() => {
                 tracing::error!("starts although the batch system does not answer: {why}");

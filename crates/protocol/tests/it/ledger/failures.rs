@@ -68,6 +68,23 @@ fn room_that_appears_goes_to_those_that_miss_something() {
 }
 
 #[test]
+fn where_less_is_offered_than_was_promised_the_newest_miss_it_and_get_it_back_with_the_rest() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 5));
+    site.book(0, "ann", 2, fixed(100, 200, 3));
+    let snapshot = site.ledger.snapshot();
+    let fewer = Rules::new("north", vec![offered("cluster", 6, VACANCIES)]);
+    let mut ledger = Ledger::restore(fewer, snapshot.clone()).unwrap();
+    let events = ledger.fit_rules(Moment(1_000)).events;
+    let missing = |ledger: &Ledger| [1, 2].map(|id| ledger.entry(ReservationId(id)).unwrap().missing.0);
+    assert_eq!((events.len(), missing(&ledger)), (1, [0, 2]));
+    assert_eq!(ledger.fit_rules(Moment(1_000)).events.len(), 0, "said once");
+    let mut again = Ledger::restore(rules(), ledger.snapshot()).unwrap();
+    again.fit_rules(Moment(2_000));
+    assert_eq!(missing(&again), [0, 0]);
+}
+
+#[test]
 fn what_fails_again_and_again_is_never_more_than_there_is() {
     let mut site = Site::new(rules());
     site.book(0, "ann", 1, fixed(100, 200, 4));
