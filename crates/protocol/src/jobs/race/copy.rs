@@ -136,11 +136,10 @@ impl Copy {
         self.heard.unwrap_or(self.since) + pace.silence
     }
 
-    /// Whether it may have started long ago without our knowing: its site was not asked, or did not answer, of late.
-    pub(super) fn may_run_unseen(&self, now: Moment, pace: &Pace, resumed: bool) -> bool {
-        let of_late = self.heard.unwrap_or(self.since) + pace.look_every + pace.look_every;
-        let never_heard = resumed && self.heard.is_none();
-        self.stand.may_start() && self.sighted.is_none() && (never_heard || of_late < now)
+    /// Whether it may have started before this without our knowing: its site has told nothing of it since.
+    pub(super) fn may_run_since(&self, before: Moment) -> bool {
+        let unseen = self.stand.may_start() && self.sighted.is_none();
+        unseen && self.heard.is_none_or(|heard| heard < before)
     }
 
     /// When it is too late for it to start.

@@ -42,11 +42,8 @@ pub struct Race {
     outcome: Option<Outcome>,
     /// What became of the copies that are gone.
     gone: Vec<(Name, Gone)>,
-    // What follows is lost with a crash.
-    /// Whether it goes on after a restart.
-    resumed: bool,
-    /// A copy runs; by then it is decided which has won, whoever has not answered.
-    decide_by: Option<Moment>,
+    /// Since when it is known that a copy runs, and not decided which has won. Lost with a crash.
+    deciding: Option<Moment>,
 }
 
 impl Race {
@@ -102,7 +99,7 @@ impl Race {
         let mut effects = Effects::default();
         if self.outcome.is_none() && !self.withdrawn {
             // One that runs is the one that the owner means.
-            if let Some(first) = self.first().filter(|_| self.winner.is_none()) {
+            if let Some((first, _)) = self.first().filter(|_| self.winner.is_none()) {
                 self.note(Event::Won(first), &mut effects);
             }
             self.note(Event::Withdrawn, &mut effects);
@@ -132,7 +129,7 @@ impl Race {
         let waiting = self.copies.iter().filter(|copy| spare && copy.stand.may_start() && !copy.replaced);
         let silences = waiting.map(|copy| copy.silent_at(pace));
         let late = self.copies.iter().filter(|_| undecided).filter_map(Copy::start_by);
-        repeats.chain(silences).chain(late).chain(self.decide_by).min()
+        repeats.chain(silences).chain(late).chain(self.decide_by(pace)).min()
     }
 
     /// The fold: takes over what happened.
@@ -171,7 +168,6 @@ impl Race {
     /// Goes on after a restart, once all events were applied: asks everybody who may have a copy.
     pub fn resume(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut effects = Effects::default();
-        self.resumed = true;
         self.copies.iter_mut().for_each(|copy| copy.since = now);
         self.ask_all(now, pace, &mut effects, |_| true);
         self.fill(now, pace, &mut effects);
@@ -355,33 +351,37 @@ impl Race {
 
     /// The copy that has won by what is known: one that has finished, or else the one that started first, of equals the better
     /// ranked.
-    fn first(&self) -> Option<Name> {
+    fn first(&self) -> Option<(Name, Sighted)> {
         let sighted = self.copies.iter().filter(|copy| copy.stand.may_start());
         let sighted = sighted.filter_map(|copy| Some((copy, copy.sighted?)));
         let place = |(_, seen): &(&Copy, Sighted)| (seen.over != Some(Ending::Finished), seen.since);
-        sighted.min_by_key(place).map(|(copy, _)| copy.entry.site.clone())
+        sighted.min_by_key(place).map(|(copy, seen)| (copy.entry.site.clone(), seen))
     }
 
-    /// Decides which copy has won, once one runs. Those that may have started long before are asked first.
+    /// By when it is decided which copy has won, whoever has not answered.
+    fn decide_by(&self, pace: &Pace) -> Option<Moment> {
+        self.deciding.map(|since| since + pace.patience.first + pace.patience.first)
+    }
+
+    /// Decides which copy has won, once one runs. Those that may have started before it are waited for, for a moment.
     fn decide(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
-        let Some(first) = self.first().filter(|_| self.is_open()) else {
-            self.decide_by = None;
+        let Some((first, seen)) = self.first().filter(|_| self.is_open()) else {
+            self.deciding = None;
             return;
         };
-        let resumed = self.resumed;
-        let unseen = |copy: &Copy| copy.may_run_unseen(now, pace, resumed);
-        if self.copies.iter().any(unseen) && self.decide_by.is_none_or(|by| now < by) {
-            if self.decide_by.is_none() {
-                self.decide_by = Some(now + pace.look_every + pace.look_every);
+        let is_new = self.deciding.is_none();
+        // Where the clock of its site is ahead, whoever tells something from now on will do.
+        let before = self.deciding.get_or_insert(now).to_owned().min(Moment::of(seen.since));
+        let unseen = |copy: &Copy| copy.may_run_since(before);
+        if self.copies.iter().any(unseen) && self.decide_by(pace).is_some_and(|by| now < by) {
+            if is_new {
                 self.ask_all(now, pace, effects, unseen);
             }
             return;
         }
-        self.decide_by = None;
-        let at = self.copies.iter().position(|copy| copy.entry.site == first);
-        let over = at.and_then(|at| self.copies[at].sighted).and_then(|seen| seen.over);
+        self.deciding = None;
         self.note(Event::Won(first), effects);
-        if let Some(how) = over {
+        if let Some(how) = seen.over {
             self.note(Event::Ended(how), effects);
         }
         self.ask_all(now, pace, effects, |copy| copy.stand == Stand::Dropping);
@@ -405,7 +405,7 @@ impl Race {
         }
         for _ in present..self.at_once {
             let unasked = self.copies.iter().position(|copy| copy.stand == Stand::Unasked);
-            let Some(at) = unasked.filter(|_| self.is_open() && self.decide_by.is_none()) else { return };
+            let Some(at) = unasked.filter(|_| self.is_open() && self.deciding.is_none()) else { return };
             self.note(Event::Sent(self.copies[at].entry.site.clone()), effects);
             let copy = &mut self.copies[at];
             (copy.since, copy.heard) = (now, None);

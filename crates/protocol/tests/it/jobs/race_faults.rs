@@ -265,7 +265,7 @@ fn whatever_goes_wrong_no_copy_is_left_of_a_job_that_was_taken_back() {
         world.check_account(seed);
         withdrawn += usize::from(world.told == [Outcome::Withdrawn]);
     }
-    assert!(withdrawn > 100, "{withdrawn}");
+    assert!(withdrawn > 10, "some were taken back before they ran: {withdrawn}");
 }
 
 #[test]

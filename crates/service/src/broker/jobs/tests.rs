@@ -165,7 +165,10 @@ fn the_owner_sees_one_job_and_in_the_end_its_site() {
     assert_eq!((waiting.id, waiting.state, waiting.site), (ID, api::JobState::Waiting, None));
     assert_eq!(waiting.detail.unwrap(), "waits at north, south; the first that starts runs it");
     assert_eq!(waiting.expected_start.unwrap().time(), Time(90));
+    desk.tell(1_100, "north", Ask::Look, api::JobState::Waiting, None);
     desk.tell(1_200, "south", Ask::Look, api::JobState::Running, Some(1));
+    assert_eq!(desk.said(), ["east Submit"], "it may have started before");
+    desk.tell(1_250, "east", Ask::Submit, api::JobState::Waiting, None);
     assert_eq!(desk.said(), ["north Drop", "east Drop"]);
     let running = desk.shown();
     assert_eq!((running.id, running.state, running.site), (ID, api::JobState::Running, Some("south".into())));
@@ -185,7 +188,7 @@ fn what_a_second_copy_ran_is_told_also_when_that_is_known_after_the_end() {
     let mut desk = Desk::flooding(flooded(), &["north", "south"]);
     desk.tell(100, "north", Ask::Submit, api::JobState::Running, Some(0));
     desk.tell(150, "south", Ask::Submit, api::JobState::Running, Some(0));
-    assert_eq!(desk.said(), ["south Drop"]);
+    assert_eq!(desk.said(), ["south Drop"], "of two that start in one second the better ranked is kept");
     desk.tell(30_000, "north", Ask::Look, api::JobState::Done, Some(0));
     assert!(desk.shown().detail.unwrap().contains("at south is cancelled as soon as the site answers"));
     desk.restart(31_000);
