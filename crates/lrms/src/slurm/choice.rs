@@ -54,11 +54,14 @@ fn room<'a>(wanted: &'a Wanted, picture: &'a Picture) -> impl Iterator<Item = (&
         .nodes
         .iter()
         .filter(ours)
-        .map(|node| (node, node.cores.saturating_sub(taken(node, wanted.interval, picture))))
+        .map(|node| (node, node.cores.saturating_sub(taken(node, wanted, picture))))
 }
 
-fn taken(node: &Node, interval: Interval, picture: &Picture) -> u32 {
-    let overlapping = picture.reservations.iter().filter(|one| overlap(one.interval, interval));
+/// How many cores of a node others have in that time. What is wanted may be there already, and is not in its own way.
+fn taken(node: &Node, wanted: &Wanted, picture: &Picture) -> u32 {
+    let interval = wanted.interval;
+    let others = picture.reservations.iter().filter(|one| one.name != wanted.name);
+    let overlapping = others.filter(|one| overlap(one.interval, interval));
     let reserved = overlapping.filter_map(|one| one.cores.get(&node.name));
     let jobs =
         picture.jobs.iter().filter(|job| reaches(job, interval.begin) && !is_inside(job, interval, picture));

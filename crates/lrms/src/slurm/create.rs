@@ -11,7 +11,7 @@ use super::reservations::{self, Booked};
 use super::speech::{self, Speech};
 use super::{times, version};
 use crate::batch::{Handle, Picture, Unit, Wanted};
-use crate::command::Command;
+use crate::command::{Command, Outcome};
 use crate::error::LrmsError;
 use bookahead_plan::Time;
 
@@ -25,40 +25,47 @@ pub(super) fn create(
     let nodes = named_nodes(wanted, picture)?;
     let command = command(speech, wanted, picture.clock, nodes.as_deref())?;
     let outcome = speech.ask(&command)?;
-    let duplicate = outcome.said().contains("Duplicate reservation name");
-    if !outcome.is_success() && !duplicate {
-        return Err(if refusal::is_about_users(&outcome) {
-            refusal::invalid_user(speech, what(wanted), &wanted.account, &outcome)
-        } else {
-            refusal::refused(what(wanted), &command, &outcome)
-        });
+    if !outcome.is_success() {
+        return already_there(speech, wanted, picture, &command, &outcome);
     }
     let Some(booked) = read_back(speech, &wanted.name)? else {
         let said = "it is not there after it was made".into();
         return Err(LrmsError::Failed { command: speech::shown(&command), code: outcome.code, said });
     };
-    match differs(&booked, wanted, picture) {
-        None => {
-            if let Some(shares) = nodes.filter(|_| !duplicate) {
-                granted.insert(wanted.name.clone(), shares.into_iter().collect());
-            }
-            Ok(Handle(wanted.name.clone()))
+    if let Some(difference) = differs(&booked, wanted, picture) {
+        undo(speech, &wanted.name)?;
+        let said =
+            format!("it granted something else ({difference}), which was undone; take another time, or less");
+        return Err(refused(wanted, said));
+    }
+    if let Some(shares) = nodes {
+        granted.insert(wanted.name.clone(), shares.into_iter().collect());
+    }
+    Ok(Handle(wanted.name.clone()))
+}
+
+/// What was refused may be there already: then its name is taken, or it is in its own way.
+fn already_there(
+    speech: &Speech,
+    wanted: &Wanted,
+    picture: &Picture,
+    command: &Command,
+    outcome: &Outcome,
+) -> Result<Handle, LrmsError> {
+    let what = what(wanted);
+    if refusal::is_about_users(outcome) {
+        return Err(refusal::invalid_user(speech, what, &wanted.account, outcome));
+    }
+    let found = read_back(speech, &wanted.name)?.map(|booked| differs(&booked, wanted, picture));
+    match found {
+        Some(None) => Ok(Handle(wanted.name.clone())),
+        Some(Some(difference)) => {
+            let said = format!(
+                "there is one of that name with other terms ({difference}); change that one, or delete it"
+            );
+            Err(refused(wanted, said))
         }
-        Some(difference) if duplicate => Err(refused(
-            wanted,
-            format!(
-                "Duplicate reservation name; there is one with other terms ({difference}); change that one, or delete it"
-            ),
-        )),
-        Some(difference) => {
-            undo(speech, &wanted.name)?;
-            Err(refused(
-                wanted,
-                format!(
-                    "it granted something else ({difference}), which was undone; take another time, or less"
-                ),
-            ))
-        }
+        None => Err(refusal::refused(what, command, outcome)),
     }
 }
 

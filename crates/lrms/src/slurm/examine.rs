@@ -32,12 +32,12 @@ pub(super) fn examine(speech: &Speech, settings: &Settings) -> Vec<Finding> {
     findings.push(controller(speech, &config));
     findings.push(clocks(speech, &config));
     findings.push(queue(speech));
-    findings.extend(cores_and_memory(&config, settings));
+    findings.push(cores_and_memory(&config));
     findings.extend(partitions(speech, settings));
     findings.push(overrun(&config));
     findings.push(users(&config));
     findings.extend(privacy(&config));
-    findings.extend(accounting(speech, &config, settings));
+    findings.push(accounting(speech, &config, settings));
     findings.push(privilege(speech, settings));
     findings
 }
@@ -105,20 +105,20 @@ fn queue(speech: &Speech) -> Finding {
 }
 
 /// Reservations are made in cores; they keep no memory free.
-fn cores_and_memory(config: &str, _: &Settings) -> Vec<Finding> {
+fn cores_and_memory(config: &str) -> Finding {
     let what = "what Slurm shares out";
     let plugin = config::value(config, "SelectType").unwrap_or("unknown");
     let how = config::value(config, "SelectTypeParameters").unwrap_or("unknown");
     let seen = format!("{plugin}, {how}");
     if !plugin.contains("cons_") {
         let advice = "set SelectType=select/cons_tres: without it reservations cannot be made in cores";
-        return vec![Finding::wrong(what, seen, advice)];
+        return Finding::wrong(what, seen, advice);
     }
     if how.to_ascii_uppercase().contains("MEMORY") {
         let advice = "reservations keep cores free, not memory: set DefMemPerCPU, so that jobs on other cores of a node leave some";
-        return vec![Finding::doubtful(what, seen, advice)];
+        return Finding::doubtful(what, seen, advice);
     }
-    vec![Finding::well(what, seen)]
+    Finding::well(what, seen)
 }
 
 fn partitions(speech: &Speech, settings: &Settings) -> Vec<Finding> {
@@ -216,20 +216,20 @@ fn privacy(config: &str) -> Option<Finding> {
     Some(Finding::doubtful("what is hidden", format!("PrivateData={hidden}"), advice))
 }
 
-fn accounting(speech: &Speech, config: &str, settings: &Settings) -> Option<Finding> {
+fn accounting(speech: &Speech, config: &str, settings: &Settings) -> Finding {
     let what = "accounting";
     if !settings.accounting {
         let age = config::value(config, "MinJobAge").unwrap_or("a while");
-        return Some(Finding::well(
+        return Finding::well(
             what,
             format!("not used; the controller remembers jobs that are over for {age}"),
-        ));
+        );
     }
     let asked = speech.tell(&speech.reader("sacct").args(["-X", "-n", "-P", "-S", "now", "-o", "JobID"]));
-    Some(match asked {
+    match asked {
         Ok(_) => Finding::well(what, "sacct answers"),
         Err(why) => cannot(what, &why, "start slurmdbd, or set accounting = false"),
-    })
+    }
 }
 
 /// Makes a reservation for one core or node, a year ahead, and deletes it.

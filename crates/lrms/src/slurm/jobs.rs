@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 /// No array is told as more waiting jobs; nobody plans further ahead.
 const MOST_TASKS: usize = 10_000;
 
+/// Nor all arrays together: what is beyond that counts as one task each.
+const MOST_TASKS_OF_ALL: usize = 100_000;
+
 /// What jobs are compared with.
 pub(super) struct Surroundings<'a> {
     pub(super) places: &'a [Place],
@@ -28,16 +31,21 @@ pub(super) fn told(mut jobs: Vec<SlurmJob>, around: &Surroundings) -> Vec<JobFac
     jobs.sort_by_key(|job| {
         (Reverse(number(job.priority.0)), number(job.submit_time.0), number(job.job_id.0))
     });
-    jobs.iter().flat_map(|job| tasks(job, around)).collect()
+    let mut told = Vec::new();
+    for job in &jobs {
+        let left = MOST_TASKS_OF_ALL.saturating_sub(told.len()).clamp(1, MOST_TASKS);
+        told.extend(tasks(job, around, left));
+    }
+    told
 }
 
 /// A job, or the tasks of one that waits as an array.
-fn tasks(job: &SlurmJob, around: &Surroundings) -> Vec<JobFact> {
+fn tasks(job: &SlurmJob, around: &Surroundings, most: usize) -> Vec<JobFact> {
     let Some(fact) = fact(job, around) else { return Vec::new() };
     let waits = matches!(fact.state, FactState::Waiting | FactState::Held { .. });
     // `0-900%2`: at most two at the same time.
     let string = job.array_task_string.text().split('%').next().unwrap_or_default();
-    let tasks = ranges::numbers(string, MOST_TASKS).filter(|_| waits && job.array_task_id.0.is_none());
+    let tasks = ranges::numbers(string, most).filter(|_| waits && job.array_task_id.0.is_none());
     let (Some(tasks), Some(array)) = (tasks, job.array_job_id.0) else { return vec![fact] };
     tasks.into_iter().map(|task| JobFact { native: format!("{array}_{task}"), ..fact.clone() }).collect()
 }

@@ -11,6 +11,8 @@
 //! It relies on `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct`. It never sets a flag that would let
 //! others into a reservation of ours (`FLEX`, `MAGNETIC`, `OVERLAP`, `MAINT`).
 
+#[cfg(test)]
+mod any_text;
 mod change;
 mod choice;
 mod config;

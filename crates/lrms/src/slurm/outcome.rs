@@ -37,6 +37,12 @@ pub(super) fn outcome(
     Ok(printed.lines().rev().find_map(|line| accounted(line, native, settings)))
 }
 
+/// What either of them says of a job.
+#[cfg(test)]
+pub(super) fn read(printed: &str, settings: &Settings) -> [Option<JobFact>; 2] {
+    [remembered(printed, "1", settings), accounted(printed, "1", settings)]
+}
+
 /// What `scontrol show job` says of it.
 fn remembered(printed: &str, native: &str, settings: &Settings) -> Option<JobFact> {
     let name = printed.lines().next()?.split_once("JobName=")?.1.trim_end();

@@ -106,7 +106,9 @@ impl Speech {
 
 /// A command that failed for a reason that is not known.
 pub(super) fn failed(command: &Command, outcome: &Outcome) -> LrmsError {
-    LrmsError::Failed { command: shown(command), code: outcome.code, said: outcome.said().to_owned() }
+    // Whatever it said, nobody reads more of it.
+    let said = outcome.said().chars().take(500).collect();
+    LrmsError::Failed { command: shown(command), code: outcome.code, said }
 }
 
 /// A command for people: its name and first words.

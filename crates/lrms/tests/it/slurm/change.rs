@@ -134,7 +134,16 @@ fn whole_nodes_change_their_times_too() {
     let longer = moved(&wanted, -100, 100);
     assert_eq!(site.change(&handle, &longer).unwrap(), Some(handle.clone()));
     assert_eq!(site.reserved("ba.one").unwrap().interval, longer.interval);
-    assert_eq!(site.change(&handle, &Wanted { amount: 1, ..longer }).unwrap(), None);
+    assert_eq!(site.change(&handle, &Wanted { amount: 1, ..longer.clone() }).unwrap(), None);
+    // A job for whole nodes runs in it, and stays while it changes.
+    let now = Wanted { interval: Interval::new(site.now(), longer.interval.end), ..longer };
+    assert_eq!(site.change(&handle, &now).unwrap(), Some(handle.clone()));
+    let job = site.submission("job_1", &nodes(), 2, &[&handle]);
+    let id = site.slurm.submit(&job).unwrap();
+    assert_eq!(site.until_state(&id, &FactState::Running).placed.len(), 2);
+    let longer = moved(&now, 0, 100);
+    assert_eq!(site.change(&handle, &longer).unwrap(), Some(handle.clone()));
+    assert_eq!(site.job(&id).unwrap().state, FactState::Running);
 }
 
 #[test]

@@ -57,6 +57,9 @@ fn whole_nodes_are_free_of_everybody_or_refused() {
     let reserved = site.reserved("ba.two").unwrap();
     assert_eq!(reserved.cores, [("n1".to_owned(), 4), ("n3".to_owned(), 4)].into());
     assert!(reserved.spread);
+    // Said again it is the same.
+    site.create(&two).unwrap();
+    assert_eq!(site.reserved("ba.two").unwrap(), reserved);
     // One that is down is not taken.
     site.cluster.set_node("n1", "down").unwrap();
     let other = site.wanted("ba.other", &place, FAR, 60, 3);
@@ -108,6 +111,10 @@ fn saying_it_twice_makes_one_and_other_terms_change_nothing() {
     other.amount = 3;
     assert!(refusal(site.create(&other)).contains("it has 2 cores, and should have 3"));
     assert_eq!(site.reserved("ba.one").unwrap().cores.values().sum::<u32>(), 2);
+    // Also one that takes all there is, which is in its own way.
+    let all = site.wanted("ba.all", &place, 1000, 60, 8);
+    site.create(&all).unwrap();
+    site.create(&all).unwrap();
     // Also one that begins at once: it has begun when it is said again.
     let now = Interval::new(site.now() - Seconds(1000), site.now() + Seconds(60));
     let wanted = super::Wanted { name: "ba.now".into(), interval: now, ..wanted };
@@ -128,7 +135,10 @@ fn places_without_partition_and_with_features_get_their_own_nodes() {
     let seven = site.wanted("ba.seven", &anywhere, FAR, 60, 7);
     site.create(&seven).unwrap();
     assert_eq!(site.reserved("ba.seven").unwrap().cores.values().sum::<u32>(), 7);
-    assert!(site.reserved("ba.seven").unwrap().spread || std::env::var_os("BOOKAHEAD_TEST_SLURM").is_some());
+    // What we know of it before Slurm tells is what it tells.
+    let known = site.reserved("ba.seven").unwrap();
+    site.until_cores_are_told("ba.seven");
+    assert_eq!((site.reserved("ba.seven").unwrap(), known.spread), (known, true));
     // What is left of the second node, and the third.
     let five = site.wanted("ba.five", &anywhere, FAR, 60, 5);
     site.create(&five).unwrap();
