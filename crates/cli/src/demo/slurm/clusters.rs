@@ -1,0 +1,163 @@
+//! The two Slurms of the demo, the jobs of their own users, and how a site is told of each.
+
+use super::super::guide::foreign;
+use anyhow::{Context, Result, bail};
+use bookahead_lrms::command::Command;
+use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings};
+use bookahead_service::config::SiteConfig;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What a cluster is made of.
+struct Kind {
+    name: &'static str,
+    nodes: u32,
+    /// In the order in which they are submitted. The first fits beside the tour, all others have to wait for it.
+    jobs: &'static [LocalJob],
+}
+
+/// A job of a user who has never heard of reservations.
+struct LocalJob {
+    name: &'static str,
+    cores: u32,
+    minutes: u32,
+}
+
+const CORES_PER_NODE: u32 = 4;
+
+const KINDS: [Kind; 2] = [
+    Kind {
+        name: "alpha",
+        nodes: 4,
+        jobs: &[
+            LocalJob { name: "weather", cores: 8, minutes: 3 },
+            LocalJob { name: "genome", cores: 16, minutes: 4 },
+            LocalJob { name: "render", cores: 10, minutes: 5 },
+        ],
+    },
+    Kind {
+        name: "beta",
+        nodes: 2,
+        jobs: &[
+            LocalJob { name: "protein", cores: 4, minutes: 3 },
+            LocalJob { name: "traffic", cores: 8, minutes: 4 },
+        ],
+    },
+];
+
+const SITE: &str = include_str!("../parties/slurm.toml");
+
+/// A job for which there is room runs after this time, or something is wrong.
+const RUNS_WITHIN: Duration = Duration::from_secs(20);
+
+/// A Slurm of the demo.
+pub(super) struct Cluster {
+    kind: &'static Kind,
+    slurm: OwnCluster,
+    /// Where jobs that come through the site write.
+    output: PathBuf,
+}
+
+/// Starts both side by side.
+pub(super) async fn start(folder: &Path) -> Result<Vec<Cluster>> {
+    let starting: Vec<_> = KINDS
+        .iter()
+        .map(|kind| {
+            let folder = folder.to_owned();
+            tokio::task::spawn_blocking(move || Cluster::start(kind, &folder))
+        })
+        .collect();
+    let mut clusters = Vec::new();
+    for cluster in starting {
+        clusters.push(cluster.await??);
+    }
+    Ok(clusters)
+}
+
+impl Cluster {
+    fn start(kind: &'static Kind, folder: &Path) -> Result<Cluster> {
+        let own = folder.join(format!("slurm-{}", kind.name));
+        forget(&own.join("state"))?;
+        let settings = OwnClusterSettings {
+            nodes: kind.nodes,
+            cores_per_node: CORES_PER_NODE,
+            ..OwnClusterSettings::new(kind.name, own)
+        };
+        let output = folder.join(format!("output-{}", kind.name));
+        std::fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
+        let slurm = OwnCluster::start(&settings);
+        let slurm = slurm.with_context(|| format!("cannot start the Slurm cluster {}", kind.name))?;
+        Ok(Cluster { kind, slurm, output })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    /// Its configuration, for commands of Slurm.
+    pub(super) fn conf(&self) -> PathBuf {
+        self.slurm.conf()
+    }
+
+    /// A command of Slurm that asks this cluster.
+    pub(super) fn command<const N: usize>(&self, program: &str, arguments: [&str; N]) -> Command {
+        self.slurm.command(program).args(arguments)
+    }
+
+    /// What a job that came through the site has written so far. The file is called as the job is in Slurm, which begins with
+    /// its id.
+    pub(super) fn written_by(&self, job: &str) -> String {
+        let files = std::fs::read_dir(&self.output).into_iter().flatten().flatten();
+        let its = files.filter(|file| file.file_name().to_string_lossy().starts_with(job));
+        its.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect()
+    }
+
+    /// The site in front of it.
+    pub(super) fn site(&self, folder: &Path) -> Result<SiteConfig> {
+        let mut config = SiteConfig::parse(&folder.join(self.kind.name), SITE)?;
+        config.name = self.kind.name.into();
+        if let Some(batch) = &mut config.batch {
+            batch.conf = Some(self.slurm.conf());
+            batch.output = Some(self.output.clone());
+        }
+        for resource in &mut config.resources {
+            resource.capacity = self.kind.nodes * CORES_PER_NODE;
+        }
+        Ok(config)
+    }
+
+    /// Submits the jobs of its own users, and waits until the first of them runs.
+    pub(super) async fn fill(&self) -> Result<()> {
+        for LocalJob { name, cores, minutes } in self.kind.jobs {
+            let options = [
+                format!("--job-name={name}"),
+                format!("--ntasks={cores}"),
+                format!("--time={minutes}"),
+                "--chdir=/".to_owned(),
+                "--output=/dev/null".to_owned(),
+                format!("--wrap=sleep {}", minutes * 60 - 10),
+            ];
+            foreign(self.slurm.command("sbatch").args(options)).await?;
+        }
+        let began = Instant::now();
+        while foreign(self.command("squeue", ["--noheader", "--states=RUNNING"])).await?.is_empty() {
+            if began.elapsed() > RUNS_WITHIN {
+                bail!("no job runs on {} after {RUNS_WITHIN:?}; this is a defect", self.kind.name);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+}
+
+/// In a folder that was used before, Slurm would wait for jobs that were ended with it. It begins without any; what the sites
+/// have promised they have it keep again.
+fn forget(state: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(state) {
+        Err(why) if why.kind() != ErrorKind::NotFound => {
+            Err(why).with_context(|| format!("cannot empty {}", state.display()))
+        }
+        _ => Ok(()),
+    }
+}
