@@ -48,6 +48,12 @@ pub trait Lrms: Send {
     /// Jobs that were submitted here, in the order of submission, also those that are over and not yet forgotten.
     fn jobs(&self) -> Vec<JobStatus>;
 
+    /// Whether it keeps its jobs while the site is away. One that it does not know any more then ended meanwhile; else it
+    /// has to be submitted again.
+    fn keeps_jobs(&self) -> bool {
+        true
+    }
+
     /// All that is kept free because of this site, as it is found: from it a lost ledger can be made anew. Nothing where
     /// only the ledger knows.
     fn tagged(&mut self, _now: Moment) -> Result<Vec<Tagged>, LrmsError> {

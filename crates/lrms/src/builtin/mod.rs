@@ -274,6 +274,11 @@ impl Lrms for Builtin {
         self.write_what_is_unwritten()
     }
 
+    fn keeps_jobs(&self) -> bool {
+        // What is only pretended ends with us.
+        self.processes.is_some()
+    }
+
     fn jobs(&self) -> Vec<JobStatus> {
         let expected = self.clusters.values().flat_map(Cluster::expected_starts).collect();
         self.register.statuses(&expected)

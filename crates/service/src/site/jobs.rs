@@ -19,6 +19,11 @@ pub enum Event {
         /// When.
         at: Time,
     },
+    /// The batch system has taken it.
+    Handed {
+        /// Which.
+        id: JobId,
+    },
     /// It is over, or the batch system did not take it.
     Over {
         /// Which.
@@ -39,6 +44,9 @@ pub struct Record {
     pub key: Key,
     /// When it was submitted.
     pub submitted: Time,
+    /// Whether the batch system is known to have taken it: then it is never handed over again.
+    #[serde(default)]
+    pub handed: bool,
     /// When it was over, and how.
     pub over: Option<(Time, JobState)>,
 }
@@ -52,8 +60,13 @@ impl Jobs {
     pub fn apply(&mut self, event: &Event, retention: Seconds) {
         match event {
             Event::Submitted { job, key, at } => {
-                let record = Record { job: job.clone(), key: *key, submitted: *at, over: None };
+                let record = Record { job: job.clone(), key: *key, submitted: *at, handed: false, over: None };
                 self.0.entry(job.id).or_insert(record);
+            }
+            Event::Handed { id } => {
+                if let Some(record) = self.0.get_mut(id) {
+                    record.handed = true;
+                }
             }
             Event::Over { id, state, at } => {
                 if let Some(record) = self.0.get_mut(id) {

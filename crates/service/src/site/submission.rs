@@ -138,6 +138,7 @@ impl Site {
         let id = job.id;
         let outcome = match self.lrms.submit(now, job) {
             Ok(()) => {
+                self.note_job(JobEvent::Handed { id }, done);
                 self.advance(now, done);
                 self.job(id).ok_or_else(|| unknown(id))
             }
@@ -196,9 +197,15 @@ impl Site {
                 self.lrms.cancel(now, id)?;
             }
         }
-        let live: Vec<Job> = self.jobs.live().map(|record| record.job.clone()).collect();
-        for job in live {
+        let live: Vec<(Job, bool)> =
+            self.jobs.live().map(|record| (record.job.clone(), record.handed)).collect();
+        for (job, handed) in live {
             match there.iter().find(|status| status.id == job.id) {
+                // It ran and was forgotten while nobody looked; a job runs once.
+                None if handed && self.lrms.keeps_jobs() => {
+                    let state = JobState::Killed(Ended::Lost);
+                    self.note_job(JobEvent::Over { id: job.id, state, at: now.second() }, done);
+                }
                 None => self.hand_over(now, &job, None, done),
                 Some(status) if status.state.is_over() => {
                     let (state, at) = (status.state.clone(), status.ended.unwrap_or(now.second()));
