@@ -17,6 +17,7 @@ mod ledgers;
 mod log_damage;
 mod opening;
 mod reading;
+mod reluctant;
 mod security;
 mod snapshots;
 
