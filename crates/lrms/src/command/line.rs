@@ -91,7 +91,7 @@ pub(super) fn is_account(name: &str) -> bool {
 }
 
 /// Shells and `env` pass on no others.
-fn is_variable(name: &str) -> bool {
+pub(crate) fn is_variable(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.bytes().all(legal) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }

@@ -22,6 +22,7 @@ mod ssh;
 mod usage;
 mod way;
 
+pub(crate) use line::is_variable;
 pub use quoting::quoted;
 pub use runner::{MOST_AT_ONCE, Runner};
 pub use ssh::{LONGEST_CONTROL_FOLDER, Ssh};

@@ -1,13 +1,13 @@
 //! Jobs as `qstat` shows them. The listing (`qstat -f -r`) has states, slots and limits; only the details (`qstat -j`) have
 //! the advance reservation, the time of submission of a running job, and the time before which it shall not start.
 
-use super::commands::{Tools, unreadable};
-use super::queues::{Instance, Queues};
-use super::xml::Element;
+use super::nodes::{Instance, Queues};
 use crate::batch::{FactState, Handle, JobFact};
-use crate::calendar;
-use crate::command::Command;
+use crate::command::{Command, Outcome};
+use crate::dialect::{Tools, document, printed, unreadable};
 use crate::error::LrmsError;
+use crate::text::calendar;
+use crate::text::xml::Element;
 use bookahead_plan::{Seconds, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -41,19 +41,49 @@ struct Common<'a> {
     slack: Seconds,
 }
 
+/// The command that lists queue instances and jobs.
+pub(super) fn listing(tools: &Tools) -> Command {
+    tools.command("qstat").args(["-f", "-u", "*", "-r", "-xml"])
+}
+
+/// The command that tells all of all jobs.
+pub(super) fn details(tools: &Tools) -> Command {
+    tools.command("qstat").args(["-j", "*", "-xml"])
+}
+
 impl Listing {
-    /// `slack` is what [`slack`] found.
-    pub(super) fn ask(tools: &Tools, slack: Seconds) -> Result<Listing, LrmsError> {
-        let command = tools.command("qstat").args(["-f", "-u", "*", "-r", "-xml"]);
-        let document = tools.ask_xml(&command)?;
+    /// What came of [`listing`] and, at about the same time, of [`details`]; `slack` is what [`slack`] found.
+    pub(super) fn read(
+        tools: &Tools,
+        listed: Outcome,
+        detailed: Result<Outcome, LrmsError>,
+        slack: Seconds,
+    ) -> Result<Listing, LrmsError> {
+        let command = listing(tools);
+        let document = document(&command, &printed(&command, listed)?)?;
         if document.name != "job_info" {
             return Err(unreadable(&command, format!("it begins with <{}>", document.name)));
         }
         let mut listing = Listing { command, document, details: BTreeMap::new(), slack };
-        if listing.running().next().is_some() || listing.pending().next().is_some() {
-            listing.details = details(tools)?;
+        if !listing.is_complete()? {
+            listing.details = read_details(&details(tools), detailed?)?;
+        }
+        if !listing.is_complete()? {
+            // They were told before a job came that is listed.
+            let command = details(tools);
+            listing.details = read_details(&command, tools.run(&command)?)?;
         }
         Ok(listing)
+    }
+
+    /// Whether all jobs that are listed have details.
+    fn is_complete(&self) -> Result<bool, LrmsError> {
+        for row in self.running().map(|(_, row)| row).chain(self.pending()) {
+            if self.common(row)?.detail.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// All queue instances.
@@ -198,9 +228,9 @@ impl Common<'_> {
     }
 }
 
-fn details(tools: &Tools) -> Result<BTreeMap<u64, Detail>, LrmsError> {
-    let command = tools.command("qstat").args(["-j", "*", "-xml"]);
-    let document = tools.ask_xml(&command)?;
+/// What [`details`] printed: `<unknown_jobs>`, with nothing inside that is one, where there is no job.
+fn read_details(command: &Command, outcome: Outcome) -> Result<BTreeMap<u64, Detail>, LrmsError> {
+    let document = document(command, &printed(command, outcome)?)?;
     let jobs = document.all("djob_info").flat_map(|info| info.all("element"));
     let read = |job: &Element| {
         let number = |name| job.text_of(name).and_then(|text| text.parse::<i64>().ok());
@@ -219,7 +249,7 @@ fn details(tools: &Tools) -> Result<BTreeMap<u64, Detail>, LrmsError> {
 pub(super) fn slack(tools: &Tools) -> Result<Seconds, LrmsError> {
     let text = tools.ask(&tools.command("qconf").arg("-ssconf"))?;
     let mut words = text.split([' ', ',', '\t', '\n']).map(str::trim);
-    let given = words.find_map(|word| calendar::length(word.strip_prefix("DURATION_OFFSET=")?));
+    let given = words.find_map(|word| calendar::length_of_time(word.strip_prefix("DURATION_OFFSET=")?));
     Ok(given.map_or(DURATION_OFFSET, Seconds))
 }
 
@@ -256,7 +286,7 @@ fn wanted(row: &Element) -> u32 {
 /// `h_rt`, by which Grid Engine ends a job; None where it asks for none.
 fn limit(row: &Element) -> Option<Seconds> {
     let mut requests = row.all("hard_request").filter(|request| request.attribute("name") == Some("h_rt"));
-    requests.next().and_then(|request| calendar::length(request.text())).map(Seconds)
+    requests.next().and_then(|request| calendar::length_of_time(request.text())).map(Seconds)
 }
 
 #[cfg(test)]

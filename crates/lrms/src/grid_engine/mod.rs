@@ -1,10 +1,10 @@
 //! Grid Engine 8.1.9 (Son of Grid Engine, as Debian packages it), by its commands.
 //!
-//! - `commands`: how they are run, and what it means that the master does not answer
-//! - `xml`: what they print
-//! - `queues`: queue instances, the nodes of a picture; `jobs`, `reservations`: what else is in it
-//! - `submission`, `outcome`: jobs on their way in, and what became of them
-//! - `examination`: whether all is as it should be
+//! - `commands`: how they are run, and by which words they say that the master does not answer
+//! - `look`: taking a picture; `nodes` (queue instances), `jobs`, `reservations`: what it is made of
+//! - `create`, `delete`: reservations
+//! - `submit`, `outcome`: jobs on their way in, and what became of them
+//! - `examine`: whether all is as it should be
 //!
 //! # What Grid Engine does, and what follows
 //! - Slots belong to queue instances (`all.q@host`), so a queue instance is a node here. Whole hosts cannot be promised: jobs of
@@ -18,23 +18,29 @@
 //!   ended and forgotten at once, without a record in the accounting file.
 
 mod commands;
-mod examination;
+mod create;
+mod delete;
+mod examine;
 mod jobs;
+mod look;
+mod nodes;
 mod outcome;
-mod queues;
 mod reservations;
-mod submission;
-mod xml;
+mod submit;
 
 use crate::adapter::Capabilities;
 use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
 use crate::command::Runner;
+use crate::dialect::Tools;
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
-use commands::Tools;
 use outcome::Memory;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Why whole hosts are refused.
+const NO_WHOLE_HOSTS: &str = "Grid Engine reserves slots of queues, and jobs of other queues may run on the same \
+     host, so that whole hosts cannot be promised; count this resource in cores";
 
 /// How a Grid Engine is found and used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +74,7 @@ pub struct GridEngine {
     tools: Tools,
     settings: Settings,
     memory: Memory,
+    /// By how much Grid Engine plans jobs longer than their limits, once that was asked.
     slack: Option<Seconds>,
 }
 
@@ -91,7 +98,7 @@ impl Settings {
 impl GridEngine {
     /// A Grid Engine whose commands are run by `runner`. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> GridEngine {
-        let tools = Tools::new(runner, &settings);
+        let tools = commands::tools(runner, &settings);
         GridEngine { tools, settings, memory: Memory::default(), slack: None }
     }
 }
@@ -109,40 +116,29 @@ impl BatchSystem for GridEngine {
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {
-        let clock = self.tools.clock()?;
-        let slack = self.slack.map_or_else(|| jobs::slack(&self.tools), Ok)?;
-        self.slack = Some(slack);
-        let listing = jobs::Listing::ask(&self.tools, slack)?;
-        let (queues, nodes) = queues::find(&self.tools, &self.settings.places, listing.instances())?;
-        let jobs = jobs::facts(&listing, &queues, clock)?;
-        let reservations = reservations::list(&self.tools)?;
-        self.memory.note(clock, &jobs, &reservations);
-        Ok(Picture { clock, nodes, reservations, jobs })
+        let picture = look::look(&self.tools, &self.settings.places, &mut self.slack)?;
+        self.memory.note(picture.clock, &picture.jobs, &picture.reservations);
+        Ok(picture)
     }
 
     fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
-        reservations::create(&self.tools, &self.settings.parallel_environment, wanted, picture)
+        create::create(&self.tools, &self.settings.parallel_environment, wanted, picture)
     }
 
-    fn change(
-        &mut self,
-        _handle: &Handle,
-        _wanted: &Wanted,
-        _picture: &Picture,
-    ) -> Result<Option<Handle>, LrmsError> {
+    fn change(&mut self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Handle>, LrmsError> {
         Ok(None)
     }
 
     fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
-        reservations::delete(&self.tools, handle)
+        delete::delete(&self.tools, handle)
     }
 
     fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
-        submission::submit(&self.tools, &self.settings, job)
+        submit::submit(&self.tools, &self.settings, job)
     }
 
     fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
-        submission::cancel(&self.tools, native)
+        submit::cancel(&self.tools, native)
     }
 
     fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
@@ -150,6 +146,6 @@ impl BatchSystem for GridEngine {
     }
 
     fn examine(&mut self) -> Vec<Finding> {
-        examination::examine(&self.tools, &self.settings)
+        examine::examine(&self.tools, &self.settings)
     }
 }

@@ -2,10 +2,10 @@
 //! Records come some seconds late. Jobs that never ran, and those that were ended with their reservation, have none.
 
 use super::Settings;
-use super::commands::{Tools, failed};
 use crate::batch::{FactState, JobFact, Reserved};
-use crate::calendar;
+use crate::dialect::{Tools, failed};
 use crate::error::LrmsError;
+use crate::text::calendar;
 use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -153,7 +153,7 @@ impl Record {
     /// The limit, out of a category such as `-l h_rt=600 -pe smp 4`.
     fn limit(&self) -> Option<Seconds> {
         let mut requests = self.text("category").split([' ', ',']);
-        requests.find_map(|word| calendar::length(word.strip_prefix("h_rt=")?)).map(Seconds)
+        requests.find_map(|word| calendar::length_of_time(word.strip_prefix("h_rt=")?)).map(Seconds)
     }
 
     fn fact(&self, native: &str, reservation_end: Option<Time>) -> Option<JobFact> {

@@ -1,12 +1,12 @@
 //! Changing reservations in place with `brsvmod`: other times, or more or fewer slots or hosts. It takes one of them at a time,
 //! so both together are left to the caller, as is moving the begin of one that has begun, which LSF cannot.
 
-use super::commands::{Commands, refused, start};
-use super::keep::{SHORTEST, amount, check, compare, modify, what};
+use super::create::{SHORTEST, check, compare, modify, what};
 use super::reservations;
 use super::room::{self, Share};
 use super::times::{STEP, asked, widened};
 use crate::batch::{FactState, Handle, Picture, Reserved, Unit, Wanted};
+use crate::dialect::{Tools, amount, refused, start};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Time};
 use std::cmp::Ordering;
@@ -19,26 +19,26 @@ struct Step {
 
 /// Gives a reservation other terms. None where nothing was done.
 pub(super) fn change(
-    commands: &Commands,
+    tools: &Tools,
     handle: &Handle,
     wanted: &Wanted,
     picture: &Picture,
 ) -> Result<Option<Handle>, LrmsError> {
     check(wanted)?;
-    let clock = commands.clock()?;
-    let old = reservations::one(commands, &handle.0, clock)?.filter(|_| wanted.name == handle.0);
+    let clock = tools.clock()?;
+    let old = reservations::one(tools, &handle.0, clock)?.filter(|_| wanted.name == handle.0);
     let Some(old) = old.filter(|old| is_alike(old, wanted, picture)) else { return Ok(None) };
     let Some(interval) = reachable(old.interval, wanted.interval, clock) else { return Ok(None) };
     let more_or_less = wanted.amount.cmp(&amount(&old, wanted.place.unit));
     let steps = match (interval == old.interval, more_or_less) {
         (true, Ordering::Equal) => return Ok(Some(handle.clone())),
-        (false, Ordering::Equal) => return move_it(commands, &old, wanted, interval, picture, clock),
+        (false, Ordering::Equal) => return move_it(tools, &old, wanted, interval, picture, clock),
         (false, _) => None,
         (true, Ordering::Greater) => growing(&old, wanted, picture),
         (true, Ordering::Less) => Some(shrinking(&old, wanted, picture)),
     };
     let Some(steps) = steps else { return Ok(None) };
-    resize(commands, wanted, &steps, interval, picture, clock)
+    resize(tools, wanted, &steps, interval, picture, clock)
 }
 
 /// Of the same user, and on hosts of the same resource.
@@ -61,7 +61,7 @@ fn reachable(old: Interval, wanted: Interval, clock: Time) -> Option<Interval> {
 }
 
 fn move_it(
-    commands: &Commands,
+    tools: &Tools,
     old: &Reserved,
     wanted: &Wanted,
     interval: Interval,
@@ -73,23 +73,23 @@ fn move_it(
         return Ok(None);
     }
     let times = |to: Interval| {
-        let command = commands.command("brsvmod");
+        let command = tools.command("brsvmod");
         let command =
             if old.interval.begin > clock { command.args(["-b", &asked(to.begin)]) } else { command };
         command.args(["-e", &asked(to.end)]).arg(&old.handle.0)
     };
-    let outcome = commands.run(&times(interval))?;
+    let outcome = tools.run(&times(interval))?;
     let said = outcome.said().to_owned();
-    let why = match verdict(commands, wanted, interval, picture, clock)? {
+    let why = match verdict(tools, wanted, interval, picture, clock)? {
         Ok(()) => return Ok(Some(old.handle.clone())),
         Err(why) if outcome.is_success() => why,
         Err(_) => said,
     };
-    let now = reservations::one(commands, &old.name, clock)?;
+    let now = reservations::one(tools, &old.name, clock)?;
     if now.as_ref() != Some(old) {
-        commands.run(&times(old.interval))?;
+        tools.run(&times(old.interval))?;
     }
-    put_back(commands, old, wanted, &why, clock)
+    put_back(tools, old, wanted, &why, clock)
 }
 
 /// Hosts to be added: None where there is no room beside it.
@@ -127,7 +127,7 @@ fn shrinking(old: &Reserved, wanted: &Wanted, picture: &Picture) -> Vec<Step> {
 }
 
 fn resize(
-    commands: &Commands,
+    tools: &Tools,
     wanted: &Wanted,
     steps: &[Step],
     interval: Interval,
@@ -135,41 +135,41 @@ fn resize(
     clock: Time,
 ) -> Result<Option<Handle>, LrmsError> {
     let handle = Handle(wanted.name.clone());
-    let old = reservations::one(commands, &wanted.name, clock)?;
+    let old = reservations::one(tools, &wanted.name, clock)?;
     let mut done: Vec<&Step> = Vec::new();
     let mut refusal = None;
     for step in steps {
-        let command = modify(commands, step.how, wanted.place.unit, &step.shares, &handle);
-        let outcome = commands.run(&command)?;
+        let command = modify(tools, step.how, wanted.place.unit, &step.shares, &handle);
+        let outcome = tools.run(&command)?;
         if !outcome.is_success() {
             refusal = Some(outcome.said().to_owned());
             break;
         }
         done.push(step);
     }
-    let why = match verdict(commands, wanted, interval, picture, clock)? {
+    let why = match verdict(tools, wanted, interval, picture, clock)? {
         Ok(()) => return Ok(Some(handle)),
         Err(why) => refusal.unwrap_or(why),
     };
     for step in done.into_iter().rev() {
         let back = if step.how == "addhost" { "rmhost" } else { "addhost" };
-        commands.run(&modify(commands, back, wanted.place.unit, &step.shares, &handle))?;
+        tools.run(&modify(tools, back, wanted.place.unit, &step.shares, &handle))?;
     }
     match old {
-        Some(old) => put_back(commands, &old, wanted, &why, clock),
+        Some(old) => put_back(tools, &old, wanted, &why, clock),
         None => Ok(None),
     }
 }
 
 /// Whether it is now as it should be.
 fn verdict(
-    commands: &Commands,
+    tools: &Tools,
     wanted: &Wanted,
     interval: Interval,
     picture: &Picture,
     clock: Time,
 ) -> Result<Result<(), String>, LrmsError> {
-    let there = reservations::one(commands, &wanted.name, clock)?;
+    let there = reservations::one(tools, &wanted.name, clock)?;
     let Some(there) = there else { return Ok(Err("it is not there any more".into())) };
     let exact = there.interval == interval;
     let compared = compare(&there, wanted, interval, picture);
@@ -178,14 +178,14 @@ fn verdict(
 
 /// Refused, if the old terms are there again; what is true otherwise.
 fn put_back(
-    commands: &Commands,
+    tools: &Tools,
     old: &Reserved,
     wanted: &Wanted,
     why: &str,
     clock: Time,
 ) -> Result<Option<Handle>, LrmsError> {
     let why = start(why);
-    if reservations::one(commands, &old.name, clock)?.as_ref() == Some(old) {
+    if reservations::one(tools, &old.name, clock)?.as_ref() == Some(old) {
         return Err(refused(what(wanted), format!("{why}; it is as it was before")));
     }
     let said =

@@ -1,11 +1,12 @@
 //! Jobs, as `bjobs -o … -json` shows them. It is taken to print jobs that wait in the order in which they are considered for
 //! dispatch, and it shows those that are over for about an hour (`CLEAN_PERIOD`).
 
-use super::commands::{Commands, Record, unreadable};
-use super::hosts::Members;
+use super::commands::{Record, records};
+use super::nodes::Members;
 use super::times::{Lies, stamp};
 use crate::batch::{FactState, Handle, JobFact, Place, Reserved};
 use crate::command::Command;
+use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::Name;
@@ -27,24 +28,19 @@ pub(super) struct Job {
 }
 
 /// All jobs of all users.
-pub(super) fn all(commands: &Commands, clock: Time) -> Result<Vec<Job>, LrmsError> {
-    read(commands, &["-u", "all", "-a"], None, clock)
+pub(super) fn all(tools: &Tools, clock: Time) -> Result<Vec<Job>, LrmsError> {
+    read(tools, &["-u", "all", "-a"], None, clock)
 }
 
 /// One job, if it is still shown.
-pub(super) fn one(commands: &Commands, native: &str, clock: Time) -> Result<Option<JobFact>, LrmsError> {
-    Ok(read(commands, &[], Some(native), clock)?.pop().map(|job| job.fact))
+pub(super) fn one(tools: &Tools, native: &str, clock: Time) -> Result<Option<JobFact>, LrmsError> {
+    Ok(read(tools, &[], Some(native), clock)?.pop().map(|job| job.fact))
 }
 
-fn read(
-    commands: &Commands,
-    which: &[&str],
-    native: Option<&str>,
-    clock: Time,
-) -> Result<Vec<Job>, LrmsError> {
-    let command = commands.command("bjobs").args(which.iter().copied()).args(["-X", "-o", FIELDS, "-json"]);
+fn read(tools: &Tools, which: &[&str], native: Option<&str>, clock: Time) -> Result<Vec<Job>, LrmsError> {
+    let command = tools.command("bjobs").args(which.iter().copied()).args(["-X", "-o", FIELDS, "-json"]);
     let command = command.args(native);
-    let records = commands.records(&command, &NOTHING)?;
+    let records = records(tools, &command, &NOTHING)?;
     let known = records.iter().filter(|record| record.get("ERROR").is_empty());
     known.map(|record| job(record, clock, &command)).collect()
 }

@@ -20,11 +20,12 @@
 
 mod change;
 mod commands;
+mod create;
+mod delete;
 mod examine;
-mod history;
-mod hosts;
 mod jobs;
-mod keep;
+mod nodes;
+mod outcome;
 mod reservations;
 mod room;
 mod submit;
@@ -33,10 +34,10 @@ mod times;
 use crate::adapter::Capabilities;
 use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
 use crate::command::Runner;
+use crate::dialect::Tools;
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
-use commands::Commands;
-use hosts::Members;
+use nodes::Members;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -58,7 +59,7 @@ pub struct Settings {
 /// LSF, as the layer above drives it.
 #[derive(Debug)]
 pub struct Lsf {
-    commands: Commands,
+    tools: Tools,
     places: Vec<Place>,
     output: Option<PathBuf>,
     /// Which hosts belong to which resource: it changes with the configuration of LSF only, and costs several commands.
@@ -75,8 +76,8 @@ impl Default for Settings {
 impl Lsf {
     /// LSF with these settings. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> Lsf {
-        let Settings { places, bin, environment, output, date } = settings;
-        Lsf { commands: Commands { runner, bin, environment, date }, places, output, members: None }
+        let tools = commands::tools(runner, &settings);
+        Lsf { tools, places: settings.places, output: settings.output, members: None }
     }
 }
 
@@ -88,23 +89,23 @@ impl BatchSystem for Lsf {
             change_while_active: true,
             operator_only: true,
         };
-        Traits { capabilities, longest_name: keep::LONGEST_NAME }
+        Traits { capabilities, longest_name: create::LONGEST_NAME }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {
-        let clock = self.commands.clock()?;
-        let members = hosts::members(&self.commands, &self.places, self.members.take(), clock)?;
-        let nodes = hosts::nodes(&self.commands, &members)?;
+        let clock = self.tools.clock()?;
+        let members = nodes::members(&self.tools, &self.places, self.members.take(), clock)?;
+        let nodes = nodes::all(&self.tools, &members)?;
         // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
-        let jobs = jobs::all(&self.commands, clock)?;
-        let reservations = reservations::all(&self.commands, clock)?;
+        let jobs = jobs::all(&self.tools, clock)?;
+        let reservations = reservations::all(&self.tools, clock)?;
         let jobs = jobs::facts(jobs, &self.places, &members, &reservations);
         self.members = Some(members);
         Ok(Picture { clock: Some(clock), nodes, reservations, jobs })
     }
 
     fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
-        keep::create(&self.commands, wanted, picture)
+        create::create(&self.tools, wanted, picture)
     }
 
     fn change(
@@ -113,23 +114,23 @@ impl BatchSystem for Lsf {
         wanted: &Wanted,
         picture: &Picture,
     ) -> Result<Option<Handle>, LrmsError> {
-        change::change(&self.commands, handle, wanted, picture)
+        change::change(&self.tools, handle, wanted, picture)
     }
 
     fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
-        keep::delete(&self.commands, handle)
+        delete::delete(&self.tools, handle)
     }
 
     fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.commands, job, self.output.as_deref())
+        submit::submit(&self.tools, job, self.output.as_deref())
     }
 
     fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
-        submit::cancel(&self.commands, native)
+        submit::cancel(&self.tools, native)
     }
 
     fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        history::outcome(&self.commands, native)
+        outcome::outcome(&self.tools, native)
     }
 
     fn examine(&mut self) -> Vec<Finding> {

@@ -3,10 +3,10 @@
 //!
 //! Of a reservation that comes again and again the list says no dates; `brsvs -l` says when the next is, and the rest follows.
 
-use super::commands::{Commands, failed, unreadable};
 use super::times::{Lies, Window, stamp, window};
 use crate::batch::{Handle, Reserved};
 use crate::command::Command;
+use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ struct Row {
 }
 
 /// All reservations that are not over.
-pub(super) fn all(commands: &Commands, clock: Time) -> Result<Vec<Reserved>, LrmsError> {
-    let command = commands.command("brsvs").arg("-w");
-    let outcome = commands.run(&command)?;
+pub(super) fn all(tools: &Tools, clock: Time) -> Result<Vec<Reserved>, LrmsError> {
+    let command = tools.command("brsvs").arg("-w");
+    let outcome = tools.run(&command)?;
     let says_none = |text: &str| {
         let text = text.trim_start().to_ascii_lowercase();
         text.starts_with("no ") && text.contains("reservation")
@@ -45,7 +45,7 @@ pub(super) fn all(commands: &Commands, clock: Time) -> Result<Vec<Reserved>, Lrm
             None => {}
             Some(Window::Once(interval)) => all.push(reserved(&row, *interval)),
             Some(Window::Every(step)) => {
-                let next = next(commands, &row.id, clock)?;
+                let next = next(tools, &row.id, clock)?;
                 all.extend(repeated(next, *step, clock).map(|interval| reserved(&row, interval)));
             }
         }
@@ -55,8 +55,8 @@ pub(super) fn all(commands: &Commands, clock: Time) -> Result<Vec<Reserved>, Lrm
 
 /// The reservation of this name, if there is one. It is looked for in the whole list, since what `brsvs` says of a name that is
 /// not there is not documented.
-pub(super) fn one(commands: &Commands, name: &str, clock: Time) -> Result<Option<Reserved>, LrmsError> {
-    Ok(all(commands, clock)?.into_iter().find(|reserved| reserved.name == name))
+pub(super) fn one(tools: &Tools, name: &str, clock: Time) -> Result<Option<Reserved>, LrmsError> {
+    Ok(all(tools, clock)?.into_iter().find(|reserved| reserved.name == name))
 }
 
 fn reserved(row: &Row, interval: Interval) -> Reserved {
@@ -143,9 +143,9 @@ impl Row {
 }
 
 /// When a reservation that comes again and again is next: `brsvs -l` says it behind "Next Active Period:".
-fn next(commands: &Commands, id: &str, clock: Time) -> Result<Interval, LrmsError> {
-    let command = commands.command("brsvs").args(["-l", id]);
-    let outcome = commands.run(&command)?;
+fn next(tools: &Tools, id: &str, clock: Time) -> Result<Interval, LrmsError> {
+    let command = tools.command("brsvs").args(["-l", id]);
+    let outcome = tools.run(&command)?;
     let next = outcome.out.split_once("Next Active Period:").map(|(_, behind)| behind.trim_start());
     let line = next.and_then(|behind| behind.lines().next()).unwrap_or_default();
     period(line, clock).ok_or_else(|| no_period(&command, line))
@@ -171,7 +171,6 @@ fn repeated(first: Interval, step: i64, clock: Time) -> impl Iterator<Item = Int
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

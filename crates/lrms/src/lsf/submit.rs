@@ -1,22 +1,19 @@
 //! Submitting and ending jobs. The script goes in by standard input, so that no shell reads what users wrote (bsub, section
 //! on the command); what is said on the command line wins over `#BSUB` lines in it.
 
-use super::commands::{Commands, failed, refused, start, unreadable};
-use super::hosts::selection;
 use super::jobs;
+use super::nodes::selection;
+use super::times::minutes;
 use crate::batch::{Submission, Unit};
+use crate::dialect::{Tools, failed, refused, said, the_job, unreadable};
 use crate::error::LrmsError;
-use crate::text::script::{minutes, script};
+use crate::text::script::script;
 use std::path::Path;
 
 /// Submits a job.
-pub(super) fn submit(
-    commands: &Commands,
-    job: &Submission,
-    output: Option<&Path>,
-) -> Result<String, LrmsError> {
-    let input = script(&job.work, "#BSUB")?;
-    let command = commands.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
+pub(super) fn submit(tools: &Tools, job: &Submission, output: Option<&Path>) -> Result<String, LrmsError> {
+    let input = script(&job.work, Some("#BSUB"))?;
+    let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
     let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
     if let Some(queue) = &job.place.partition {
         command = command.args(["-q", queue]);
@@ -36,11 +33,11 @@ pub(super) fn submit(
         command = command.args(["-o", &file("out"), "-e", &file("err")]);
     }
     let command = command.input(input).account(job.account.clone());
-    let outcome = commands.run(&command)?;
+    let outcome = tools.run(&command)?;
     match submitted(&outcome.out) {
         Some(id) if outcome.is_success() => Ok(id),
         _ if outcome.is_success() => Err(unreadable(&command, "it does not say the number of the job")),
-        _ => Err(refused(format!("the job {}", job.name), start(outcome.said()))),
+        _ => Err(refused(the_job(job), said(&outcome))),
     }
 }
 
@@ -55,13 +52,13 @@ fn submitted(text: &str) -> Option<String> {
 }
 
 /// Ends a job. Whether `bkill` had nothing to end is seen from the job.
-pub(super) fn cancel(commands: &Commands, native: &str) -> Result<(), LrmsError> {
-    let command = commands.command("bkill").arg(native);
-    let outcome = commands.run(&command)?;
+pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
+    let command = tools.command("bkill").arg(native);
+    let outcome = tools.run(&command)?;
     if outcome.is_success() {
         return Ok(());
     }
-    match jobs::one(commands, native, commands.clock()?)? {
+    match jobs::one(tools, native, tools.clock()?)? {
         Some(job) if !job.state.is_over() => Err(failed(&command, &outcome)),
         _ => Ok(()),
     }

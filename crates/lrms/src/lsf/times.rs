@@ -2,7 +2,7 @@
 //! `TZ=UTC`.
 
 use crate::text::calendar::{Date, month, time_of_day};
-use bookahead_plan::{Interval, Time};
+use bookahead_plan::{Interval, Seconds, Time};
 
 /// Reservations begin and end on whole minutes.
 pub(super) const STEP: i64 = 60;
@@ -15,6 +15,11 @@ pub(super) fn widened(interval: Interval, step: i64) -> Interval {
     let down = |time: i64| time.saturating_sub(time.rem_euclid(step));
     let up = |time: i64| down(time.saturating_add(step - 1));
     Interval::new(Time(down(interval.begin.0)), Time(up(interval.end.0)))
+}
+
+/// A limit in whole minutes, for `bsub -W`: never less than was asked for.
+pub(super) fn minutes(limit: Seconds) -> i64 {
+    limit.0.max(1).saturating_add(STEP - 1) / STEP
 }
 
 /// `year:month:day:hour:minute`, for `brsvadd -b` and `-e`.
@@ -116,7 +121,6 @@ fn date(text: &str) -> Option<(Option<i64>, impl Fn(i64) -> Option<Time>)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
@@ -131,6 +135,12 @@ mod tests {
         assert_eq!(widen(60, 120), Interval::new(Time(60), Time(120)));
         assert_eq!(widen(-1, 1), Interval::new(Time(-60), Time(60)));
         widened(Interval::new(Time::MIN, Time::MAX), STEP);
+    }
+
+    #[test]
+    fn limits_round_up_to_minutes() {
+        let limits = [0, 1, 60, 61, i64::MAX].map(|limit| minutes(Seconds(limit)));
+        assert_eq!(limits, [1, 1, 1, 2, i64::MAX / 60]);
     }
 
     #[test]

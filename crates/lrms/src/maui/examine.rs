@@ -1,10 +1,11 @@
 //! Checking that Torque and Maui can be used as they are configured, step by step, for an operator to read.
 
-use super::{Maui, keep};
-use crate::batch::{BatchSystem, FactState, Finding, Picture, Place, Unit, Wanted};
-use crate::command::{Command, Outcome};
-use crate::error::LrmsError;
-use bookahead_plan::{Interval, Seconds, Time};
+use super::commands::Commands;
+use super::delete::delete;
+use super::{Maui, create};
+use crate::batch::{BatchSystem, Finding, Grade, Picture, Place, Unit};
+use crate::dialect::{self, Tools, Trial};
+use bookahead_plan::Seconds;
 
 /// A reservation to try with lies so far ahead, and lasts so long.
 const AHEAD: Seconds = Seconds(30 * 86_400);
@@ -12,28 +13,30 @@ const LASTS: Seconds = Seconds(600);
 
 /// All that can be checked; it stops where nothing more can be seen.
 pub(super) fn examine(maui: &mut Maui) -> Vec<Finding> {
-    let mut findings = vec![version(maui)];
+    let mut findings = vec![version(&maui.commands.maui)];
+    let what = "looking at nodes, jobs and reservations";
     let picture = match maui.look() {
         Ok(picture) => picture,
         Err(why) => {
             let advice = "run the command by hand as the account of this service, which ADMIN1 or ADMIN2 in maui.cfg must name";
-            findings.push(Finding::wrong("looking at nodes, jobs and reservations", why.to_string(), advice));
+            findings.push(Finding::wrong(what, why.to_string(), advice));
             return findings;
         }
     };
-    findings.push(seen(&picture));
+    findings.push(dialect::seen(what, "nodes", &picture));
     findings.extend(maui.places.iter().map(|place| resource(place, &picture)));
-    findings.extend(endless(&picture));
+    let advice = "set resources_default.walltime of the queues, so that room in the future can be known";
+    findings.extend(dialect::endless(&picture, advice));
     if let Some(place) = maui.places.first().cloned() {
-        findings.push(may_reserve(maui, place, &picture));
+        findings.push(may_reserve(&maui.commands, place, &picture));
     }
     findings
 }
 
 /// The first line of `showconfig` names Maui and its version.
-fn version(maui: &Maui) -> Finding {
+fn version(tools: &Tools) -> Finding {
     let what = "Maui answers";
-    match maui.commands.run(&maui.commands.maui("showconfig")) {
+    match tools.run(&tools.command("showconfig")) {
         Ok(outcome) if outcome.is_success() => {
             let line =
                 outcome.out.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']).to_owned();
@@ -55,73 +58,32 @@ fn version(maui: &Maui) -> Finding {
     }
 }
 
-fn seen(picture: &Picture) -> Finding {
-    let Picture { nodes, jobs, reservations, .. } = picture;
-    let seen = format!("{} nodes, {} jobs, {} reservations", nodes.len(), jobs.len(), reservations.len());
-    Finding::well("looking at nodes, jobs and reservations", seen)
-}
-
 fn resource(place: &Place, picture: &Picture) -> Finding {
-    let what = format!("the resource {}", place.resource);
-    let nodes = || picture.nodes.iter().filter(|node| node.resources.contains(&place.resource));
-    let (all, usable) = (nodes().count(), nodes().filter(|node| node.usable).count());
-    let cores = nodes().fold(0, |sum: u32, node| sum.saturating_add(node.cores));
-    let seen = format!("{cores} processors on {all} nodes, {usable} of them usable");
-    if all == 0 {
-        return Finding::wrong(what, seen, "check the features: they are properties of nodes, see pbsnodes");
-    }
-    if place.partition.is_some() && place.features.is_empty() {
+    let none = "check the features: they are properties of nodes, see pbsnodes";
+    let unusable = "see pbsnodes -l";
+    let finding = dialect::resource(place, &picture.nodes, ["processors", "nodes"], none, unusable);
+    if finding.grade == Grade::Well && place.partition.is_some() && place.features.is_empty() {
         let advice =
             "if the queue uses some of the nodes only, give these a property and name it as a feature";
-        return Finding::doubtful(what, seen, advice);
+        return Finding::doubtful(finding.what, finding.seen, advice);
     }
-    Finding::well(what, seen)
-}
-
-/// Jobs without a limit are in the way of every reservation.
-fn endless(picture: &Picture) -> Option<Finding> {
-    let endless = picture.jobs.iter().filter(|job| job.state == FactState::Running && job.limit.is_none());
-    let count = endless.count();
-    let advice = "set resources_default.walltime of the queues, so that room in the future can be known";
-    (count > 0).then(|| Finding::doubtful("limits of jobs", format!("{count} run without one"), advice))
+    finding
 }
 
 /// Makes a small reservation far ahead and releases it again.
-fn may_reserve(maui: &Maui, place: Place, picture: &Picture) -> Finding {
-    let what = "making and releasing a reservation";
-    let Some(clock) = picture.clock.or_else(|| time(maui)) else {
-        return Finding::doubtful(
-            what,
-            "what time it is could not be found out",
-            "run date +%s where the commands run",
-        );
-    };
-    let wanted = Wanted {
-        name: "bookahead-examination".into(),
-        place: Place { unit: Unit::Cores, ..place },
-        interval: Interval::starting(clock + AHEAD, LASTS),
-        amount: 1,
-        account: said(maui, &Command::new("id").arg("-un")).unwrap_or_else(|| "root".into()),
-    };
-    let made = keep::create(&maui.commands, &wanted, picture);
-    match made.and_then(|handle| keep::delete(&maui.commands, &handle)) {
-        Ok(()) => Finding::well(what, "one processor a month ahead was reserved and released again"),
-        Err(why @ LrmsError::Refused { .. }) => Finding::wrong(
-            what,
-            why.to_string(),
-            "name this account in ADMIN1 or ADMIN2 of maui.cfg, and restart Maui",
-        ),
+fn may_reserve(commands: &Commands, place: Place, picture: &Picture) -> Finding {
+    let clock = match picture.clock.map_or_else(|| commands.maui.clock(), Ok) {
+        Ok(clock) => clock,
         Err(why) => {
-            Finding::wrong(what, why.to_string(), "see showres, and release bookahead-examination by hand")
+            return Finding::doubtful("the time", why.to_string(), "run date +%s where the commands run");
         }
-    }
-}
-
-fn time(maui: &Maui) -> Option<Time> {
-    said(maui, &Command::new("date").arg("+%s"))?.parse().ok().map(Time)
-}
-
-fn said(maui: &Maui, command: &Command) -> Option<String> {
-    let outcome = maui.commands.runner.run(command).ok().filter(Outcome::is_success)?;
-    Some(outcome.out.trim().to_owned())
+    };
+    let trial = Trial {
+        name: "bookahead-examination",
+        place: Place { unit: Unit::Cores, ..place },
+        begin: clock + AHEAD,
+        lasts: LASTS,
+        advice: "name this account in ADMIN1 or ADMIN2 of maui.cfg, and restart Maui".into(),
+    };
+    trial.finding(&commands.maui, |wanted| delete(commands, &create::create(commands, wanted, picture)?))
 }

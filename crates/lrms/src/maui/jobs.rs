@@ -1,11 +1,12 @@
 //! Jobs, as `qstat -x -f -t` shows them (qstat(1B), pbs_job_attributes(7B)): times are seconds since the epoch, `x` is for Maui. Those that
 //! are over are shown as long as Torque's `keep_completed` says.
 
-use super::commands::{Commands, document, failed, unreadable};
+use super::commands::{Commands, document};
 use super::queue::{Queue, number};
 use super::reservations::Seen;
 use crate::batch::{FactState, Handle, JobFact, Node, Place};
 use crate::command::Command;
+use crate::dialect::{failed, unreadable};
 use crate::error::LrmsError;
 use crate::text::calendar::length_of_time;
 use crate::text::xml::Element;
@@ -24,14 +25,14 @@ pub(super) struct Job {
 
 /// All jobs of all users.
 pub(super) fn all(commands: &Commands) -> Result<Vec<Job>, LrmsError> {
-    let command = commands.torque("qstat").args(["-x", "-f", "-t"]);
-    read(&commands.document(&command)?, &command)
+    let command = commands.torque.command("qstat").args(["-x", "-f", "-t"]);
+    read(&document(&command, &commands.torque.ask(&command)?)?, &command)
 }
 
 /// One job, if it is still known.
 pub(super) fn one(commands: &Commands, native: &str) -> Result<Option<JobFact>, LrmsError> {
-    let command = commands.torque("qstat").args(["-x", "-f", native]);
-    let outcome = commands.run(&command)?;
+    let command = commands.torque.command("qstat").args(["-x", "-f", native]);
+    let outcome = commands.torque.run(&command)?;
     if !outcome.is_success() {
         return if outcome.said().contains("Unknown Job") {
             Ok(None)
@@ -202,6 +203,7 @@ fn resources(fact: &JobFact, queue: &str, places: &[Place], nodes: &[Node]) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::xml;
 
     #[test]
     fn places_of_jobs_are_read_in_both_forms() {
@@ -215,9 +217,8 @@ mod tests {
     #[test]
     fn sizes_of_jobs_are_read() {
         let with = |resource: &str, text: &str| {
-            let asked = Element { name: resource.into(), text: text.into(), children: Vec::new() };
-            let list = Element { name: "Resource_List".into(), text: String::new(), children: vec![asked] };
-            size(&Element { name: "Job".into(), text: String::new(), children: vec![list] })
+            let list = format!("<Job><Resource_List><{resource}>{text}</{resource}></Resource_List></Job>");
+            size(&xml::read(&list).unwrap())
         };
         assert_eq!(with("nodes", "2:ppn=4+n7:big"), (3, 9));
         assert_eq!(with("nodes", "4"), (4, 4));

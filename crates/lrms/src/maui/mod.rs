@@ -18,9 +18,10 @@
 //! - `releaseres` ends with zero whatever happened: what is there is read back.
 
 mod commands;
+mod create;
+mod delete;
 mod examine;
 mod jobs;
-mod keep;
 mod nodes;
 mod queue;
 mod reservations;
@@ -62,8 +63,8 @@ pub struct Maui {
 impl Maui {
     /// Torque and Maui with these settings. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> Maui {
-        let Settings { places, maui_bin, torque_bin, environment, output } = settings;
-        Maui { commands: Commands { runner, maui_bin, torque_bin, environment }, places, output }
+        let commands = Commands::new(runner, &settings);
+        Maui { commands, places: settings.places, output: settings.output }
     }
 }
 
@@ -75,7 +76,7 @@ impl BatchSystem for Maui {
             change_while_active: false,
             operator_only: true,
         };
-        Traits { capabilities, longest_name: keep::LONGEST_NAME }
+        Traits { capabilities, longest_name: create::LONGEST_NAME }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {
@@ -89,7 +90,7 @@ impl BatchSystem for Maui {
     }
 
     fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
-        keep::create(&self.commands, wanted, picture)
+        create::create(&self.commands, wanted, picture)
     }
 
     fn change(&mut self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Handle>, LrmsError> {
@@ -97,7 +98,7 @@ impl BatchSystem for Maui {
     }
 
     fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
-        keep::delete(&self.commands, handle)
+        delete::delete(&self.commands, handle)
     }
 
     fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {

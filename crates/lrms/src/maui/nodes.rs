@@ -1,8 +1,9 @@
 //! Nodes, as `pbsnodes -x` shows them (pbsnodes(8B)): a set of states, virtual processors (`np`), properties.
 
-use super::commands::{Commands, unreadable};
+use super::commands::{Commands, document};
 use crate::batch::{Node, Place};
 use crate::command::Command;
+use crate::dialect::unreadable;
 use crate::error::LrmsError;
 use crate::text::xml::Element;
 
@@ -12,8 +13,8 @@ const UNUSABLE: [&str; 4] = ["down", "offline", "state-unknown", "unknown"];
 /// All nodes that belong to a resource: those that have all of its features. Which nodes a queue uses Torque does not
 /// tell, so it does not count here.
 pub(super) fn all(commands: &Commands, places: &[Place]) -> Result<Vec<Node>, LrmsError> {
-    let command = commands.torque("pbsnodes").arg("-x");
-    let data = commands.document(&command)?;
+    let command = commands.torque.command("pbsnodes").arg("-x");
+    let data = document(&command, &commands.torque.ask(&command)?)?;
     let nodes = data.all("Node").map(|element| node(element, places, &command));
     let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
     Ok(nodes.into_iter().filter(|node| !node.resources.is_empty()).collect())

@@ -1,7 +1,8 @@
 //! The order in which Maui would run jobs: `showq` lists active, idle and blocked ones, the idle ones by priority. Everything else
 //! that is told of jobs comes from Torque, which does not know that order.
 
-use super::commands::{Commands, unreadable};
+use super::commands::Commands;
+use crate::dialect::unreadable;
 use crate::error::LrmsError;
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ pub(super) struct Queue {
 
 /// The queue as it is now.
 pub(super) fn read(commands: &Commands) -> Result<Queue, LrmsError> {
-    let command = commands.maui("showq");
-    parse(&commands.print(&command)?).map_err(|why| unreadable(&command, why))
+    let command = commands.maui.command("showq");
+    parse(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))
 }
 
 /// A job's number without the name of its server and without marks behind it.
@@ -65,7 +66,6 @@ fn row(line: &str) -> Option<(String, String)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -4,11 +4,13 @@
 //! Maui also reserves for jobs, those that run and the first that wait: these are jobs and not reservations here; when one that
 //! waits is to start is told by them.
 
-use super::commands::{Commands, unreadable};
+use super::commands::Commands;
 use super::queue::number;
-use super::times::{length, signed, stamp};
+use super::times::{length, signed};
 use crate::batch::{Handle, Node, Reserved};
+use crate::dialect::unreadable;
 use crate::error::LrmsError;
+use crate::text::calendar::ctime;
 use bookahead_plan::{Interval, Time};
 use std::collections::BTreeMap;
 
@@ -44,10 +46,10 @@ struct About {
 
 /// All reservations, and what follows from those for jobs.
 pub(super) fn all(commands: &Commands, nodes: &[Node]) -> Result<Seen, LrmsError> {
-    let command = commands.maui("showres").args(["-n", "-g", "-v"]);
-    let rows = rows(&commands.print(&command)?).map_err(|why| unreadable(&command, why))?;
-    let command = commands.maui("diagnose").arg("-r");
-    let about = abouts(&commands.print(&command)?).map_err(|why| unreadable(&command, why))?;
+    let command = commands.maui.command("showres").args(["-n", "-g", "-v"]);
+    let rows = rows(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))?;
+    let command = commands.maui.command("diagnose").arg("-r");
+    let about = abouts(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))?;
     Ok(seen(&rows, &about, nodes))
 }
 
@@ -108,7 +110,7 @@ fn rows(text: &str) -> Result<Vec<Row>, String> {
 fn row(line: &str) -> Option<Row> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [node, kind, id, state, tasks, start, lasts, rest @ ..] = &words[..] else { return None };
-    let begin = stamp(rest)?;
+    let begin = ctime(&rest.join(" "))?;
     let end = length(lasts)?.map_or(Time::MAX, |length| begin + length);
     Some(Row {
         node: (*node).into(),
@@ -166,7 +168,6 @@ impl About {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use bookahead_plan::Seconds;

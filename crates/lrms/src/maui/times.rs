@@ -1,6 +1,6 @@
 //! Times as Maui takes and prints them. All are UTC, since the commands run with `TZ=UTC`.
 
-use crate::text::calendar::{Date, length_of_time, month, time_of_day};
+use crate::text::calendar::{Date, length_of_time};
 use bookahead_plan::{Seconds, Time};
 
 /// `HH:MM:SS_MO/DD/YY`, for `setres -s` and `-e`.
@@ -12,14 +12,6 @@ pub(super) fn asked(time: Time) -> String {
 /// The years that can be asked for with two digits: Maui takes those from 97 on for the last century.
 pub(super) fn can_be_asked(time: Time) -> bool {
     (2000..2097).contains(&Date::of(time).year)
-}
-
-/// `Thu Sep  1 15:02:50 2026`, as words.
-pub(super) fn stamp(words: &[&str]) -> Option<Time> {
-    let [_, name, day, time, year, ..] = words else { return None };
-    let (hour, minute, second) = time_of_day(time)?;
-    let (month, day, year) = (month(name)?, day.parse().ok()?, year.parse().ok()?);
-    Date { year, month, day, hour, minute, second }.time()
 }
 
 /// A length of time: `[[DD:]HH:]MM:SS`, or none where it is endless (100 days and more).
@@ -50,9 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_and_lengths_are_read() {
-        assert_eq!(stamp(&["Sun", "Nov", "15", "00:00:01", "2026"]), Some(Time(1_794_700_801)));
-        assert_eq!(stamp(&["Sun", "Nov", "15", "00:00:01"]), None);
+    fn lengths_are_read_with_and_without_a_sign() {
         assert_eq!(length("1:06:00:00"), Some(Some(Seconds(108_000))));
         assert_eq!((length("INFINITY"), length("INFINITE"), length("x")), (Some(None), Some(None), None));
         assert_eq!((signed("-00:05:01"), signed("2:41:39")), (Some(Seconds(-301)), Some(Seconds(9699))));

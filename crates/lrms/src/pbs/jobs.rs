@@ -1,11 +1,12 @@
 //! Jobs as `qstat -f -F json` shows them: one object for each, subjobs of arrays one by one (`-t`).
 
-use super::commands::{Tools, count, number, text};
+use super::commands::{ask_json, count, number, text};
+use super::nodes::Vnodes;
 use super::reservations::Known;
-use super::vnodes::Vnodes;
 use crate::batch::{FactState, Handle, JobFact, Place};
-use crate::calendar;
+use crate::dialect::Tools;
 use crate::error::LrmsError;
+use crate::text::calendar;
 use bookahead_plan::{Seconds, Time};
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
@@ -19,7 +20,7 @@ pub(super) fn list(
     vnodes: &Vnodes,
     reservations: &[Known],
 ) -> Result<Vec<JobFact>, LrmsError> {
-    let document = tools.ask_json(&tools.command("qstat").args(["-t", "-f", "-F", "json"]))?;
+    let document = ask_json(tools, &tools.command("qstat").args(["-t", "-f", "-F", "json"]))?;
     // Without any job there is no such member.
     let none = Map::new();
     let listed = document["Jobs"].as_object().unwrap_or(&none);
@@ -95,7 +96,7 @@ pub(super) fn plain(id: &str, job: &Value) -> JobFact {
         submitted: time("qtime").or_else(|| time("ctime")).unwrap_or(Time(0)),
         started: time("stime"),
         ended: None,
-        limit: text(&asked["walltime"]).and_then(|walltime| calendar::length(&walltime)).map(Seconds),
+        limit: text(&asked["walltime"]).and_then(|walltime| calendar::length_of_time(&walltime)).map(Seconds),
         reservations: Vec::<Handle>::new(),
         expected_start: expected.filter(|time| time.0 > 0),
     }

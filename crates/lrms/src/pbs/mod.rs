@@ -3,11 +3,11 @@
 //! (attributes of jobs, reservations and vnodes); what commands print and return where those are silent was seen of OpenPBS
 //! 23.06.
 //!
-//! - `commands`: how they are run, and what it means that the server does not answer
-//! - `vnodes`, `jobs`, `reservations`: what a picture is made of
-//! - `booking`: making, changing and deleting reservations
-//! - `submission`, `outcome`: jobs on their way in, and what became of them
-//! - `examination`: whether all is as it should be
+//! - `commands`: how they are run, and by which words they say that the server does not answer
+//! - `nodes`, `jobs`, `reservations`: what a picture is made of
+//! - `create`, `change`, `delete`: reservations
+//! - `submit`, `outcome`: jobs on their way in, and what became of them
+//! - `examine`: whether all is as it should be
 //!
 //! # What PBS does, and what follows
 //! - A vnode is a node here. Commands print times in the zone of whoever runs them, and all run with `TZ=UTC`; the server's own
@@ -19,23 +19,25 @@
 //! - A job without `walltime` is counted as endless, as PBS does (it counts five years).
 //! - Of a standing reservation only the next occurrence is known.
 
-mod booking;
+mod change;
 mod commands;
-mod examination;
+mod create;
+mod delete;
+mod examine;
 mod jobs;
+mod nodes;
 mod outcome;
 mod reservations;
-mod submission;
-mod vnodes;
+mod submit;
 
 use crate::adapter::Capabilities;
 use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
 use crate::command::Runner;
+use crate::dialect::Tools;
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
-use commands::Tools;
+use nodes::Vnodes;
 use std::path::PathBuf;
-use vnodes::Vnodes;
 
 /// How a PBS is found and used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Settings {
 impl Pbs {
     /// A PBS whose commands are run by `runner`. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> Pbs {
-        Pbs { tools: Tools::new(runner, &settings), settings }
+        Pbs { tools: commands::tools(runner, &settings), settings }
     }
 }
 
@@ -95,7 +97,7 @@ impl BatchSystem for Pbs {
     }
 
     fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
-        booking::create(&self.tools, self.settings.decided_within, wanted, picture)
+        create::create(&self.tools, self.settings.decided_within, wanted, picture)
     }
 
     fn change(
@@ -104,19 +106,19 @@ impl BatchSystem for Pbs {
         wanted: &Wanted,
         picture: &Picture,
     ) -> Result<Option<Handle>, LrmsError> {
-        booking::change(&self.tools, self.settings.decided_within, handle, wanted, picture)
+        change::change(&self.tools, self.settings.decided_within, handle, wanted, picture)
     }
 
     fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
-        booking::delete(&self.tools, handle)
+        delete::delete(&self.tools, handle)
     }
 
     fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
-        submission::submit(&self.tools, &self.settings, job)
+        submit::submit(&self.tools, &self.settings, job)
     }
 
     fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
-        submission::cancel(&self.tools, native)
+        submit::cancel(&self.tools, native)
     }
 
     fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
@@ -124,6 +126,6 @@ impl BatchSystem for Pbs {
     }
 
     fn examine(&mut self) -> Vec<Finding> {
-        examination::examine(&self.tools, &self.settings)
+        examine::examine(&self.tools, &self.settings)
     }
 }

@@ -1,10 +1,11 @@
 //! What became of a job that is over: what `qstat -x` remembers of it (`job_history_enable`).
 
-use super::commands::{Tools, failed, number, text, unreadable};
+use super::commands::{number, object, text};
 use super::{jobs, reservations};
 use crate::batch::{FactState, Handle, JobFact};
-use crate::calendar;
+use crate::dialect::{Tools, failed};
 use crate::error::LrmsError;
+use crate::text::calendar;
 use bookahead_plan::{Seconds, Time};
 use serde_json::Value;
 
@@ -23,8 +24,7 @@ pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, Lr
         let known = nothing.iter().any(|words| outcome.said().contains(words));
         return if known { Ok(None) } else { Err(failed(&command, &outcome)) };
     }
-    let document: Value =
-        serde_json::from_str(&outcome.out).map_err(|why| unreadable(&command, why.to_string()))?;
+    let document = object(&command, &outcome.out)?;
     let Some((id, job)) = document["Jobs"].as_object().and_then(|jobs| jobs.iter().next()) else {
         return Ok(None);
     };
@@ -42,7 +42,8 @@ pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, Lr
 /// The end is told since PBS 2020; before, it follows from how long it ran.
 fn ended(job: &Value, fact: &JobFact) -> Option<Time> {
     let told = text(&job["obittime"]).and_then(|date| calendar::ctime(&date));
-    let ran = text(&job["resources_used"]["walltime"]).and_then(|walltime| calendar::length(&walltime));
+    let ran =
+        text(&job["resources_used"]["walltime"]).and_then(|walltime| calendar::length_of_time(&walltime));
     told.or_else(|| Some(fact.started? + Seconds(ran?)))
 }
 
@@ -61,9 +62,8 @@ fn state(tools: &Tools, job: &Value, fact: &JobFact, queue: &str) -> Result<Fact
         OVER_WALLTIME => FactState::OutOfTime,
         exit if exit < 0 => FactState::Failed { why: format!("it could not be run ({exit}): {comment}") },
         exit if TERMINATED.contains(&exit) => {
-            let with_reservation =
-                is_of_reservation(queue) && reservations::is_gone(tools, &Handle(queue.into()))?;
-            if limit_reached || with_reservation { FactState::OutOfTime } else { FactState::Cancelled }
+            let out_of_time = limit_reached || ended_with_reservation()?;
+            if out_of_time { FactState::OutOfTime } else { FactState::Cancelled }
         }
         exit => FactState::Done { exit: i32::try_from(exit).unwrap_or(i32::MAX) },
     })

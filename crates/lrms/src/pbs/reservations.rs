@@ -1,11 +1,11 @@
 //! Reservations as `pbs_rstat -F` shows them: for each a line `Resv ID: R5.server`, lines `name = value`, and an empty line.
 
-use super::commands::{Tools, failed, unreadable};
-use super::vnodes::Vnodes;
+use super::nodes::Vnodes;
 use crate::batch::{Handle, Reserved};
-use crate::calendar;
 use crate::command::Command;
+use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
+use crate::text::calendar;
 use bookahead_plan::Interval;
 use std::collections::BTreeMap;
 

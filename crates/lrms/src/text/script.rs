@@ -1,92 +1,113 @@
-//! A job as a script on the standard input of a submitting command. LSF and Torque hand what they read to a shell on the
-//! node where the job runs, so nothing that a user wrote may be read by that shell: words are quoted, and the text of
-//! a script is a here-document whose lines all begin with a mark that no end of one begins with.
+//! A job as a script on the standard input of a submitting command, for batch systems that take nothing else, or that cannot
+//! be trusted with arguments (Grid Engine writes them line by line into a file that a privileged program reads, so that one
+//! with a line break would not arrive whole). A shell reads the script on the node where the job runs, and nothing that a
+//! user wrote may have a meaning there: words are quoted, and the text of a user's script is a here-document whose lines all
+//! begin with a mark that neither its end nor an option for the batch system begins with.
+//!
+//! What a job is given arrives to the byte. Variables are set by env(1), since a shell has names of its own that it would
+//! refuse or change. The shell becomes the job's program (`exec`), so that signals and exit codes are those of the program; a
+//! user's script is a file in `TMPDIR` then, which the batch system removes with that folder. Nothing here runs anything.
 
+use crate::command::{is_variable, quoted};
 use crate::error::LrmsError;
 use crate::job::Work;
-use bookahead_plan::Seconds;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
 /// A job may be described in so many bytes.
 const MOST_BYTES: usize = 1 << 20;
 const END: &str = "END_OF_BOOKAHEAD_SCRIPT";
+const NUL: &str = "it contains a NUL; remove it";
 
-/// The script for a job. The lines at the head of a user's script that begin with `directive` (`#BSUB`, `#PBS`) stay
-/// visible to the batch system; what is said on its command line wins over them.
-pub(crate) fn script(work: &Work, directive: &str) -> Result<String, LrmsError> {
+/// The script that does a job's work, for `/bin/sh`. The lines at the head of a user's script that begin with `directive`
+/// (`#BSUB`, `#PBS`) stay visible to the batch system; none where it is told not to look for any.
+pub(crate) fn script(work: &Work, directive: Option<&str>) -> Result<String, LrmsError> {
     let text = match work {
         Work::Pretended { run } => format!("#!/bin/sh\nexec sleep {}\n", run.0.max(0)),
         Work::Program { program, arguments, folder, environment } => {
-            let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
-            if let Some(name) = environment.keys().find(|name| !is_variable(name)) {
-                return malformed(format!(
-                    "{name:?} cannot be the name of a variable; use letters, digits and _"
-                ));
-            }
-            let words: Vec<String> =
-                variables.chain([program.clone()]).chain(arguments.iter().cloned()).collect();
-            of_program(&words, program, folder.as_deref())?
+            of_program(program, arguments, folder.as_deref(), environment)?
         }
         Work::Script { text, arguments } => of_script(text, arguments, directive)?,
     };
-    if text.contains('\0') {
-        return malformed("it contains a NUL; remove it".into());
-    }
     if text.len() > MOST_BYTES {
         return malformed(format!("it is longer than {MOST_BYTES} bytes; keep data in files"));
     }
     Ok(text)
 }
 
-/// A limit in whole minutes, as it is said on a command line: never less than was asked for.
-pub(crate) fn minutes(limit: Seconds) -> i64 {
-    limit.0.max(1).saturating_add(59) / 60
-}
-
-fn of_program(words: &[String], program: &str, folder: Option<&Path>) -> Result<String, LrmsError> {
-    if program.is_empty() || program.contains('=') {
-        return malformed("it names no program that env(1) could run; name one without =".into());
+fn of_program(
+    program: &str,
+    arguments: &[String],
+    folder: Option<&Path>,
+    environment: &BTreeMap<String, String>,
+) -> Result<String, LrmsError> {
+    // Behind variables env(1) takes a word with a = for one more.
+    if program.is_empty() || program.starts_with('-') || program.contains('=') {
+        return malformed(format!("{program:?} names no program; name one, without = and no - before it"));
+    }
+    if let Some(name) = environment.keys().find(|name| !is_variable(name)) {
+        return malformed(format!("{name:?} cannot be the name of a variable; use letters, digits and _"));
     }
     let mut text = String::from("#!/bin/sh\n");
     if let Some(folder) = folder {
-        let Some(folder) = folder.to_str().filter(|_| folder.is_absolute()) else {
-            return malformed(format!(
-                "the folder {} is not an absolute path; write it as one",
-                folder.display()
-            ));
+        let Some(absolute) = folder.to_str().filter(|_| folder.is_absolute()) else {
+            let folder = folder.display();
+            return malformed(format!("the folder {folder} is not an absolute path; write it as one"));
         };
-        let _ = writeln!(text, "cd {} || exit 126", quoted(folder));
+        let _ = writeln!(text, "cd {} || exit 126", word(absolute)?);
     }
-    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let words = variables.chain([program.to_owned()]).chain(arguments.iter().cloned());
+    let words: Vec<String> = words.map(|plain| word(&plain)).collect::<Result<_, _>>()?;
     let _ = writeln!(text, "exec env -- {}", words.join(" "));
     Ok(text)
 }
 
-fn of_script(script: &str, arguments: &[String], directive: &str) -> Result<String, LrmsError> {
-    let interpreter =
-        script.strip_prefix("#!").and_then(|rest| rest.lines().next()).map_or("/bin/sh", str::trim);
-    if !interpreter.starts_with('/') {
-        return malformed(
-            "its first line does not name an interpreter by an absolute path; correct it".into(),
-        );
+fn of_script(script: &str, arguments: &[String], directive: Option<&str>) -> Result<String, LrmsError> {
+    if script.contains('\0') {
+        return malformed(NUL.into());
     }
-    let (program, option) = interpreter.split_once([' ', '\t']).unwrap_or((interpreter, ""));
-    let mut call = vec![quoted(program)];
-    call.extend(Some(option.trim()).filter(|option| !option.is_empty()).map(quoted));
+    let (interpreter, option) = interpreter(script)?;
+    let mut call = vec![word(interpreter)?];
+    call.extend(option.map(word).transpose()?);
     call.push("\"$bookahead_script\"".into());
-    call.extend(arguments.iter().map(|argument| quoted(argument)));
+    for argument in arguments {
+        call.push(word(argument)?);
+    }
     let mut text = String::from("#!/bin/sh\n");
-    for line in directives(script, directive) {
+    for line in directive.into_iter().flat_map(|directive| directives(script, directive)) {
         let _ = writeln!(text, "{line}");
     }
-    text.push_str("bookahead_script=$(mktemp) || exit 126\ntrap 'rm -f \"$bookahead_script\"' EXIT\n");
-    let _ = writeln!(text, "sed 's/^.//' > \"$bookahead_script\" <<'{END}'");
-    for line in script.lines() {
+    text.push_str("bookahead_script=$(mktemp) || exit 126\n");
+    let _ = writeln!(text, "sed 's/^.//' > \"$bookahead_script\" <<'{END}' || exit 126");
+    let (lines, rest) = script.rsplit_once('\n').map_or((None, script), |(lines, rest)| (Some(lines), rest));
+    for line in lines.into_iter().flat_map(|lines| lines.split('\n')) {
         let _ = writeln!(text, ":{line}");
     }
-    let _ = writeln!(text, "{END}\n{}", call.join(" "));
+    let _ = writeln!(text, "{END}");
+    // What no line break ends cannot stand in a here-document.
+    if !rest.is_empty() {
+        let _ = writeln!(text, "printf %s {} >> \"$bookahead_script\" || exit 126", word(rest)?);
+    }
+    let _ = writeln!(text, "exec {}", call.join(" "));
     Ok(text)
+}
+
+/// The interpreter that a script names in its first line, and one argument for it.
+fn interpreter(script: &str) -> Result<(&str, Option<&str>), LrmsError> {
+    let Some(line) = script.strip_prefix("#!").and_then(|rest| rest.lines().next()) else {
+        return Ok(("/bin/sh", None));
+    };
+    let line = line.trim();
+    if !line.starts_with('/') {
+        let why = "its first line does not name an interpreter by an absolute path; correct it";
+        return malformed(why.into());
+    }
+    Ok(match line.split_once([' ', '\t']) {
+        Some((program, option)) => (program, Some(option.trim_start())),
+        None => (line, None),
+    })
 }
 
 /// The lines for the batch system: those before the first line that is neither a comment nor empty.
@@ -95,14 +116,9 @@ fn directives<'a>(script: &'a str, directive: &'a str) -> impl Iterator<Item = &
     head.filter(move |line| line.split_whitespace().next() == Some(directive))
 }
 
-/// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-fn is_variable(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    name.bytes().all(legal) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+/// A word as a shell reads it back.
+fn word(plain: &str) -> Result<String, LrmsError> {
+    quoted(plain).ok_or_else(|| LrmsError::Malformed(NUL.into()))
 }
 
 fn malformed<T>(why: String) -> Result<T, LrmsError> {
@@ -110,97 +126,145 @@ fn malformed<T>(why: String) -> Result<T, LrmsError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
+#[cfg(unix)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
     use std::io::Write as _;
-    use std::process::{Command, Stdio};
+    use std::process::{Command, Output, Stdio};
 
-    fn run(script: &str) -> String {
-        let mut shell = Command::new("/bin/sh").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
-        String::from_utf8(shell.wait_with_output().unwrap().stdout).unwrap()
-    }
+    const HOSTILE: [&str; 18] = [
+        "",
+        "a b",
+        "$(id)",
+        "`id`",
+        "it's",
+        "\"q\"",
+        "\\",
+        "; exit 9",
+        "-n",
+        "-v",
+        "--",
+        "*",
+        "~",
+        "two\nlines",
+        "grün €",
+        "x=1",
+        END,
+        "\r\n\t",
+    ];
 
     fn hostile() -> Vec<String> {
-        let words = [
-            "",
-            "a b",
-            "$(id)",
-            "`id`",
-            "it's",
-            "\"",
-            "\\",
-            "; exit 9",
-            "-n",
-            "*",
-            "~",
-            "two\nlines",
-            "ä€",
-            "x=1",
-        ];
-        words.map(String::from).to_vec()
+        HOSTILE.map(String::from).to_vec()
+    }
+
+    fn bracketed() -> String {
+        HOSTILE.map(|word| format!("[{word}]")).concat()
+    }
+
+    /// What comes of a shell that reads the script for this, with its file in a folder of the test's.
+    fn outcome(work: &Work) -> Output {
+        let folder = tempfile::tempdir().unwrap();
+        let mut shell = Command::new("/bin/sh");
+        shell.env("TMPDIR", folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let script = script(work, None).unwrap();
+        shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        shell.wait_with_output().unwrap()
+    }
+
+    fn run(work: &Work) -> String {
+        String::from_utf8(outcome(work).stdout).unwrap()
+    }
+
+    fn text(text: &str, arguments: Vec<String>) -> Work {
+        Work::Script { text: text.into(), arguments }
+    }
+
+    fn program(program: &str, arguments: Vec<String>, environment: &[(&str, &str)]) -> Work {
+        let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        Work::Program { program: program.into(), arguments, folder: Some("/".into()), environment }
     }
 
     #[test]
-    fn a_program_sees_its_words_as_they_were_written() {
-        let mut arguments = vec!["%s\\0".to_owned()];
+    fn a_program_gets_its_words_and_its_folder_as_they_were_given() {
+        let mut arguments = vec!["-c".into(), r#"printf '[%s]' "$@"; pwd"#.into(), "sh".into()];
         arguments.extend(hostile());
-        let environment = BTreeMap::from([("A".to_owned(), "it's $HOME".to_owned())]);
-        let work = Work::Program { program: "printf".into(), arguments, folder: None, environment };
-        let seen = run(&script(&work, "#PBS").unwrap());
-        assert_eq!(seen.split_terminator('\0').collect::<Vec<_>>(), hostile());
+        assert_eq!(run(&program("sh", arguments, &[])), bracketed() + "/\n");
     }
 
     #[test]
-    fn a_program_runs_in_its_folder_with_its_variables() {
-        let work = Work::Program {
-            program: "/bin/sh".into(),
-            arguments: vec!["-c".into(), "pwd; echo \"$A\"".into()],
-            folder: Some("/".into()),
-            environment: BTreeMap::from([("A".to_owned(), "it's $HOME".to_owned())]),
+    fn variables_are_set_as_they_were_given_whatever_they_are_to_a_shell() {
+        let names = ["ODD", "UID", "PPID", "RANDOM", "OPTIND", "IFS", "PS4"];
+        let value = HOSTILE.concat();
+        let printed =
+            run(&program("printenv", names.map(String::from).into(), &names.map(|name| (name, &*value))));
+        assert_eq!(printed, (value + "\n").repeat(names.len()));
+    }
+
+    #[test]
+    fn a_script_runs_in_its_interpreter_with_its_arguments() {
+        let script = "#!/bin/sh -e\n#$ -sync y\nprintf '[%s]' \"$@\"\nfalse\necho 'never'\n";
+        assert_eq!(run(&text(script, hostile())), bracketed());
+        assert_eq!(run(&text("echo yes", Vec::new())), "yes\n");
+        assert_eq!(run(&text("#!/bin/sed -n /^y/p", Vec::new())), "");
+    }
+
+    #[test]
+    fn a_script_arrives_to_the_byte() {
+        let endings = ["", "\n", "\n\n", "\r\n", "\nno line break: it's $HOME `id`", "\n#BSUB -n 9"];
+        for ending in endings {
+            let middle = format!("\n:\n\n \t\n{END}\n'{END}'\n\\\n$(id)\rgrün{ending}");
+            let script = format!("#! /bin/cat\t{middle}");
+            assert_eq!(run(&text(&script, Vec::new())), script, "{ending:?}");
+        }
+        assert_eq!(run(&text("", Vec::new())), "");
+    }
+
+    #[test]
+    fn the_end_of_the_program_is_that_of_the_script() {
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(outcome(&text("exit 7\n", Vec::new())).status.code(), Some(7));
+        assert_eq!(outcome(&text("kill -15 $$", Vec::new())).status.signal(), Some(15));
+        let killed = program("sh", vec!["-c".into(), "kill -9 $$".into()], &[]);
+        assert_eq!(outcome(&killed).status.signal(), Some(9));
+    }
+
+    #[test]
+    fn options_for_the_batch_system_are_visible_at_the_head_alone_and_where_it_looks_for_them() {
+        let of = "#!/bin/sh\n#PBS -l mem=1gb\n#PBSX\n\necho\n#PBS -q other\n#PBS -q last";
+        let visible = |directive: Option<&str>| {
+            let script = script(&text(of, Vec::new()), directive).unwrap();
+            let lines = script.lines().filter(|line| line.starts_with("#PBS"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(run(&script(&work, "#PBS").unwrap()), "/\nit's $HOME\n");
+        assert_eq!(visible(Some("#PBS")), ["#PBS -l mem=1gb"]);
+        assert_eq!((visible(Some("#BSUB")), visible(None)), (vec![], vec![]));
     }
 
     #[test]
-    fn a_script_sees_its_arguments_and_no_shell_reads_it_on_the_way() {
-        let text =
-            format!("#!/bin/sh\n#PBS -l mem=1gb\n{END}=$1\necho \"${END} '$2' $#\"\n:\n\n#PBS -q other\n");
-        let work = Work::Script { text, arguments: vec!["a b".into(), "$(id)".into()] };
-        let script = script(&work, "#PBS").unwrap();
-        assert_eq!(run(&script), "a b '$(id)' 2\n");
-        let visible: Vec<&str> = script.lines().filter(|line| line.starts_with("#PBS")).collect();
-        assert_eq!(visible, ["#PBS -l mem=1gb"]);
-    }
-
-    #[test]
-    fn a_script_names_its_interpreter_or_gets_a_shell() {
-        let of = |text: &str| Work::Script { text: text.into(), arguments: Vec::new() };
-        assert_eq!(run(&script(&of("echo yes"), "#PBS").unwrap()), "yes\n");
-        assert_eq!(run(&script(&of("#!/bin/sed -n /^y/p"), "#PBS").unwrap()), "");
-        assert!(script(&of("#!sh"), "#PBS").is_err());
-    }
-
-    #[test]
-    fn what_cannot_be_run_is_refused() {
-        let program = |program: &str| Work::Program {
+    fn what_cannot_be_run_is_told() {
+        let odd = |program: &str, folder: Option<&str>, name: &str| Work::Program {
             program: program.into(),
             arguments: Vec::new(),
-            folder: None,
-            environment: BTreeMap::new(),
+            folder: folder.map(Into::into),
+            environment: BTreeMap::from([(name.into(), "x".into())]),
         };
-        for work in [program(""), program("a=b"), program("a\0b")] {
-            assert!(matches!(script(&work, "#PBS"), Err(LrmsError::Malformed(_))));
+        let cases = [
+            (odd("", None, "A"), "names no program"),
+            (odd("-x", None, "A"), "names no program"),
+            (odd("a=b", None, "A"), "names no program"),
+            (odd("x", Some("here"), "A"), "absolute"),
+            (odd("x", None, "A=B;"), "variable"),
+            (odd("x\0", None, "A"), "NUL"),
+            (odd("x", Some("/\0"), "A"), "NUL"),
+            (text("\0\n", Vec::new()), "NUL"),
+            (text("", vec!["\0".into()]), "NUL"),
+            (text("#!python\n", Vec::new()), "interpreter"),
+            (text(&"x".repeat(MOST_BYTES), Vec::new()), "longer"),
+        ];
+        for (work, expected) in cases {
+            let told = script(&work, None).unwrap_err().to_string();
+            assert!(told.contains(expected), "{told}");
         }
-        let huge = Work::Script { text: "x".repeat(MOST_BYTES + 1), arguments: Vec::new() };
-        assert!(script(&huge, "#PBS").is_err());
-    }
-
-    #[test]
-    fn limits_round_up_to_minutes() {
-        let limits = [0, 1, 60, 61, i64::MAX].map(|limit| minutes(Seconds(limit)));
-        assert_eq!(limits, [1, 1, 1, 2, i64::MAX / 60]);
     }
 }

@@ -1,165 +1,271 @@
-//! The XML that Torque prints: elements with texts or elements inside. Attributes, comments and declarations are passed
-//! over. It never trusts its input: what is not well-formed, too deep or unknown is an error in words.
+//! Reading the XML that batch systems print: elements, attributes, texts. It is lenient where they are: Grid Engine 8.1.9 prints
+//! elements like `<JATASK:    1024.>` after a restart of the master, writes `%lt;` for `<` in names of jobs, and prints names of
+//! reservations as they are, so that anybody who may reserve can put a `<` or a whole tag there. Names have no slash in them,
+//! so they cannot end an element: what they begin is ended with the element that they are in, and never reaches beyond.
+//!
+//! What is cut off, or is several documents, is an error in words. It knows no name spaces, no document types and no entities
+//! but the five of XML and numbers; it never fails with anything but a sentence.
 
-/// An element.
+/// An element with all that is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Element {
     pub(crate) name: String,
-    /// The text directly inside, without blanks around.
-    pub(crate) text: String,
-    pub(crate) children: Vec<Element>,
+    attributes: Vec<(String, String)>,
+    text: String,
+    children: Vec<Element>,
 }
 
-/// Nothing that is read here is nested deeper.
-const DEEPEST: usize = 32;
+/// Elements are nested no deeper.
+const DEEPEST: usize = 64;
 
 impl Element {
-    /// The first child of a name.
-    pub(crate) fn child(&self, name: &str) -> Option<&Element> {
-        self.children.iter().find(|child| child.name == name)
-    }
-
-    /// All children of a name.
+    /// Its children of this name.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// The text of the first child of a name, if it has any.
+    /// Its first child of this name.
+    pub(crate) fn child(&self, name: &str) -> Option<&Element> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// The text of its first child of this name, without blanks around; None also where that is empty.
     pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
-        self.child(name).map(|child| child.text.as_str()).filter(|text| !text.is_empty())
+        self.child(name).map(Element::text).filter(|text| !text.is_empty())
+    }
+
+    /// Its own text, without blanks around.
+    pub(crate) fn text(&self) -> &str {
+        self.text.trim()
+    }
+
+    /// The value of an attribute.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Reads a document: its one outermost element.
-pub(crate) fn document(text: &str) -> Result<Element, String> {
-    let mut open = vec![Element::default()];
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('<') {
-        add_text(&mut open, before)?;
-        rest = markup(&mut open, after)?;
+/// The root element of a document, or what is wrong with it.
+pub(crate) fn read(document: &str) -> Result<Element, String> {
+    let mut open: Vec<Element> = vec![Element::default()];
+    let mut rest = document;
+    while let Some(at) = rest.find('<') {
+        let inside = open.last_mut().ok_or("an element ends that did not begin")?;
+        unescape(&rest[..at], &mut inside.text);
+        rest = &rest[at..];
+        let (tag, after) = cut_tag(rest)?;
+        rest = after;
+        match tag {
+            Tag::Nothing => {}
+            Tag::End(name) => end(&mut open, name)?,
+            Tag::Begin { inside, closed } if open.len() <= DEEPEST => {
+                let element = element(inside);
+                let name = element.name.clone();
+                open.push(element);
+                if closed {
+                    end(&mut open, &name)?;
+                }
+            }
+            Tag::Text | Tag::Begin { .. } => {
+                open.last_mut().into_iter().for_each(|inside| inside.text.push('<'));
+            }
+        }
     }
-    add_text(&mut open, rest)?;
-    let outside = open.pop().filter(|_| open.is_empty()).ok_or("an element is not closed")?;
-    let mut roots = outside.children;
-    match (roots.pop(), roots.is_empty(), outside.text.is_empty()) {
-        (Some(root), true, true) => Ok(root),
-        _ => Err("it is not one XML element".into()),
+    if open.len() > 1 {
+        return Err(format!("it ends inside of <{}>", open.last().map_or("", |element| &element.name)));
     }
-}
-
-/// What follows a `<`; answers what is behind it.
-fn markup<'a>(open: &mut Vec<Element>, text: &'a str) -> Result<&'a str, String> {
-    let passed =
-        [("!--", "-->"), ("?", "?>"), ("!", ">")].into_iter().find(|(begin, _)| text.starts_with(begin));
-    if let Some((_, end)) = passed {
-        return text.split_once(end).map(|(_, rest)| rest).ok_or_else(|| format!("{end} is missing"));
-    }
-    let (tag, rest) = text.split_once('>').ok_or("a tag is cut off")?;
-    if let Some(name) = tag.strip_prefix('/') {
-        let element = open.pop().filter(|element| !open.is_empty() && element.name == name.trim());
-        let element = element.ok_or_else(|| format!("</{}> closes nothing", shown(name)))?;
-        put(open, element);
-        return Ok(rest);
-    }
-    let name = tag.split([' ', '\t', '\n', '\r', '/']).next().unwrap_or_default();
-    if name.is_empty() {
-        return Err("an element has no name".into());
-    }
-    if open.len() > DEEPEST {
-        return Err(format!("elements are nested deeper than {DEEPEST}"));
-    }
-    let element = Element { name: name.into(), ..Element::default() };
-    if tag.ends_with('/') {
-        put(open, element);
-    } else {
-        open.push(element);
-    }
-    Ok(rest)
-}
-
-fn put(open: &mut [Element], element: Element) {
-    if let Some(parent) = open.last_mut() {
-        parent.children.push(element);
+    let mut roots = open.pop().map(|outside| outside.children).unwrap_or_default().into_iter();
+    match (roots.next(), roots.next()) {
+        (Some(root), None) => Ok(root),
+        (None, _) => Err("there is no element in it".into()),
+        (Some(root), Some(_)) => Err(format!("something follows the end of <{}>", root.name)),
     }
 }
 
-fn add_text(open: &mut [Element], text: &str) -> Result<(), String> {
-    let text = unescaped(text.trim())?;
-    if let Some(element) = open.last_mut() {
-        element.text.push_str(&text);
+enum Tag<'a> {
+    Nothing,
+    Text,
+    Begin { inside: &'a str, closed: bool },
+    End(&'a str),
+}
+
+/// The tag at the beginning of `text`, and what follows it.
+fn cut_tag(text: &str) -> Result<(Tag<'_>, &str), String> {
+    for (opening, closing) in [("<!--", "-->"), ("<?", "?>"), ("<!", ">")] {
+        if let Some(inside) = text.strip_prefix(opening) {
+            let (_, after) =
+                inside.split_once(closing).ok_or("it ends inside of a comment or declaration")?;
+            return Ok((Tag::Nothing, after));
+        }
+    }
+    let Some(end) = tag_end(text)? else { return Ok((Tag::Text, &text[1..])) };
+    let (inside, after) = (&text[1..end], &text[end + 1..]);
+    let tag = match (inside.strip_prefix('/'), inside.strip_suffix('/')) {
+        (Some(name), _) => Tag::End(first_word(name)),
+        (None, Some(inside)) => Tag::Begin { inside, closed: true },
+        (None, None) => Tag::Begin { inside, closed: false },
+    };
+    Ok((tag, after))
+}
+
+/// Where the `>` is that ends a tag: not one between quotes. None where another tag begins before: then it is none.
+fn tag_end(text: &str) -> Result<Option<usize>, String> {
+    let mut quote = None;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match (quote, byte) {
+            (_, b'<') => return Ok(None),
+            (None, b'>') => return Ok(Some(at)),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), _) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    Err("it ends inside of a tag".into())
+}
+
+/// Ends the innermost element of this name, and with it all that was begun inside and not ended.
+fn end(open: &mut Vec<Element>, name: &str) -> Result<(), String> {
+    let innermost = open.iter().skip(1).rposition(|element| element.name == name);
+    let at = innermost.ok_or_else(|| format!("</{name}> ends what did not begin"))? + 1;
+    while open.len() > at {
+        if let (Some(ended), Some(around)) = (open.pop(), open.last_mut()) {
+            around.children.push(ended);
+        }
     }
     Ok(())
 }
 
-fn unescaped(text: &str) -> Result<String, String> {
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('&') {
-        let (entity, behind) = after.split_once(';').ok_or("an & is not followed by ;")?;
-        plain.push_str(before);
-        plain.push(character(entity).ok_or_else(|| format!("&{}; is not known", shown(entity)))?);
-        rest = behind;
+fn element(inside: &str) -> Element {
+    let name = first_word(inside);
+    let mut element = Element { name: name.to_owned(), ..Element::default() };
+    let mut rest = &inside[name.len()..];
+    while let Some((key, after)) = rest.split_once('=') {
+        let after = after.trim_start();
+        let Some(quote) = after.chars().next().filter(|quote| matches!(quote, '"' | '\'')) else { break };
+        let Some((value, after)) = after[1..].split_once(quote) else { break };
+        let mut unescaped = String::new();
+        unescape(value, &mut unescaped);
+        element.attributes.push((key.trim().to_owned(), unescaped));
+        rest = after;
     }
-    plain.push_str(rest);
-    Ok(plain)
+    element
 }
 
-fn character(entity: &str) -> Option<char> {
-    let number = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
-    match entity {
+fn first_word(text: &str) -> &str {
+    text.split([' ', '\t', '\r', '\n']).next().unwrap_or("")
+}
+
+/// Appends `text` with its entities replaced; what is no entity stays.
+fn unescape(text: &str, into: &mut String) {
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        into.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let known = rest.split_once(';').and_then(|(name, after)| Some((entity(name)?, after)));
+        match known {
+            Some((character, after)) => {
+                into.push(character);
+                rest = after;
+            }
+            None => into.push('&'),
+        }
+    }
+    into.push_str(rest);
+}
+
+fn entity(name: &str) -> Option<char> {
+    match name {
         "lt" => Some('<'),
         "gt" => Some('>'),
         "amp" => Some('&'),
         "quot" => Some('"'),
         "apos" => Some('\''),
-        _ => match entity.strip_prefix("#x") {
-            Some(digits) => number(digits, 16),
-            None => number(entity.strip_prefix('#')?, 10),
-        },
+        _ => {
+            let number = name.strip_prefix('#')?;
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                None => number.parse().ok()?,
+            };
+            char::from_u32(code)
+        }
     }
-}
-
-/// A few characters of something that may be long.
-fn shown(text: &str) -> String {
-    text.chars().take(40).collect()
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
 
     #[test]
-    fn elements_and_texts_are_read() {
-        let text = "<?xml version=\"1.0\"?>\n<!-- x --><Data a=\"b\"><Node><name>n&lt;1&#65;&#x42;</name><np>8</np></Node>\n<Node/></Data>\n";
-        let data = document(text).unwrap();
-        assert_eq!((data.name.as_str(), data.all("Node").count()), ("Data", 2));
-        let node = data.child("Node").unwrap();
-        assert_eq!(
-            (node.text_of("name"), node.text_of("np"), node.text_of("x")),
-            (Some("n<1AB"), Some("8"), None)
-        );
+    fn elements_attributes_and_texts_are_read() {
+        let text = "<?xml version='1.0'?>\n<!-- x --><a xmlns:xsd=\"h\"><b  k=\"1 > 0\" l='&lt;'/> t&amp;u <b>2</b></a>";
+        let root = read(text).unwrap();
+        assert_eq!((root.name.as_str(), root.text(), root.text_of("b")), ("a", "t&u", None));
+        let first = root.child("b").unwrap();
+        assert_eq!((first.attribute("k"), first.attribute("l")), (Some("1 > 0"), Some("<")));
+        assert_eq!(root.all("b").map(Element::text).collect::<Vec<_>>(), ["", "2"]);
     }
 
     #[test]
-    fn what_is_not_well_formed_is_an_error() {
-        let deep = "<a>".repeat(100) + &"</a>".repeat(100);
-        for text in
-            ["", "x", "<a>", "</a>", "<a></b>", "<a/><b/>", "<a>&x;</a>", "<a>&", "<", "<>", "<!--", &deep]
-        {
-            assert!(document(text).is_err(), "{text}");
+    fn what_torque_prints_is_read() {
+        let text = "<?xml version=\"1.0\"?>\n<Data><Node><name>n&lt;1&#65;&#x42;</name><np>8</np><note/></Node>\n<Node/></Data>\n";
+        let data = read(text).unwrap();
+        assert_eq!((data.name.as_str(), data.all("Node").count()), ("Data", 2));
+        let node = data.child("Node").unwrap();
+        let texts = ["name", "np", "note", "nothing"].map(|name| node.text_of(name));
+        assert_eq!(texts, [Some("n<1AB"), Some("8"), None, None]);
+    }
+
+    #[test]
+    fn the_broken_elements_of_a_restarted_master_are_read() {
+        let root =
+            read("<a><JATASK:    1024.><x>1</x></JATASK:    1024.><y>2 & 3 &nope; %lt;</y></a>").unwrap();
+        assert_eq!(root.child("JATASK:").and_then(|task| task.text_of("x")), Some("1"));
+        assert_eq!(root.text_of("y"), Some("2 & 3 &nope; %lt;"));
+    }
+
+    #[test]
+    fn a_name_with_tags_in_it_changes_nothing_around_it() {
+        let junk = "<id>".repeat(100);
+        for name in ["a&<", "a<b", "<id>9", "<<>", "a<b \"c", "<a b='", &junk] {
+            let root =
+                read(&format!("<r><s><name>{name}</name><id>7</id></s><s><id>8</id></s></r>")).unwrap();
+            let ids: Vec<_> = root.all("s").map(|part| part.text_of("id")).collect();
+            assert_eq!(ids, [Some("7"), Some("8")], "{name}");
+        }
+        assert_eq!(read("<r><name>a&<</name></r>").unwrap().text_of("name"), Some("a&<"));
+    }
+
+    #[test]
+    fn what_is_no_document_is_told() {
+        for (text, expected) in [
+            ("", "no element"),
+            ("error: commlib", "no element"),
+            ("<a><b></a>x</b>", "</b> ends"),
+            ("<a>", "inside of <a>"),
+            ("<a", "inside of a tag"),
+            ("<!-- ", "inside of a comment"),
+            ("</a>", "</a> ends"),
+            (&"<a>".repeat(100), "inside of <a>"),
+            (&("<a>".repeat(100) + &"</a>".repeat(100)), "</a> ends"),
+            ("<a></b>", "</b> ends"),
+            ("<a/><b/>", "follows the end of <a>"),
+        ] {
+            let told = read(text).unwrap_err();
+            assert!(told.contains(expected), "{text}: {told}");
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig {
-            rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default()
+            rng_seed: proptest::test_runner::RngSeed::Fixed(2000),
+            failure_persistence: None,
+            ..ProptestConfig::default()
         })]
+
         #[test]
-        fn nothing_makes_it_panic(text in "[<>/&;ab!?# -]{0,60}") {
-            let _ = document(&text);
+        fn no_text_makes_it_panic(text in "[<>/&;='\"a-c #x!?\u{e4} -]{0,60}") {
+            let _ = read(&text);
         }
     }
 }

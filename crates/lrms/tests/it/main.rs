@@ -1,6 +1,4 @@
-//! Integration tests of the built-in scheduler and of the dialects of batch systems, one binary.
-//! Integration tests of the resource managers, one binary.
-//! Integration tests of the built-in scheduler and of batch systems, one binary.
+//! Integration tests of the built-in scheduler, of running commands, and of batch systems, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backings;
@@ -30,8 +28,6 @@ mod maui;
 mod pbs;
 #[cfg(target_os = "linux")]
 mod processes;
-#[cfg(target_os = "linux")]
-mod program;
 mod reference;
 #[cfg(target_os = "linux")]
 mod restart;

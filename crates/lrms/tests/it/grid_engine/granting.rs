@@ -1,12 +1,14 @@
 //! What is granted, and what is not: other reservations, jobs that run, hosts that are down, accounts that may not.
 
 use super::own_cell::{OwnCell, SLOTS, place};
-use super::{refusal, reserve, stands, wanted};
-use crate::program::write_program;
+use super::{reserve, stands, wanted};
+use crate::scripted::{link, refusal};
 use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, Unit, Wanted};
 use bookahead_plan::{Seconds, Time};
-use std::fs;
 use std::time::Duration;
+
+/// What an examination calls it.
+const RESERVING: &str = "making and deleting reservations";
 
 #[test]
 fn reservations_and_jobs_of_others_are_respected() {
@@ -120,7 +122,7 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
         .filter(|finding| finding.grade == Grade::Wrong)
         .map(|finding| finding.what.as_str())
         .collect();
-    assert_eq!(wrong, ["parallel environment nope", "resource cpu", "resource other", "reserving"]);
+    assert_eq!(wrong, ["parallel environment nope", "the resource cpu", "the resource other", RESERVING]);
 
     let mut settings = cell.settings();
     settings.bin = Some(as_nobody(&cell));
@@ -128,7 +130,7 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
     assert!(refusal(reserve(&mut unprivileged, 100, 10, 1)).contains("qconf -au"));
     let findings = unprivileged.examine();
     let told = findings.iter().find(|finding| finding.grade == Grade::Wrong).unwrap();
-    assert!(told.what == "reserving" && told.advice.as_ref().unwrap().contains("arusers"));
+    assert!(told.what == RESERVING && told.advice.as_ref().unwrap().contains("arusers"));
     let ours = engine.create(&good, &picture).unwrap();
     refusal(unprivileged.delete(&ours));
     cell.done(&["qconf", "-au", "nobody", "arusers"]);
@@ -141,10 +143,7 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
 /// A folder with the commands, run as somebody who may do nothing.
 fn as_nobody(cell: &OwnCell) -> std::path::PathBuf {
     let folder = cell.path("nobody");
-    fs::create_dir(&folder).unwrap();
-    for program in ["qstat", "qrstat", "qrsub", "qrdel", "qconf", "qacct", "qselect"] {
-        let text = format!("#!/bin/sh\nexec runuser -u nobody -- /usr/lib/gridengine/{program} \"$@\"\n");
-        write_program(&folder.join(program), &text);
-    }
+    let programs = ["qstat", "qrstat", "qrsub", "qrdel", "qconf", "qacct", "qselect"];
+    link(&folder, "grid_engine/as_nobody.sh", &programs);
     folder
 }

@@ -71,11 +71,3 @@ fn until(cell: &OwnCell, engine: &mut GridEngine, native: &str, come: fn(&FactSt
     });
     last.unwrap()
 }
-
-/// What a refusal says.
-fn refusal<T: std::fmt::Debug>(result: Result<T, LrmsError>) -> String {
-    match result.unwrap_err() {
-        LrmsError::Refused { said, .. } => said,
-        other => panic!("refused otherwise: {other:?}"),
-    }
-}

@@ -121,7 +121,7 @@ fn a_short_grant_that_cannot_be_undone_is_no_refusal() {
         .says("releaseres", "\n\nERROR:     user svc is not authorized to release reservation 'ba.7.0.0'\n");
     let error = maui(&commands).create(&wanted(), &picture()).unwrap_err();
     assert!(
-        matches!(error, LrmsError::Failed { .. }) && error.to_string().contains("could not be released"),
+        matches!(error, LrmsError::Failed { .. }) && error.to_string().contains("could not be deleted"),
         "{error}"
     );
 }

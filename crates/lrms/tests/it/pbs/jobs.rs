@@ -1,7 +1,7 @@
 //! Jobs on their way in and out, and what became of them.
 
-use super::fake::{Fake, four_until, place, shown};
-use super::refusal;
+use super::{commands, four_until, pbs, place, shown};
+use crate::scripted::refusal;
 use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Submission, Unit};
 use bookahead_lrms::{LrmsError, Work};
 use bookahead_plan::{Seconds, Time};
@@ -21,57 +21,59 @@ fn job(unit: Unit, reserved: bool) -> Submission {
 
 #[test]
 fn a_job_goes_into_the_queue_of_its_reservation_with_its_script() {
-    let fake = Fake::new();
-    fake.prints("qsub", 0, "17.pbs1\n");
-    fake.prints("pbs_rstat", 0, &four_until("11:35:00"));
-    assert_eq!(fake.pbs().submit(&job(Unit::Cores, true)).unwrap(), "17.pbs1");
-    let called = "qsub -C  -S /bin/sh -r n -m n -N job_0123456789abcdef0123456789abcdef -l select=2:ncpus=1 -l place=free \
-         -l walltime=01:02:03 -q R9";
-    assert_eq!(fake.calls("qsub"), [called]);
-    assert!(fake.input().starts_with("#!/bin/sh\nscript=$(mktemp)"));
-    assert!(fake.input().contains(r"echo '\''x'\''") && fake.input().ends_with("'a b'\n"));
+    let commands = commands();
+    commands.prints("qsub", 0, "17.pbs1\n");
+    commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    assert_eq!(pbs(&commands).submit(&job(Unit::Cores, true)).unwrap(), "17.pbs1");
+    let called = "qsub|-C||-S|/bin/sh|-r|n|-m|n|-N|job_0123456789abcdef0123456789abcdef|-l|select=2:ncpus=1|-l|place=free|\
+         -l|walltime=01:02:03|-q|R9";
+    assert_eq!(commands.calls_of("qsub"), [called]);
+    let input = commands.input("qsub");
+    assert!(input.starts_with("#!/bin/sh\nbookahead_script=$(mktemp)"), "{input}");
+    assert!(input.contains(r"echo '\''x'\''") && input.ends_with("'a b'\n"), "{input}");
 
     let whole = shown("11:33:20", "11:35:00", "2:ncpus=8", "scatter:excl", "(n1:ncpus=8)+(n2:ncpus=8)");
-    fake.prints("pbs_rstat", 0, &whole);
-    fake.pbs().submit(&job(Unit::Nodes, true)).unwrap();
-    assert!(fake.calls("qsub")[1].contains("-l select=2:ncpus=8 -l place=scatter:excl"));
-    fake.pbs().submit(&job(Unit::Nodes, false)).unwrap();
+    commands.prints("pbs_rstat", 0, &whole);
+    pbs(&commands).submit(&job(Unit::Nodes, true)).unwrap();
+    assert!(commands.calls_of("qsub")[1].contains("-l|select=2:ncpus=8|-l|place=scatter:excl"));
+    pbs(&commands).submit(&job(Unit::Nodes, false)).unwrap();
     // The smallest vnode of the place has four.
     assert!(
-        fake.calls("qsub")[2].contains("-l select=2:ncpus=4") && fake.calls("qsub")[2].ends_with("-q workq")
+        commands.calls_of("qsub")[2].contains("-l|select=2:ncpus=4")
+            && commands.calls_of("qsub")[2].ends_with("-q|workq")
     );
 }
 
 #[test]
 fn what_is_refused_and_what_is_odd_are_told_apart() {
-    let fake = Fake::new();
-    fake.prints("pbs_rstat", 0, &four_until("11:35:00"));
-    fake.prints("qsub", 188, "qsub: Job violates queue and/or server resource limits");
-    assert!(refusal(fake.pbs().submit(&job(Unit::Cores, true))).contains("larger than its reservation"));
-    fake.prints("qsub", 159, "qsub: Unauthorized Request");
-    assert!(refusal(fake.pbs().submit(&job(Unit::Cores, true))).contains("Unauthorized"));
-    fake.prints("qsub", 0, "submitted, maybe\n");
-    assert!(matches!(fake.pbs().submit(&job(Unit::Cores, true)), Err(LrmsError::Unreadable { .. })));
-    fake.prints("pbs_rstat", 0, "");
-    assert!(refusal(fake.pbs().submit(&job(Unit::Cores, true))).contains("not there"));
-    fake.prints("qsub", 15, "qsub: cannot connect to server pbs1 (errno=15010)");
-    assert!(matches!(fake.pbs().submit(&job(Unit::Cores, false)), Err(LrmsError::Silent { .. })));
+    let commands = commands();
+    commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    commands.prints("qsub", 188, "qsub: Job violates queue and/or server resource limits");
+    assert!(refusal(pbs(&commands).submit(&job(Unit::Cores, true))).contains("larger than its reservation"));
+    commands.prints("qsub", 159, "qsub: Unauthorized Request");
+    assert!(refusal(pbs(&commands).submit(&job(Unit::Cores, true))).contains("Unauthorized"));
+    commands.prints("qsub", 0, "submitted, maybe\n");
+    assert!(matches!(pbs(&commands).submit(&job(Unit::Cores, true)), Err(LrmsError::Unreadable { .. })));
+    commands.prints("pbs_rstat", 0, "");
+    assert!(refusal(pbs(&commands).submit(&job(Unit::Cores, true))).contains("not there"));
+    commands.prints("qsub", 15, "qsub: cannot connect to server pbs1 (errno=15010)");
+    assert!(matches!(pbs(&commands).submit(&job(Unit::Cores, false)), Err(LrmsError::Silent { .. })));
 }
 
 #[test]
 fn cancelling_what_is_over_or_unknown_is_no_error() {
-    let fake = Fake::new();
+    let commands = commands();
     for (code, said) in
         [(0, ""), (153, "qdel: Unknown Job Id 17.pbs1"), (35, "qdel: Job has finished 17.pbs1")]
     {
-        fake.prints("qdel", code, said);
-        fake.pbs().cancel("17.pbs1").unwrap();
+        commands.prints("qdel", code, said);
+        pbs(&commands).cancel("17.pbs1").unwrap();
     }
-    assert_eq!(fake.calls("qdel")[0], "qdel 17.pbs1");
-    fake.prints("qdel", 159, "qdel: Unauthorized Request  17.pbs1");
-    assert!(refusal(fake.pbs().cancel("17.pbs1")).contains("Unauthorized"));
-    fake.prints("qdel", 1, "qdel: odd");
-    assert!(matches!(fake.pbs().cancel("17.pbs1"), Err(LrmsError::Failed { .. })));
+    assert_eq!(commands.calls_of("qdel")[0], "qdel|17.pbs1");
+    commands.prints("qdel", 159, "qdel: Unauthorized Request  17.pbs1");
+    assert!(refusal(pbs(&commands).cancel("17.pbs1")).contains("Unauthorized"));
+    commands.prints("qdel", 1, "qdel: odd");
+    assert!(matches!(pbs(&commands).cancel("17.pbs1"), Err(LrmsError::Failed { .. })));
 }
 
 /// What `qstat -x` remembers of a job.
@@ -88,11 +90,11 @@ fn remembered(queue: &str, state: &str, exit: &str, ran: &str) -> String {
 
 #[test]
 fn the_history_tells_how_a_job_ended() {
-    let fake = Fake::new();
-    fake.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    let commands = commands();
+    commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
     let state = |queue: &str, letter: &str, exit: &str, ran: &str| {
-        fake.prints("qstat", 0, &remembered(queue, letter, exit, ran));
-        fake.pbs().outcome("17.pbs1").unwrap().unwrap().state
+        commands.prints("qstat", 0, &remembered(queue, letter, exit, ran));
+        pbs(&commands).outcome("17.pbs1").unwrap().unwrap().state
     };
     assert_eq!(state("workq", "F", "0", "00:00:10"), FactState::Done { exit: 0 });
     assert_eq!(state("workq", "F", "\"3\"", "00:00:10"), FactState::Done { exit: 3 });
@@ -106,23 +108,23 @@ fn the_history_tells_how_a_job_ended() {
     assert_eq!(state("workq", "E", "0", "00:00:10"), FactState::Running);
     // Its reservation is there, or it is gone.
     assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::Cancelled);
-    fake.prints("pbs_rstat", 0, "");
+    commands.prints("pbs_rstat", 0, "");
     assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::OutOfTime);
-    let fact = fake.pbs().outcome("17.pbs1").unwrap().unwrap();
+    let fact = pbs(&commands).outcome("17.pbs1").unwrap().unwrap();
     assert_eq!((fact.ended, fact.limit), (Some(Time(1_794_742_500)), Some(Seconds(300))));
 }
 
 #[test]
 fn a_server_that_remembers_nothing_tells_nothing() {
-    let fake = Fake::new();
+    let commands = commands();
     for said in ["qstat: Unknown Job Id 17.pbs1", "qstat: PBS is not configured to maintain job history"] {
-        fake.prints("qstat", 153, said);
-        assert_eq!(fake.pbs().outcome("17.pbs1").unwrap(), None);
+        commands.prints("qstat", 153, said);
+        assert_eq!(pbs(&commands).outcome("17.pbs1").unwrap(), None);
     }
-    fake.prints("qstat", 0, "{\"timestamp\":1}");
-    assert_eq!(fake.pbs().outcome("17.pbs1").unwrap(), None);
-    fake.prints("qstat", 0, "garbage");
-    assert!(matches!(fake.pbs().outcome("17.pbs1"), Err(LrmsError::Unreadable { .. })));
-    fake.prints("qstat", 1, "qstat: odd");
-    assert!(matches!(fake.pbs().outcome("17.pbs1"), Err(LrmsError::Failed { .. })));
+    commands.prints("qstat", 0, "{\"timestamp\":1}");
+    assert_eq!(pbs(&commands).outcome("17.pbs1").unwrap(), None);
+    commands.prints("qstat", 0, "garbage");
+    assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Unreadable { .. })));
+    commands.prints("qstat", 1, "qstat: odd");
+    assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Failed { .. })));
 }

@@ -1,12 +1,14 @@
-//! Commands of a batch system that cannot run here: links to one small script, which notes how it is called and answers what a test
-//! laid down.
+//! Commands of a batch system that cannot run here, or that shall answer what it hardly ever does: links to one small script,
+//! which notes how it is called and answers what a test laid down. Nothing is written that is then run: a child that another
+//! test starts at that moment would have it open for writing, and it could not be run ("text file busy").
 
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::command::Runner;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A folder with such commands.
@@ -15,16 +17,21 @@ pub(crate) struct Scripted {
     answers: RefCell<BTreeMap<String, u32>>,
 }
 
+/// Makes a folder in which each of these programs is a script of the tests. The script knows which it is by `$0`.
+pub(crate) fn link(folder: &Path, script: &str, programs: &[&str]) {
+    fs::create_dir(folder).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(script);
+    for program in programs {
+        symlink(&script, folder.join(program)).unwrap();
+    }
+}
+
 impl Scripted {
     /// These commands, none of which has an answer yet.
     pub(crate) fn new(programs: &[&str]) -> Scripted {
-        let folder = tempfile::tempdir().unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/scripted/answer.sh");
-        fs::create_dir(folder.path().join("bin")).unwrap();
-        for program in programs {
-            symlink(script, folder.path().join("bin").join(program)).unwrap();
-        }
-        Scripted { folder, answers: RefCell::default() }
+        let scripted = Scripted { folder: tempfile::tempdir().unwrap(), answers: RefCell::default() };
+        link(&scripted.bin(), "scripted/answer.sh", programs);
+        scripted
     }
 
     /// Where the commands are.
@@ -39,15 +46,16 @@ impl Scripted {
 
     /// Its next answer.
     pub(crate) fn answers(&self, program: &str, out: &str, err: &str, code: i32) {
-        let mut answers = self.answers.borrow_mut();
-        let number = answers.entry(program.into()).or_default();
-        *number += 1;
-        let write = |end: &str, text: &str| {
-            fs::write(self.folder.path().join(format!("{program}.{number}.{end}")), text).unwrap();
-        };
-        write("out", out);
-        write("err", err);
-        write("code", &code.to_string());
+        self.answers_bytes(program, out.as_bytes(), err, code);
+    }
+
+    /// Its next answer, which may be no text.
+    pub(crate) fn answers_bytes(&self, program: &str, out: &[u8], err: &str, code: i32) {
+        let number = self.answers.borrow().get(program).map_or(1, |number| number + 1);
+        self.write(program, number, "out", out);
+        self.write(program, number, "err", err.as_bytes());
+        self.write(program, number, "code", code.to_string().as_bytes());
+        self.answers.borrow_mut().insert(program.into(), number);
     }
 
     /// Its next answer is this, and all is well.
@@ -64,7 +72,38 @@ impl Scripted {
     pub(crate) fn hangs(&self, program: &str) {
         self.says(program, "");
         let number = self.answers.borrow()[program];
-        fs::write(self.folder.path().join(format!("{program}.{number}.hangs")), "").unwrap();
+        self.write(program, number, "hangs", b"");
+    }
+
+    /// What it was to answer does not count any more.
+    pub(crate) fn forget(&self, program: &str) {
+        for number in 1..=self.answers.borrow_mut().remove(program).unwrap_or(0) {
+            for end in ["out", "err", "code", "hangs", "used"] {
+                let _none = fs::remove_file(self.path(program, number, end));
+            }
+        }
+    }
+
+    /// From now on it answers this and nothing else: on standard error where the code is not zero.
+    pub(crate) fn prints(&self, program: &str, code: i32, text: &str) {
+        self.prints_in_turn(program, &[(code, text)]);
+    }
+
+    /// From now on it answers one after the other of these, then the last again and again.
+    pub(crate) fn prints_in_turn(&self, program: &str, turns: &[(i32, &str)]) {
+        self.forget(program);
+        for (code, text) in turns {
+            let (out, err) = if *code == 0 { (*text, "") } else { ("", *text) };
+            self.answers(program, out, err, *code);
+        }
+    }
+
+    fn write(&self, program: &str, number: u32, end: &str, text: &[u8]) {
+        fs::write(self.path(program, number, end), text).unwrap();
+    }
+
+    fn path(&self, program: &str, number: u32, end: &str) -> PathBuf {
+        self.folder.path().join(format!("{program}.{number}.{end}"))
     }
 
     /// How the commands were called, one line for each call, words apart by `|`.
@@ -83,5 +122,13 @@ impl Scripted {
     /// What a command read when it was last called.
     pub(crate) fn input(&self, program: &str) -> String {
         fs::read_to_string(self.folder.path().join(format!("{program}.input"))).unwrap()
+    }
+}
+
+/// What a refusal says.
+pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, LrmsError>) -> String {
+    match result.unwrap_err() {
+        LrmsError::Refused { said, .. } => said,
+        other => panic!("refused otherwise: {other:?}"),
     }
 }

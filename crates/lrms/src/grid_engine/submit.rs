@@ -1,21 +1,21 @@
 //! Jobs on their way in, and out again before their time. A job is one script on standard input: Grid Engine reads no options
 //! out of it (`-C ''`), since a script that says `-sync y` or `-t 1-1000` would make another thing of it than was asked for.
 
-use super::commands::{Tools, failed, unreadable};
-use super::{Settings, reservations};
+use super::{NO_WHOLE_HOSTS, Settings, reservations};
 use crate::batch::{Submission, Unit};
 use crate::command::{Command, Outcome};
+use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
 use crate::error::LrmsError;
-use crate::script::script_of;
+use crate::text::script::script;
 use bookahead_plan::Seconds;
 
 /// Submits a job. A limit that is longer than its reservation is cut down to that: it would be refused, and the job is ended
 /// with the reservation anyway.
 pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Result<String, LrmsError> {
     if job.place.unit == Unit::Nodes {
-        return Err(refused(job, reservations::NO_WHOLE_HOSTS));
+        return Err(refused(the_job(job), NO_WHOLE_HOSTS));
     }
-    let script = script_of(&job.work)?;
+    let script = script(&job.work, None)?;
     let attempt = |limit| {
         let command = command(tools, settings, job, limit).input(script.clone());
         tools.run(&command).map(|outcome| (command, outcome))
@@ -26,7 +26,7 @@ pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Re
     {
         (command, outcome) = attempt(reserved.interval.length())?;
     }
-    if outcome.is_success() { number(&command, &outcome) } else { Err(denied(job, &command, &outcome)) }
+    if outcome.is_success() { submitted(&command, &outcome) } else { Err(denied(job, &command, &outcome)) }
 }
 
 fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds) -> Command {
@@ -53,47 +53,27 @@ fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds)
     }
 }
 
-/// With `-terse` nothing but the job's number is printed; warnings may stand before it.
-fn number(command: &Command, outcome: &Outcome) -> Result<String, LrmsError> {
-    let last = outcome.out.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("");
-    let digits = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { Ok(last.into()) } else { Err(unreadable(command, format!("{last:?} is no number of a job"))) }
-}
-
 fn is_too_long(outcome: &Outcome) -> bool {
     outcome.said().contains("longer than duration of the advance reservation")
 }
 
 fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
-    let said = outcome.said();
+    let said = said(outcome);
     let known = ["Unable to run job", "denied", "rejected", "does not exist"];
     if outcome.code.is_none() || !known.iter().any(|words| said.contains(words)) {
         return failed(command, outcome);
     }
     if !job.reservations.is_empty() && said.contains("no suitable queues") {
         let advice = "it is larger than its reservation, or its account may not use that";
-        return refused(job, &format!("{said} ({advice})"));
+        return refused(the_job(job), format!("{said} ({advice})"));
     }
-    refused(job, said)
-}
-
-fn refused(job: &Submission, said: &str) -> LrmsError {
-    LrmsError::Refused { what: format!("the job {}", job.name), said: said.into() }
+    refused(the_job(job), said)
 }
 
 /// Ends a job, whether it waits or runs.
 pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let command = tools.command("qdel").arg(native);
     let outcome = tools.run(&command)?;
-    let said = format!("{}{}", outcome.out, outcome.err);
-    if outcome.is_success()
-        || ["does not exist", "already in deletion", "not found"].iter().any(|words| said.contains(words))
-    {
-        return Ok(());
-    }
-    if said.contains("privileges") || said.contains("denied") {
-        let what = format!("ending the job {native}");
-        return Err(LrmsError::Refused { what, said: outcome.said().into() });
-    }
-    Err(failed(&command, &outcome))
+    let over = ["does not exist", "already in deletion", "not found"];
+    ended(&command, &outcome, format!("ending the job {native}"), &over, &["privileges", "denied"])
 }

@@ -1,22 +1,22 @@
 //! What became of a job that is shown no more: `bjobs` with its number while LSF has it in memory, then `bhist`, which reads all
 //! event logs (`-n 0`) and prints each event on a line (`-UF`).
 
-use super::commands::Commands;
 use super::jobs::{self, ended};
 use super::times::{Lies, stamp};
 use crate::batch::{FactState, JobFact};
+use crate::dialect::Tools;
 use crate::error::LrmsError;
 use bookahead_plan::Time;
 use std::collections::BTreeMap;
 
 /// How a job stands; None where nothing is known of it.
-pub(super) fn outcome(commands: &Commands, native: &str) -> Result<Option<JobFact>, LrmsError> {
-    let clock = commands.clock()?;
-    if let Some(job) = jobs::one(commands, native, clock)? {
+pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    let clock = tools.clock()?;
+    if let Some(job) = jobs::one(tools, native, clock)? {
         return Ok(Some(job));
     }
-    let command = commands.command("bhist").args(["-n", "0", "-UF", native]);
-    let outcome = commands.run(&command)?;
+    let command = tools.command("bhist").args(["-n", "0", "-UF", native]);
+    let outcome = tools.run(&command)?;
     Ok(if outcome.is_success() { read(&outcome.out, native, clock) } else { None })
 }
 
@@ -78,7 +78,6 @@ fn number_behind(text: &str, words: &str) -> Option<i32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

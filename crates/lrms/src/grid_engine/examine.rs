@@ -1,13 +1,13 @@
 //! Whether a Grid Engine can be used as it is configured, step by step. It makes one small reservation a year ahead and
 //! deletes it again, and changes nothing else.
 
-use super::commands::Tools;
-use super::queues::{self, queue_of};
-use super::{Settings, jobs, reservations};
-use crate::batch::{Finding, Handle, Picture, Place, Unit, Wanted};
-use crate::calendar;
-use crate::error::LrmsError;
-use bookahead_plan::{Interval, Seconds, Time};
+use super::delete::delete;
+use super::nodes::queue_of;
+use super::{NO_WHOLE_HOSTS, Settings, create, look};
+use crate::batch::{Finding, Picture, Place, Unit};
+use crate::dialect::{self, Tools, Trial};
+use crate::text::calendar;
+use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeSet;
 
 const YEAR: Seconds = Seconds(365 * 86_400);
@@ -24,13 +24,10 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
     findings.push(environment(tools, &settings.parallel_environment));
     findings.extend(schedule(tools));
     findings.push(accounting(tools, settings));
-    match picture(tools, settings) {
+    match look::look(tools, &settings.places, &mut None) {
         Err(error) => {
-            findings.push(Finding::wrong(
-                "queues",
-                error.to_string(),
-                "see whether qstat -f -xml works here",
-            ));
+            let advice = "see whether this command works here";
+            findings.push(Finding::wrong("queues", error.to_string(), advice));
         }
         Ok(picture) => {
             for place in &settings.places {
@@ -99,7 +96,7 @@ fn schedule(tools: &Tools) -> Vec<Finding> {
     };
     let interval = value(&text, "schedule_interval").unwrap_or("");
     let seen = format!("schedule_interval is {interval}");
-    let soon = calendar::length(interval).is_some_and(|seconds| seconds <= SLOW);
+    let soon = calendar::length_of_time(interval).is_some_and(|seconds| seconds <= SLOW);
     let advice =
         "jobs start so much later than their reservation; set it to 0:0:2 or less with qconf -msconf";
     let pace =
@@ -138,37 +135,16 @@ fn accounting(tools: &Tools, settings: &Settings) -> Finding {
     }
 }
 
-fn picture(tools: &Tools, settings: &Settings) -> Result<Picture, LrmsError> {
-    let clock = tools.clock()?;
-    let listing = jobs::Listing::ask(tools, Seconds::ZERO)?;
-    let (_, nodes) = queues::find(tools, &settings.places, listing.instances())?;
-    Ok(Picture { clock, nodes, ..Picture::default() })
-}
-
 fn place_findings(tools: &Tools, settings: &Settings, place: &Place, picture: &Picture) -> Vec<Finding> {
-    let what = format!("resource {}", place.resource);
     if place.unit == Unit::Nodes {
-        return vec![Finding::wrong(what, "it is counted in nodes", reservations::NO_WHOLE_HOSTS)];
+        let what = format!("the resource {}", place.resource);
+        return vec![Finding::wrong(what, "it is counted in nodes", NO_WHOLE_HOSTS)];
     }
-    let nodes: Vec<_> =
-        picture.nodes.iter().filter(|node| node.resources.contains(&place.resource)).collect();
-    let sum = |usable: bool| {
-        let slots = nodes.iter().filter(|node| node.usable || !usable).map(|node| u64::from(node.cores));
-        slots.sum::<u64>()
-    };
-    let seen = format!("{} slots on {} queue instances, {} slots usable", sum(false), nodes.len(), sum(true));
-    let slots = if nodes.is_empty() {
-        Finding::wrong(
-            what,
-            "no queue instance belongs to it",
-            "see qselect -q QUEUE, and correct queue and features",
-        )
-    } else if sum(true) < sum(false) {
-        Finding::doubtful(what, seen, "see qstat -f -explain aE")
-    } else {
-        Finding::well(what, seen)
-    };
-    let queues: BTreeSet<&str> = nodes.iter().map(|node| queue_of(&node.name)).collect();
+    let none = "see qselect -q QUEUE, and correct queue and features";
+    let unusable = "see qstat -f -explain aE";
+    let slots = dialect::resource(place, &picture.nodes, ["slots", "queue instances"], none, unusable);
+    let nodes = picture.nodes.iter().filter(|node| node.resources.contains(&place.resource));
+    let queues: BTreeSet<&str> = nodes.map(|node| queue_of(&node.name)).collect();
     let lists = queues.into_iter().map(|queue| pe_list(tools, queue, &settings.parallel_environment));
     std::iter::once(slots).chain(lists).collect()
 }
@@ -192,32 +168,15 @@ fn pe_list(tools: &Tools, queue: &str, environment: &str) -> Finding {
 
 /// Makes a reservation of one slot a year ahead, and deletes it again.
 fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Picture) -> Finding {
-    let what = "reserving";
-    let Ok(account) = tools.account() else {
-        return Finding::doubtful(
-            what,
-            "id -un does not say as whom the commands run",
-            "see whether it works there",
-        );
-    };
-    let wanted = Wanted {
-        name: "bookahead.examination".into(),
+    let trial = Trial {
+        name: "bookahead.examination",
         place: place.clone(),
-        interval: Interval::starting(picture.clock.unwrap_or(Time(0)) + YEAR, HOUR),
-        amount: 1,
-        account: account.clone(),
+        begin: picture.clock.unwrap_or(Time(0)) + YEAR,
+        lasts: HOUR,
+        advice: "let an administrator run: qconf -au ACCOUNT arusers; or make it a manager: qconf -am".into(),
     };
-    let made = reservations::create(tools, &settings.parallel_environment, &wanted, picture);
-    let deleted = |handle: Handle| reservations::delete(tools, &handle);
-    match made.and_then(deleted) {
-        Ok(()) => Finding::well(what, format!("{account} may make and delete reservations")),
-        Err(error) => {
-            let advice = format!(
-                "let an administrator run: qconf -au {account} arusers; or make it a manager: qconf -am"
-            );
-            Finding::wrong(what, error.to_string(), advice)
-        }
-    }
+    let made = |wanted: &_| create::create(tools, &settings.parallel_environment, wanted, picture);
+    trial.finding(tools, |wanted| delete(tools, &made(wanted)?))
 }
 
 /// The value of a line `name   value`.

@@ -1,18 +1,18 @@
 //! Jobs on their way in, and out again before their time. A job is one script on standard input, in which PBS looks for no
 //! directives (`-C ''`), since they would make another thing of it than was asked for.
 
-use super::booking::{arrangement, chunks};
-use super::commands::{Tools, failed, unreadable};
-use super::vnodes::Vnodes;
+use super::create::{arrangement, chunks};
+use super::nodes::Vnodes;
 use super::{Settings, reservations};
 use crate::batch::{Submission, Unit};
 use crate::command::{Command, Outcome};
+use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
 use crate::error::LrmsError;
-use crate::script::script_of;
+use crate::text::script::script;
 
 /// Submits a job, into the queue of its reservation if it has one.
 pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Result<String, LrmsError> {
-    let script = script_of(&job.work)?;
+    let script = script(&job.work, None)?;
     let (queue, cores) = whereto(tools, settings, job)?;
     let limit = job.limit.0.max(1);
     let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
@@ -29,7 +29,7 @@ pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Re
     }
     let command = command.input(script);
     let outcome = tools.run(&command)?;
-    if outcome.is_success() { id(&command, &outcome) } else { Err(denied(job, &command, &outcome)) }
+    if outcome.is_success() { submitted(&command, &outcome) } else { Err(denied(job, &command, &outcome)) }
 }
 
 /// The queue to submit to, and the cores of a chunk.
@@ -40,7 +40,7 @@ fn whereto(tools: &Tools, settings: &Settings, job: &Submission) -> Result<(Opti
         return Ok((job.place.partition.clone(), cores));
     };
     let Some(known) = reservations::one(tools, handle, &Vnodes::default())? else {
-        return Err(refused(job, &format!("its reservation {handle} is not there any more")));
+        return Err(refused(the_job(job), format!("its reservation {handle} is not there any more")));
     };
     // As many as each chunk of the reservation has.
     let chunk = known.select.split(':').find_map(|word| word.strip_prefix("ncpus=")?.parse().ok());
@@ -54,38 +54,21 @@ fn smallest(tools: &Tools, settings: &Settings, job: &Submission) -> Result<u32,
     Ok(mine.map(|node| node.cores).min().unwrap_or(1))
 }
 
-fn id(command: &Command, outcome: &Outcome) -> Result<String, LrmsError> {
-    let last = outcome.out.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("");
-    let legal = last.starts_with(|first: char| first.is_ascii_digit()) && !last.contains(char::is_whitespace);
-    if legal { Ok(last.into()) } else { Err(unreadable(command, format!("{last:?} is no id of a job"))) }
-}
-
 fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
-    let said = outcome.said();
+    let said = said(outcome);
     if outcome.code.is_none() || said.is_empty() {
         return failed(command, outcome);
     }
     if said.contains("violates queue") && !job.reservations.is_empty() {
-        return refused(job, &format!("{said} (it is larger than its reservation)"));
+        return refused(the_job(job), format!("{said} (it is larger than its reservation)"));
     }
-    refused(job, said)
-}
-
-fn refused(job: &Submission, said: &str) -> LrmsError {
-    LrmsError::Refused { what: format!("the job {}", job.name), said: said.into() }
+    refused(the_job(job), said)
 }
 
 /// Ends a job, whether it waits or runs.
 pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let command = tools.command("qdel").arg(native);
     let outcome = tools.run(&command)?;
-    let said = outcome.said();
     let over = ["Unknown Job Id", "Job has finished", "Request invalid for state of job"];
-    if outcome.is_success() || over.iter().any(|words| said.contains(words)) {
-        return Ok(());
-    }
-    if said.contains("Unauthorized") {
-        return Err(LrmsError::Refused { what: format!("ending the job {native}"), said: said.into() });
-    }
-    Err(failed(&command, &outcome))
+    ended(&command, &outcome, format!("ending the job {native}"), &over, &["Unauthorized"])
 }

@@ -1,7 +1,8 @@
 //! Vnodes as `pbsnodes -av -F json` shows them, which place they belong to, and what is taken of them.
 
-use super::commands::{Tools, count, number, text, unreadable};
+use super::commands::{ask_json, count, number, text};
 use crate::batch::{Node, Place};
+use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::Time;
 use bookahead_protocol::Name;
@@ -28,7 +29,7 @@ impl Vnodes {
     /// The server's time, and its vnodes.
     pub(super) fn ask(tools: &Tools, places: &[Place]) -> Result<(Option<Time>, Vnodes), LrmsError> {
         let command = tools.command("pbsnodes").args(["-av", "-F", "json"]);
-        let document = tools.ask_json(&command)?;
+        let document = ask_json(tools, &command)?;
         let clock = number(&document["timestamp"]).map(Time);
         let Some(listed) = document["nodes"].as_object() else {
             return Err(unreadable(&command, "it has no nodes"));

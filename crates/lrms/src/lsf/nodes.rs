@@ -1,8 +1,9 @@
 //! Hosts: which there are (`bhosts -o … -json`), in what state, and which belong to which resource (`bqueues -l` says which
 //! hosts a queue uses, `bhosts` what is in a host group, `bhosts -R` which have a boolean resource).
 
-use super::commands::{Commands, Record, failed, refused, unreadable};
+use super::commands::{Record, records};
 use crate::batch::{Node, Place};
+use crate::dialect::{Tools, refused, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::Time;
 use bookahead_protocol::Name;
@@ -27,7 +28,7 @@ impl Members {
 
 /// Which hosts belong to which resource: what is known, unless it is old.
 pub(super) fn members(
-    commands: &Commands,
+    tools: &Tools,
     places: &[Place],
     known: Option<Members>,
     clock: Time,
@@ -36,17 +37,17 @@ pub(super) fn members(
     if let Some(known) = known.filter(is_fresh) {
         return Ok(known);
     }
-    let of_place = |place: &Place| Ok((place.resource.clone(), hosts_of(commands, place)?));
+    let of_place = |place: &Place| Ok((place.resource.clone(), hosts_of(tools, place)?));
     Ok(Members { read: clock, hosts: places.iter().map(of_place).collect::<Result<_, LrmsError>>()? })
 }
 
-fn hosts_of(commands: &Commands, place: &Place) -> Result<BTreeSet<String>, LrmsError> {
+fn hosts_of(tools: &Tools, place: &Place) -> Result<BTreeSet<String>, LrmsError> {
     let mut hosts = match &place.partition {
-        None => named(commands, &[], &[])?,
-        Some(queue) => hosts_of_queue(commands, queue)?,
+        None => named(tools, &[], &[])?,
+        Some(queue) => hosts_of_queue(tools, queue)?,
     };
     if !place.features.is_empty() {
-        let with = named(commands, &["-R".into(), selection(&place.features)?], &[])?;
+        let with = named(tools, &["-R".into(), selection(&place.features)?], &[])?;
         hosts.retain(|host| with.contains(host));
     }
     Ok(hosts)
@@ -65,19 +66,15 @@ pub(super) fn selection(features: &[String]) -> Result<String, LrmsError> {
     }
 }
 
-fn hosts_of_queue(commands: &Commands, queue: &str) -> Result<BTreeSet<String>, LrmsError> {
-    let command = commands.command("bqueues").args(["-l", queue]);
-    let outcome = commands.run(&command)?;
-    if !outcome.is_success() {
-        return Err(failed(&command, &outcome));
-    }
-    let used = Used::read(&outcome.out).map_err(|why| unreadable(&command, why))?;
-    let mut hosts = if used.all { named(commands, &[], &[])? } else { BTreeSet::new() };
+fn hosts_of_queue(tools: &Tools, queue: &str) -> Result<BTreeSet<String>, LrmsError> {
+    let command = tools.command("bqueues").args(["-l", queue]);
+    let used = Used::read(&tools.ask(&command)?).map_err(|why| unreadable(&command, why))?;
+    let mut hosts = if used.all { named(tools, &[], &[])? } else { BTreeSet::new() };
     if !used.with.is_empty() {
-        hosts.extend(named(commands, &[], &used.with)?);
+        hosts.extend(named(tools, &[], &used.with)?);
     }
     if !used.without.is_empty() {
-        let without = named(commands, &[], &used.without)?;
+        let without = named(tools, &[], &used.without)?;
         hosts.retain(|host| !without.contains(host));
     }
     Ok(hosts)
@@ -121,10 +118,10 @@ impl Used {
 }
 
 /// The names of hosts: those in these hosts and groups, or all.
-fn named(commands: &Commands, options: &[String], groups: &[String]) -> Result<BTreeSet<String>, LrmsError> {
-    let command = commands.command("bhosts").args(["-X", "-o", "host_name", "-json"]);
+fn named(tools: &Tools, options: &[String], groups: &[String]) -> Result<BTreeSet<String>, LrmsError> {
+    let command = tools.command("bhosts").args(["-X", "-o", "host_name", "-json"]);
     let command = command.args(options.to_vec()).args(groups.to_vec());
-    let records = commands.records(&command, &[])?;
+    let records = records(tools, &command, &[])?;
     Ok(records
         .iter()
         .map(|record| record.get("HOST_NAME").to_owned())
@@ -133,10 +130,10 @@ fn named(commands: &Commands, options: &[String], groups: &[String]) -> Result<B
 }
 
 /// All hosts that belong to a resource.
-pub(super) fn nodes(commands: &Commands, members: &Members) -> Result<Vec<Node>, LrmsError> {
-    let command = commands.command("bhosts").args(["-X", "-o", "host_name status max njobs", "-json"]);
+pub(super) fn all(tools: &Tools, members: &Members) -> Result<Vec<Node>, LrmsError> {
+    let command = tools.command("bhosts").args(["-X", "-o", "host_name status max njobs", "-json"]);
     let mut nodes = Vec::new();
-    for record in commands.records(&command, &[])? {
+    for record in records(tools, &command, &[])? {
         let (name, status) = (record.get("HOST_NAME"), record.get("STATUS"));
         if name.is_empty() || status.is_empty() {
             return Err(unreadable(&command, "a host has no HOST_NAME or no STATUS"));

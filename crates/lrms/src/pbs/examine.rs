@@ -1,12 +1,13 @@
 //! Whether a PBS can be used as it is configured, step by step. It makes one small reservation a year ahead and deletes it
 //! again, and changes nothing else.
 
-use super::commands::{Tools, text};
-use super::vnodes::Vnodes;
-use super::{Settings, booking};
-use crate::batch::{Finding, Node, Picture, Place, Wanted};
-use crate::command::Command;
-use bookahead_plan::{Interval, Seconds, Time};
+use super::commands::{ask_json, text};
+use super::delete::delete;
+use super::nodes::Vnodes;
+use super::{Settings, create};
+use crate::batch::{Finding, Picture, Place};
+use crate::dialect::{Tools, Trial, resource};
+use bookahead_plan::{Seconds, Time};
 use serde_json::Value;
 
 const YEAR: Seconds = Seconds(365 * 86_400);
@@ -16,7 +17,7 @@ const NAME: &str = "bookahead.examination.0123456789abcdef0123456789abcdef.0";
 
 /// What is well, doubtful and wrong.
 pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
-    let server = match tools.ask_json(&tools.command("qstat").args(["-B", "-f", "-F", "json"])) {
+    let server = match ask_json(tools, &tools.command("qstat").args(["-B", "-f", "-F", "json"])) {
         Ok(server) => server,
         Err(error) => {
             let advice = "see whether the server runs, /etc/pbs.conf, and that this is PBS 14.1 or later";
@@ -31,7 +32,9 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
         Err(error) => findings.push(Finding::wrong("vnodes", error.to_string(), "see pbsnodes -av -F json")),
         Ok((clock, vnodes)) => {
             let picture = Picture { clock, nodes: vnodes.into_nodes(), ..Picture::default() };
-            findings.extend(settings.places.iter().map(|place| place_finding(place, &picture.nodes)));
+            let none = "see pbsnodes -av, and correct queue and features";
+            let of = |place| resource(place, &picture.nodes, ["cores", "vnodes"], none, "see pbsnodes -l");
+            findings.extend(settings.places.iter().map(of));
             findings.extend(settings.places.first().map(|place| privilege(tools, settings, place, &picture)));
         }
     }
@@ -63,45 +66,17 @@ fn server_findings(server: &Value) -> [Finding; 3] {
     [scheduling, history, limits]
 }
 
-fn place_finding(place: &Place, nodes: &[Node]) -> Finding {
-    let what = format!("resource {}", place.resource);
-    let mine: Vec<&Node> = nodes.iter().filter(|node| node.resources.contains(&place.resource)).collect();
-    let usable = mine.iter().filter(|node| node.usable).count();
-    let cores: u64 = mine.iter().map(|node| u64::from(node.cores)).sum();
-    let seen = format!("{cores} cores on {} vnodes, {usable} of them usable", mine.len());
-    if mine.is_empty() {
-        Finding::wrong(what, "no vnode belongs to it", "see pbsnodes -av, and correct queue and features")
-    } else if usable < mine.len() {
-        Finding::doubtful(what, seen, "see pbsnodes -l")
-    } else {
-        Finding::well(what, seen)
-    }
-}
-
-/// Makes a reservation of one core or node a year ahead, and deletes it again.
+/// Makes a reservation of one core or vnode a year ahead, and deletes it again.
 fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Picture) -> Finding {
-    let what = "reserving";
-    let account = tools.run(&Command::new("id").arg("-un")).map(|outcome| outcome.out.trim().to_owned());
-    let Ok(account) = account else {
-        return Finding::doubtful(
-            what,
-            "id -un does not say as whom the commands run",
-            "see whether it works there",
-        );
-    };
-    let wanted = Wanted {
-        name: NAME.into(),
+    let trial = Trial {
+        name: NAME,
         place: place.clone(),
-        interval: Interval::starting(picture.clock.unwrap_or(Time(0)) + YEAR, HOUR),
-        amount: 1,
-        account: account.clone(),
+        begin: picture.clock.unwrap_or(Time(0)) + YEAR,
+        lasts: HOUR,
+        advice:
+            "see acl_resv_enable and acl_resv_users of the server, and that names of 60 characters are taken"
+                .into(),
     };
-    let made = booking::create(tools, settings.decided_within, &wanted, picture);
-    match made.and_then(|handle| booking::delete(tools, &handle)) {
-        Ok(()) => Finding::well(what, format!("{account} may make and delete reservations")),
-        Err(error) => {
-            let advice = "see acl_resv_enable and acl_resv_users of the server, and that names of 60 characters are taken";
-            Finding::wrong(what, error.to_string(), advice)
-        }
-    }
+    let made = |wanted: &_| create::create(tools, settings.decided_within, wanted, picture);
+    trial.finding(tools, |wanted| delete(tools, &made(wanted)?))
 }

@@ -1,12 +1,13 @@
-//! Making and deleting reservations. Whatever LSF answers, what is there afterwards is read back and compared, since a
-//! promise rests on it: one that falls short is deleted again.
+//! Making reservations. Whatever LSF answers, what is there afterwards is read back and compared, since a promise rests on it:
+//! one that falls short is deleted again.
 
-use super::commands::{Commands, failed, refused, start};
+use super::delete::delete;
+use super::reservations;
 use super::room::{self, Choice, Share};
 use super::times::{STEP, asked, widened};
-use super::{jobs, reservations};
 use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
 use crate::command::Command;
+use crate::dialect::{Tools, differs, refused, start, the_reservation, undone};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 
@@ -20,47 +21,31 @@ const FARTHEST: i64 = 330 * 86_400;
 const LEAD: i64 = 5;
 
 /// Makes a reservation.
-pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+pub(super) fn create(tools: &Tools, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
     check(wanted)?;
-    let clock = commands.clock()?;
+    let clock = tools.clock()?;
     let interval = possible(wanted.interval, clock).map_err(|why| refused(what(wanted), why))?;
     let choice = room::choose(&wanted.place, wanted.amount, interval, picture, None);
     let choice = choice.map_err(|there| refused(what(wanted), short(there)))?;
     let handle = Handle(wanted.name.clone());
     let mut steps = steps(choice).into_iter();
-    let first = add(commands, wanted, interval, &steps.next().unwrap_or_default());
-    let outcome = commands.run(&first)?;
+    let first = add(tools, wanted, interval, &steps.next().unwrap_or_default());
+    let outcome = tools.run(&first)?;
     if !outcome.is_success() {
-        return already_there(commands, wanted, interval, picture, outcome.said());
+        return already_there(tools, wanted, interval, picture, outcome.said());
     }
     for step in steps {
-        let command = modify(commands, "addhost", wanted.place.unit, &step, &handle);
-        let outcome = commands.run(&command)?;
+        let command = modify(tools, "addhost", wanted.place.unit, &step, &handle);
+        let outcome = tools.run(&command)?;
         if !outcome.is_success() {
-            return Err(undone(commands, &handle, wanted, outcome.said()));
+            return Err(undone(what(wanted), &handle, outcome.said(), delete(tools, &handle)));
         }
     }
-    let there = reservations::one(commands, &wanted.name, clock)?;
+    let there = reservations::one(tools, &wanted.name, clock)?;
     let there = there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
     match compare(&there, wanted, interval, picture) {
         Ok(()) => Ok(handle),
-        Err(why) => Err(undone(commands, &handle, wanted, &why)),
-    }
-}
-
-/// Deletes a reservation with its jobs, which LSF would let run on.
-pub(super) fn delete(commands: &Commands, handle: &Handle) -> Result<(), LrmsError> {
-    let clock = commands.clock()?;
-    for job in jobs::all(commands, clock)? {
-        if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
-            super::submit::cancel(commands, &job.fact.native)?;
-        }
-    }
-    let command = commands.command("brsvdel").arg(&handle.0);
-    let outcome = commands.run(&command)?;
-    match reservations::one(commands, &handle.0, clock)? {
-        None => Ok(()),
-        Some(_) => Err(failed(&command, &outcome)),
+        Err(why) => Err(undone(what(wanted), &handle, &why, delete(tools, &handle))),
     }
 }
 
@@ -109,16 +94,16 @@ fn steps(choice: Choice) -> Vec<Vec<Share>> {
     clear.into_iter().chain(choice.partly.into_iter().map(|share| vec![share])).collect()
 }
 
-fn add(commands: &Commands, wanted: &Wanted, interval: Interval, step: &[Share]) -> Command {
-    let command = commands.command("brsvadd").args(["-N", &wanted.name, "-u", &wanted.account]);
+fn add(tools: &Tools, wanted: &Wanted, interval: Interval, step: &[Share]) -> Command {
+    let command = tools.command("brsvadd").args(["-N", &wanted.name, "-u", &wanted.account]);
     let command = units(command, wanted.place.unit, step);
     command.args(["-b", &asked(interval.begin), "-e", &asked(interval.end)])
 }
 
 /// `brsvmod addhost` or `rmhost`.
-pub(super) fn modify(commands: &Commands, how: &str, unit: Unit, step: &[Share], handle: &Handle) -> Command {
+pub(super) fn modify(tools: &Tools, how: &str, unit: Unit, step: &[Share], handle: &Handle) -> Command {
     let number = number(unit, step);
-    let command = commands.command("brsvmod").args([how, "-n", &number, "-m", &names(step)]);
+    let command = tools.command("brsvmod").args([how, "-n", &number, "-m", &names(step)]);
     command.arg(&handle.0)
 }
 
@@ -141,13 +126,13 @@ fn names(step: &[Share]) -> String {
 
 /// Where LSF refused: it may be there already from an earlier time, and then all is well.
 fn already_there(
-    commands: &Commands,
+    tools: &Tools,
     wanted: &Wanted,
     interval: Interval,
     picture: &Picture,
     said: &str,
 ) -> Result<Handle, LrmsError> {
-    let there = reservations::one(commands, &wanted.name, commands.clock()?)?;
+    let there = reservations::one(tools, &wanted.name, tools.clock()?)?;
     match there.map(|there| compare(&there, wanted, interval, picture)) {
         Some(Ok(())) => Ok(Handle(wanted.name.clone())),
         Some(Err(why)) => Err(refused(what(wanted), format!("there is one of this name, and {why}"))),
@@ -170,46 +155,7 @@ pub(super) fn compare(
             asked(end)
         ));
     }
-    if !there.accounts.contains(&wanted.account) {
-        return Err(format!("it is not for {}; check that LSF knows this user", wanted.account));
-    }
-    let node = |host: &String| picture.nodes.iter().find(|node| node.name == *host);
-    let belongs =
-        |host: &String| node(host).is_some_and(|node| node.resources.contains(&wanted.place.resource));
-    if let Some(host) = there.cores.keys().find(|host| !belongs(host)) {
-        return Err(format!(
-            "it is on {host}, which is not of {}; check the settings",
-            wanted.place.resource
-        ));
-    }
-    let whole = |(host, cores): &(&String, &u32)| node(host).is_some_and(|node| node.cores <= **cores);
-    let has = amount(there, wanted.place.unit);
-    if has != wanted.amount
-        || wanted.place.unit == Unit::Nodes && !there.cores.iter().all(|entry| whole(&entry))
-    {
-        return Err(format!("it has {has} instead of {}, or hosts in part only", wanted.amount));
-    }
-    Ok(())
-}
-
-/// How much a reservation has.
-pub(super) fn amount(reserved: &Reserved, unit: Unit) -> u32 {
-    match unit {
-        Unit::Cores => reserved.cores.values().fold(0, |sum: u32, cores| sum.saturating_add(*cores)),
-        Unit::Nodes => u32::try_from(reserved.cores.len()).unwrap_or(u32::MAX),
-    }
-}
-
-/// Deletes what falls short, and says so.
-fn undone(commands: &Commands, handle: &Handle, wanted: &Wanted, why: &str) -> LrmsError {
-    match delete(commands, handle) {
-        Ok(()) => refused(what(wanted), format!("{}; it was deleted again", start(why))),
-        Err(LrmsError::Silent { what, after }) => LrmsError::Silent { what, after },
-        Err(also) => {
-            let said = format!("{handle} is not as wanted ({}) and could not be deleted: {also}", start(why));
-            LrmsError::Failed { command: "brsvdel".into(), code: None, said }
-        }
-    }
+    differs(there, wanted, &picture.nodes).map_or(Ok(()), Err)
 }
 
 fn short(there: u32) -> String {
@@ -220,15 +166,10 @@ fn short(there: u32) -> String {
 
 /// What was asked for, for people.
 pub(super) fn what(wanted: &Wanted) -> String {
-    let unit = match wanted.place.unit {
-        Unit::Cores => "slots",
-        Unit::Nodes => "hosts",
-    };
-    format!("the reservation {} of {} {unit} on {}", wanted.name, wanted.amount, wanted.place.resource)
+    the_reservation(wanted, ["slots", "hosts"])
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -1,11 +1,13 @@
-//! Making and releasing reservations. Whatever Maui answers, what is there afterwards is read back and compared, since a promise
-//! rests on it: one that falls short is released again.
+//! Making reservations. Whatever Maui answers, what is there afterwards is read back and compared, since a promise rests on it:
+//! one that falls short is released again.
 
-use super::commands::{Commands, failed, refused, start};
+use super::commands::Commands;
+use super::delete::delete;
+use super::reservations;
 use super::times::{asked, can_be_asked};
-use super::{jobs, reservations, submit};
 use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
 use crate::command::Command;
+use crate::dialect::{differs, is_plain, refused, said, the_reservation, undone};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 
@@ -27,9 +29,9 @@ pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) ->
         return Ok(there.handle.clone());
     }
     let command = setres(commands, wanted, clock);
-    let outcome = commands.run(&command)?;
+    let outcome = commands.maui.run(&command)?;
     if !outcome.is_success() {
-        return Err(refused(what(wanted), start(outcome.said())));
+        return Err(refused(what(wanted), said(&outcome)));
     }
     let after = reservations::all(commands, &picture.nodes)?;
     let is_new = |there: &&Reserved| match created(&outcome.out) {
@@ -43,27 +45,13 @@ pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) ->
     let there = there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
     match compare(there, wanted, after.clock.or(clock), picture) {
         Ok(()) => Ok(there.handle.clone()),
-        Err(why) => Err(undone(commands, &there.handle, wanted, &why)),
+        Err(why) => Err(undone(what(wanted), &there.handle, &why, delete(commands, &there.handle))),
     }
-}
-
-/// Releases a reservation with its jobs, which would wait for ever or run on.
-pub(super) fn delete(commands: &Commands, handle: &Handle) -> Result<(), LrmsError> {
-    for job in jobs::all(commands)? {
-        if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
-            submit::cancel(commands, &job.fact.native)?;
-        }
-    }
-    let command = commands.maui("releaseres").arg(&handle.0);
-    let outcome = commands.run(&command)?;
-    let there =
-        reservations::all(commands, &[])?.reservations.into_iter().any(|there| there.handle == *handle);
-    if there { Err(failed(&command, &outcome)) } else { Ok(()) }
 }
 
 /// `setres -u USER -s START -e END -n NAME -r PROCS=1 TASKS==n`; tasks are whole nodes where nothing is said of them.
 fn setres(commands: &Commands, wanted: &Wanted, clock: Option<Time>) -> Command {
-    let command = commands.maui("setres").args(["-u", &wanted.account, "-n", &wanted.name]);
+    let command = commands.maui.command("setres").args(["-u", &wanted.account, "-n", &wanted.name]);
     let mut command = command.args(["-e", &asked(wanted.interval.end)]);
     if clock.is_none_or(|clock| wanted.interval.begin > clock) {
         command = command.args(["-s", &asked(wanted.interval.begin)]);
@@ -86,16 +74,11 @@ fn created(text: &str) -> Option<&str> {
 
 /// Whether it can be asked for at all. Maui's clients send words apart by blanks, and lists apart by colons.
 fn check(wanted: &Wanted) -> Result<(), LrmsError> {
-    let plain = |text: &str| {
-        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-        text.bytes().all(legal)
-            && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || first == b'_')
-    };
-    let why = if !plain(&wanted.name) || wanted.name.len() > LONGEST_NAME {
+    let why = if !is_plain(&wanted.name) || wanted.name.len() > LONGEST_NAME {
         "its name is longer than 48 characters or has others than letters, digits, _, - and ."
-    } else if !plain(&wanted.account) {
+    } else if !is_plain(&wanted.account) {
         "it is for no account that Maui could know; say for whom it is"
-    } else if let Some(odd) = wanted.place.features.iter().find(|feature| !plain(feature)) {
+    } else if let Some(odd) = wanted.place.features.iter().find(|feature| !is_plain(feature)) {
         return Err(refused(what(wanted), format!("{odd:?} is no property of nodes; correct the features")));
     } else if wanted.amount == 0 || wanted.interval.is_empty() {
         "it is for nothing or for no time; ask for some"
@@ -111,53 +94,18 @@ fn check(wanted: &Wanted) -> Result<(), LrmsError> {
 
 /// Whether a reservation is what was asked for.
 fn compare(there: &Reserved, wanted: &Wanted, clock: Option<Time>, picture: &Picture) -> Result<(), String> {
-    if there.name != wanted.name {
-        return Err("it has another name".into());
+    if let Some(why) = differs(there, wanted, &picture.nodes) {
+        return Err(why);
     }
     let at_once = clock.map_or(wanted.interval.begin, |clock| wanted.interval.begin.max(clock + AT_ONCE));
     if there.interval.begin > at_once || there.interval.end != wanted.interval.end {
         let (begin, end) = (asked(there.interval.begin), asked(there.interval.end));
         return Err(format!("it is from {begin} to {end}; check the clocks of Maui and of this machine"));
     }
-    if !there.accounts.contains(&wanted.account) {
-        return Err(format!("it is not for {}", wanted.account));
-    }
-    let node = |name: &String| picture.nodes.iter().find(|node| node.name == *name);
-    let belongs =
-        |name: &String| node(name).is_some_and(|node| node.resources.contains(&wanted.place.resource));
-    if let Some(name) = there.cores.keys().find(|name| !belongs(name)) {
-        return Err(format!(
-            "it is on {name}, which is not of {}; check the features",
-            wanted.place.resource
-        ));
-    }
-    let sum = there.cores.values().fold(0, |sum: u32, cores| sum.saturating_add(*cores));
-    let whole = there.cores.iter().all(|(name, cores)| node(name).is_some_and(|node| node.cores <= *cores));
-    let has = match wanted.place.unit {
-        Unit::Cores => sum,
-        Unit::Nodes if whole => u32::try_from(there.cores.len()).unwrap_or(u32::MAX),
-        Unit::Nodes => 0,
-    };
-    if has == wanted.amount { Ok(()) } else { Err(format!("it has {has} instead of {}", wanted.amount)) }
-}
-
-/// Releases what falls short, and says so.
-fn undone(commands: &Commands, handle: &Handle, wanted: &Wanted, why: &str) -> LrmsError {
-    match delete(commands, handle) {
-        Ok(()) => refused(what(wanted), format!("{why}; it was released again")),
-        Err(LrmsError::Silent { what, after }) => LrmsError::Silent { what, after },
-        Err(also) => {
-            let said = format!("{handle} is not as wanted ({why}) and could not be released: {also}");
-            LrmsError::Failed { command: "releaseres".into(), code: None, said }
-        }
-    }
+    Ok(())
 }
 
 /// What was asked for, for people.
 fn what(wanted: &Wanted) -> String {
-    let unit = match wanted.place.unit {
-        Unit::Cores => "processors",
-        Unit::Nodes => "nodes",
-    };
-    format!("the reservation {} of {} {unit} on {}", wanted.name, wanted.amount, wanted.place.resource)
+    the_reservation(wanted, ["processors", "nodes"])
 }

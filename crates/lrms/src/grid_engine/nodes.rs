@@ -1,9 +1,10 @@
 //! Queue instances: where slots are, and which of them a place stands for.
 
-use super::commands::{Tools, called};
-use super::xml::Element;
 use crate::batch::{Node, Place};
+use crate::command::{Command, Outcome};
+use crate::dialect::{Tools, failed};
 use crate::error::LrmsError;
+use crate::text::xml::Element;
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,9 +58,15 @@ pub(super) fn find(
     places: &[Place],
     instances: Vec<Instance>,
 ) -> Result<(Queues, Vec<Node>), LrmsError> {
+    let selections: Vec<Command> = places.iter().filter_map(|place| selection(tools, place)).collect();
+    let mut selected = tools.run_all(&selections).into_iter().zip(&selections);
     let mut queues = Queues::default();
     for place in places {
-        for instance in members(tools, place, &instances)? {
+        let members = match selection(tools, place).and_then(|_| selected.next()) {
+            Some((outcome, command)) => chosen(command, &outcome?)?,
+            None => of_queue(place.partition.as_deref(), &instances),
+        };
+        for instance in members {
             queues.0.entry(instance).or_default().push(place.resource.clone());
         }
     }
@@ -72,15 +79,17 @@ pub(super) fn find(
     Ok((queues, nodes))
 }
 
-/// The queue instances that a place stands for. Grid Engine is asked only where more than a queue's name is given.
-fn members(tools: &Tools, place: &Place, instances: &[Instance]) -> Result<BTreeSet<String>, LrmsError> {
-    let all = instances.iter().map(|instance| instance.name.clone());
-    match place.partition.as_deref() {
-        None if place.features.is_empty() => return Ok(all.collect()),
-        Some(queue) if place.features.is_empty() && !queue.contains(['@', '*', '?', '[', '!', '|', '&']) => {
-            return Ok(all.filter(|instance| queue_of(instance) == queue).collect());
-        }
-        _ => {}
+/// All instances of a queue, or all there are.
+fn of_queue(queue: Option<&str>, instances: &[Instance]) -> BTreeSet<String> {
+    let names = instances.iter().map(|instance| instance.name.clone());
+    names.filter(|name| queue.is_none_or(|queue| queue_of(name) == queue)).collect()
+}
+
+/// The command that chooses the queue instances of a place; none where a queue's name, or nothing, says it all.
+fn selection(tools: &Tools, place: &Place) -> Option<Command> {
+    let is_name = |queue: &String| !queue.contains(['@', '*', '?', '[', '!', '|', '&']);
+    if place.features.is_empty() && place.partition.as_ref().is_none_or(is_name) {
+        return None;
     }
     let mut command = tools.command("qselect");
     if let Some(queue) = &place.partition {
@@ -89,14 +98,13 @@ fn members(tools: &Tools, place: &Place, instances: &[Instance]) -> Result<BTree
     for feature in &place.features {
         command = command.arg("-l").arg(feature);
     }
-    let outcome = tools.run(&command)?;
-    // It says nothing and fails where there is none.
+    Some(command)
+}
+
+/// The queue instances that a selection printed. It says nothing and fails where there is none.
+fn chosen(command: &Command, outcome: &Outcome) -> Result<BTreeSet<String>, LrmsError> {
     if !outcome.is_success() && !outcome.err.trim().is_empty() {
-        return Err(LrmsError::Failed {
-            command: called(&command),
-            code: outcome.code,
-            said: outcome.said().into(),
-        });
+        return Err(failed(command, outcome));
     }
     Ok(outcome.out.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect())
 }

@@ -1,11 +1,11 @@
 //! What a look shows, and what an examination finds.
 
-use super::fake::{Fake, place};
+use super::{commands, impatient, pbs, place, settings};
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, FactState, Grade, JobFact, Place, Unit};
+use bookahead_lrms::pbs::Pbs;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 fn cores(pairs: &[(&str, u32)]) -> BTreeMap<String, u32> {
     pairs.iter().map(|(name, cores)| ((*name).to_owned(), *cores)).collect()
@@ -13,7 +13,7 @@ fn cores(pairs: &[(&str, u32)]) -> BTreeMap<String, u32> {
 
 #[test]
 fn vnodes_that_can_be_reserved_are_nodes() {
-    let picture = Fake::new().pbs().look().unwrap();
+    let picture = pbs(&commands()).look().unwrap();
     assert_eq!(picture.clock, Some(Time(1_794_742_000)));
     let seen: Vec<_> =
         picture.nodes.iter().map(|node| (node.name.as_str(), node.cores, node.usable)).collect();
@@ -23,11 +23,11 @@ fn vnodes_that_can_be_reserved_are_nodes() {
 
 #[test]
 fn queues_and_features_choose_vnodes() {
-    let fake = Fake::new();
+    let commands = commands();
     let names = |place: Place| {
-        let mut settings = fake.settings();
+        let mut settings = settings(&commands);
         settings.places = vec![place];
-        let picture = fake.pbs_with(settings, Duration::from_secs(20)).look().unwrap();
+        let picture = Pbs::new(commands.runner(), settings).look().unwrap();
         picture.nodes.into_iter().map(|node| node.name).collect::<Vec<_>>()
     };
     let with = |features: &[&str]| Place {
@@ -42,7 +42,7 @@ fn queues_and_features_choose_vnodes() {
 
 #[test]
 fn reservations_are_seen_as_they_are() {
-    let picture = Fake::new().pbs().look().unwrap();
+    let picture = pbs(&commands()).look().unwrap();
     let [ours, maintenance, asked] = &picture.reservations[..] else { panic!("{:?}", picture.reservations) };
     assert_eq!((ours.handle.0.as_str(), ours.name.len()), ("R5.pbs1", 46));
     assert_eq!(ours.interval, Interval::new(Time(1_794_742_400), Time(1_794_742_500)));
@@ -56,7 +56,7 @@ fn reservations_are_seen_as_they_are() {
 
 #[test]
 fn jobs_are_seen_in_order_with_what_they_take() {
-    let picture = Fake::new().pbs().look().unwrap();
+    let picture = pbs(&commands()).look().unwrap();
     let ids: Vec<&str> = picture.jobs.iter().map(|job| job.native.as_str()).collect();
     let waiting = ["10.pbs1", "2.pbs1", "9.pbs1", "11.pbs1", "12.pbs1", "13.pbs1", "14[3].pbs1", "16.pbs1"];
     assert_eq!(ids, [&["21.pbs1", "22.pbs1"], &waiting[..]].concat());
@@ -82,10 +82,10 @@ fn jobs_are_seen_in_order_with_what_they_take() {
 
 #[test]
 fn a_server_without_jobs_and_reservations_is_read() {
-    let fake = Fake::new();
-    fake.prints("qstat", 0, "{\"timestamp\":1, \"pbs_version\":\"23.06.06\", \"pbs_server\":\"pbs1\"}");
-    fake.prints("pbs_rstat", 0, "");
-    let picture = fake.pbs().look().unwrap();
+    let commands = commands();
+    commands.prints("qstat", 0, "{\"timestamp\":1, \"pbs_version\":\"23.06.06\", \"pbs_server\":\"pbs1\"}");
+    commands.prints("pbs_rstat", 0, "");
+    let picture = pbs(&commands).look().unwrap();
     assert_eq!((picture.jobs.len(), picture.reservations.len()), (0, 0));
 }
 
@@ -94,51 +94,52 @@ fn garbage_failures_and_silence_are_told_apart() {
     let garbage = ["", "[]", "{", "Resv ID: R5\nreserve_start = tomorrow\n", "no = block\n", "what?\n"];
     for program in ["pbsnodes", "qstat", "pbs_rstat"] {
         for text in garbage {
-            let fake = Fake::new();
-            fake.prints(program, 0, text);
+            let commands = commands();
+            commands.prints(program, 0, text);
             let expected = (program, text) != ("pbs_rstat", "");
-            let unreadable = matches!(fake.pbs().look(), Err(LrmsError::Unreadable { .. }));
+            let unreadable = matches!(pbs(&commands).look(), Err(LrmsError::Unreadable { .. }));
             assert_eq!(unreadable, expected, "{program} {text:?}");
         }
-        let fake = Fake::new();
-        fake.prints(program, 1, "something odd");
-        assert!(matches!(fake.pbs().look(), Err(LrmsError::Failed { .. })));
-        fake.prints(program, 15, &format!("{program}: cannot connect to server pbs1 (errno=15010)"));
-        assert!(matches!(fake.pbs().look(), Err(LrmsError::Silent { .. })));
-        fake.does(program, "exec sleep 60");
-        let mut hangs = fake.pbs_with(fake.settings(), Duration::from_millis(300));
+        let commands = commands();
+        commands.prints(program, 1, "something odd");
+        assert!(matches!(pbs(&commands).look(), Err(LrmsError::Failed { .. })));
+        commands.prints(program, 15, &format!("{program}: cannot connect to server pbs1 (errno=15010)"));
+        assert!(matches!(pbs(&commands).look(), Err(LrmsError::Silent { .. })));
+        commands.forget(program);
+        commands.hangs(program);
+        let mut hangs = impatient(&commands);
         assert!(matches!(hangs.look(), Err(LrmsError::Silent { .. })));
     }
 }
 
 #[test]
 fn an_examination_says_what_to_do() {
-    let fake = Fake::new();
-    fake.prints("qstat", 0, include_str!("fixtures/server.json"));
-    fake.prints("pbs_rsub", 0, "R9.pbs1 DENIED\n");
-    let findings = fake.pbs().examine();
+    let commands = commands();
+    commands.prints("qstat", 0, include_str!("fixtures/server.json"));
+    commands.prints("pbs_rsub", 0, "R9.pbs1 DENIED\n");
+    let findings = pbs(&commands).examine();
     let grades: Vec<_> = findings.iter().map(|finding| (finding.what.as_str(), finding.grade)).collect();
     let expected = [
         ("server", Grade::Well),
         ("scheduler", Grade::Well),
         ("history", Grade::Well),
         ("jobs without a limit", Grade::Well),
-        ("resource cpu", Grade::Doubtful),
-        ("reserving", Grade::Wrong),
+        ("the resource cpu", Grade::Doubtful),
+        ("making and deleting reservations", Grade::Wrong),
     ];
     assert_eq!(grades, expected);
     // A year after the server's time.
     assert!(
-        fake.calls("pbs_rsub")[0].contains("-R 202711151126.40 -E 202711151226.40"),
+        commands.calls_of("pbs_rsub")[0].contains("-R|202711151126.40|-E|202711151226.40"),
         "{:?}",
-        fake.calls("pbs_rsub")
+        commands.calls_of("pbs_rsub")
     );
 
     let bare = "{\"pbs_version\":\"14.1\", \"Server\":{\"pbs1\":{\"scheduling\":\"False\"}}}";
-    fake.prints("qstat", 0, bare);
-    let findings = fake.pbs().examine();
+    commands.prints("qstat", 0, bare);
+    let findings = pbs(&commands).examine();
     let grades: Vec<_> = findings.iter().skip(1).take(3).map(|finding| finding.grade).collect();
     assert_eq!(grades, [Grade::Wrong, Grade::Doubtful, Grade::Doubtful]);
-    fake.prints("qstat", 1, "qstat: cannot connect to server pbs1 (errno=15010)");
-    assert!(fake.pbs().examine().iter().all(|finding| finding.grade == Grade::Wrong));
+    commands.prints("qstat", 1, "qstat: cannot connect to server pbs1 (errno=15010)");
+    assert!(pbs(&commands).examine().iter().all(|finding| finding.grade == Grade::Wrong));
 }

@@ -1,0 +1,171 @@
+//! Making advance reservations with `qrsub`. What was granted is read back before anybody relies on it.
+
+use super::NO_WHOLE_HOSTS;
+use super::delete::delete;
+use super::reservations::{Granted, details};
+use crate::batch::{Handle, Picture, Unit, Wanted};
+use crate::command::{Command, Outcome};
+use crate::dialect::{Tools, differs, failed, is_plain, refused, said, the_reservation, undone, unreadable};
+use crate::error::LrmsError;
+use crate::text::calendar;
+
+/// Makes a reservation. One that is granted otherwise than wanted is deleted again.
+pub(super) fn create(
+    tools: &Tools,
+    environment: &str,
+    wanted: &Wanted,
+    picture: &Picture,
+) -> Result<Handle, LrmsError> {
+    possible(wanted)?;
+    let queues = queue_list(wanted, picture)?;
+    let request = Request { tools, environment, wanted, queues };
+    let at_once = picture.clock.is_some_and(|now| wanted.interval.begin <= now);
+    let (handle, at_once) = request.grant(at_once)?;
+    let checked = match details(tools, &handle.0).map(|mut all| all.pop()) {
+        Ok(Some(granted)) => as_wanted(wanted, picture, &granted, at_once),
+        Ok(None) => Err("it was granted, and is not there".into()),
+        Err(error) => {
+            delete(tools, &handle)?;
+            return Err(error);
+        }
+    };
+    match checked {
+        Ok(()) => Ok(handle),
+        Err(why) => Err(undone(what(wanted), &handle, &why, delete(tools, &handle))),
+    }
+}
+
+/// What can be told without asking.
+fn possible(wanted: &Wanted) -> Result<(), LrmsError> {
+    if wanted.place.unit == Unit::Nodes {
+        return Err(refused(what(wanted), NO_WHOLE_HOSTS));
+    }
+    if wanted.amount == 0 || wanted.interval.is_empty() {
+        return Err(refused(what(wanted), "it is empty; ask for some slots for some time"));
+    }
+    if !is_plain(&wanted.account) {
+        return Err(refused(what(wanted), format!("{:?} cannot be an account", wanted.account)));
+    }
+    Ok(())
+}
+
+/// The queue instances to be asked for. Grid Engine would also take those that are down; so where some are, all others are
+/// named one by one.
+fn queue_list(wanted: &Wanted, picture: &Picture) -> Result<Option<String>, LrmsError> {
+    let place = &wanted.place;
+    let (usable, unusable): (Vec<_>, Vec<_>) = picture
+        .nodes
+        .iter()
+        .filter(|node| node.resources.contains(&place.resource))
+        .partition(|node| node.usable);
+    if usable.is_empty() {
+        return Err(refused(what(wanted), "no queue instance is usable now; see qstat -f"));
+    }
+    if unusable.is_empty() && place.features.is_empty() {
+        return Ok(place.partition.clone());
+    }
+    Ok(Some(usable.iter().map(|node| node.name.as_str()).collect::<Vec<_>>().join(",")))
+}
+
+struct Request<'a> {
+    tools: &'a Tools,
+    environment: &'a str,
+    wanted: &'a Wanted,
+    queues: Option<String>,
+}
+
+impl Request<'_> {
+    /// Asks for it, and once more without a begin if that turns out to be past. Answers its number, and whether it began at
+    /// once.
+    fn grant(&self, at_once: bool) -> Result<(Handle, bool), LrmsError> {
+        let command = self.command(at_once)?;
+        let outcome = self.tools.run(&command)?;
+        if outcome.is_success() {
+            let granted = granted(&outcome.out).ok_or_else(|| unreadable(&command, outcome.said()))?;
+            return Ok((granted, at_once));
+        }
+        if !at_once && outcome.said().contains("start time is in the past") {
+            return self.grant(true);
+        }
+        Err(denied(self.wanted, &command, &outcome))
+    }
+
+    fn command(&self, at_once: bool) -> Result<Command, LrmsError> {
+        let wanted = self.wanted;
+        let date = |time| {
+            calendar::compact(time).ok_or_else(|| refused(what(wanted), "it lies outside of the calendar"))
+        };
+        let mut command = self.tools.command("qrsub");
+        if !at_once {
+            command = command.arg("-a").arg(date(wanted.interval.begin)?);
+        }
+        command = command.arg("-e").arg(date(wanted.interval.end)?);
+        command = command.arg("-pe").arg(self.environment).arg(wanted.amount.to_string());
+        if let Some(queues) = &self.queues {
+            command = command.arg("-q").arg(queues);
+        }
+        Ok(command.args(["-N", &wanted.name, "-u", &wanted.account]))
+    }
+}
+
+/// The number in `Your advance reservation 3 has been granted`.
+fn granted(out: &str) -> Option<Handle> {
+    let (_, after) = out.split_once("advance reservation ")?;
+    let (id, _) = after.split_once(" has been granted")?;
+    let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| Handle(id.into()))
+}
+
+/// What is wrong with what was granted.
+fn as_wanted(wanted: &Wanted, picture: &Picture, granted: &Granted, at_once: bool) -> Result<(), String> {
+    if granted.troubled {
+        return Err("slots were granted where no job can run; see qrstat -explain".into());
+    }
+    let (asked, got) = (wanted.interval, granted.reserved.interval);
+    let begins = if at_once { got.begin >= asked.begin } else { got.begin == asked.begin };
+    if !begins || got.end != asked.end {
+        let (begin, end) = (asked.begin, asked.end);
+        return Err(format!("{} to {} was granted instead of {begin} to {end}", got.begin, got.end));
+    }
+    let usable = picture.nodes.iter().filter(|node| node.usable);
+    differs(&granted.reserved, wanted, usable).map_or(Ok(()), Err)
+}
+
+fn denied(wanted: &Wanted, command: &Command, outcome: &Outcome) -> LrmsError {
+    let said = said(outcome);
+    if outcome.code.is_none() || said.is_empty() {
+        return failed(command, outcome);
+    }
+    let advice = if said.contains("no suitable queues") {
+        "there is no room, or a job without h_rt runs there, or the parallel environment is not in the queue's pe_list"
+    } else if said.contains("must be manager") {
+        "let an administrator run: qconf -au ACCOUNT arusers"
+    } else if said.contains("is not known as a user") {
+        "the account must exist where the commands run"
+    } else if said.contains("parallel environment") {
+        "see qconf -spl"
+    } else {
+        return refused(what(wanted), said);
+    };
+    refused(what(wanted), format!("{said} ({advice})"))
+}
+
+/// What was asked for, for people.
+fn what(wanted: &Wanted) -> String {
+    the_reservation(wanted, ["slots", "hosts"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_grant_is_read_and_nothing_else() {
+        assert_eq!(granted("Your advance reservation 3 has been granted\n"), Some(Handle("3".into())));
+        for text in
+            ["", "Your advance reservation has been granted", "advance reservation 3; rm has been granted"]
+        {
+            assert_eq!(granted(text), None);
+        }
+    }
+}
