@@ -4,6 +4,7 @@ mod fake;
 mod granting;
 mod jobs;
 mod life_cycle;
+mod many_jobs;
 mod own_cell;
 mod trouble;
 
