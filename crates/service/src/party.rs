@@ -257,7 +257,7 @@ impl<E> Done<E> {
 
     /// Whether nothing came of it.
     pub fn is_nothing(&self) -> bool {
-        self.events.is_empty() && self.deeds.is_empty() && !self.call_back
+        self.events.is_empty() && self.deeds.is_empty() && self.notices.is_empty() && !self.call_back
     }
 }
 

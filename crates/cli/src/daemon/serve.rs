@@ -3,7 +3,7 @@
 use super::log::LogArguments;
 use super::party::{Party, Role, told};
 use super::signals::{Signals, Told};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use bookahead_service::daemon::Running;
 use bookahead_service::site::Found;
 use clap::Args;
@@ -24,8 +24,8 @@ const MOST_WORKERS: usize = 4;
 )]
 pub(crate) struct Arguments {
     /// The configuration, in TOML; --print-config shows all that can be in it
-    #[arg(long, short, value_name = "FILE")]
-    config: PathBuf,
+    #[arg(long, short, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
 
     /// Listen here, and not where the configuration says (by default port 7420 of a site and 7400 of a broker, on loopback; port 0 is any that is free)
     #[arg(long, value_name = "ADDRESS")]
@@ -52,14 +52,16 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(role: Role, arguments: &Arguments, found: Found) -> Result<()> {
-    let mut party = Party::read(role, &arguments.config)?;
+    // Only where a subcommand takes its place is there none.
+    let Some(config) = &arguments.config else { bail!("the configuration is missing; give --config FILE") };
+    let mut party = Party::read(role, config)?;
     if let Some(address) = arguments.listen {
         party.listen(address);
     }
     if let Some(folder) = &arguments.state {
         party.keep_in(folder)?;
     }
-    let whose = || arguments.config.display().to_string();
+    let whose = || config.display().to_string();
     if arguments.print_config {
         return Ok(stdout().write_all(party.print().as_bytes())?);
     }

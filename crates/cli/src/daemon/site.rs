@@ -4,16 +4,18 @@ use super::party::Role;
 use super::{doctor, serve};
 use anyhow::Result;
 use bookahead_service::site::Found;
-use clap::{Args, CommandFactory, Subcommand};
+use clap::{Args, Subcommand};
 
 #[derive(Args)]
+// Of what it flattens there is a group of the same name.
+#[group(skip)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
 
     #[command(flatten)]
-    serve: Option<serve::Arguments>,
+    serve: serve::Arguments,
 
     /// With a new journal: take into the book what the batch system keeps for this site, as committed
     #[arg(long, help_heading = "After the journal was lost")]
@@ -36,13 +38,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         (_, true) => Found::Remove,
         _ => Found::Ask,
     };
-    match (&arguments.command, &arguments.serve) {
-        (Some(Command::Doctor(doctor)), _) => doctor::run(doctor),
-        (None, Some(serve)) => serve::run(Role::Site, serve, found),
-        (None, None) => {
-            let mut cli = crate::Cli::command();
-            let missing = clap::error::ErrorKind::MissingRequiredArgument;
-            cli.error(missing, "a site needs its configuration: bookahead site --config FILE").exit()
-        }
+    match &arguments.command {
+        Some(Command::Doctor(doctor)) => doctor::run(doctor),
+        None => serve::run(Role::Site, &arguments.serve, found),
     }
 }

@@ -2,15 +2,16 @@
 //! ([`Plan`]), and the difference is carried out, at no moment with less than before if that can be helped.
 //!
 //! Where a step is refused, all steps before it are undone. Where a step is not answered nothing more is done: what is
-//! there is looked at before the next try. A reservation with jobs in it is changed or left as it is, never deleted for
-//! another that is made instead.
+//! there is looked at before the next try. What does not keep what it says, since its nodes failed or others have them, is
+//! made anew elsewhere. A reservation with jobs in it is changed or left as it is, never deleted for another that is
+//! made instead.
 
 use super::Batch;
 use super::pieces::Piece;
 use super::plan::Plan;
 use super::system::{Handle, Place, Wanted};
 use super::tag::{MOST_PIECES, Tag};
-use super::{room, terms};
+use super::{kept, room, terms};
 use crate::adapter::Backing;
 use crate::error::{Kept, LrmsError};
 use bookahead_plan::Span;
@@ -62,7 +63,18 @@ impl Batch {
 
     fn plan(&self, order: &Order) -> Plan {
         let now = self.terms_now(order.now);
-        Plan::of(self.pieces.of(order.id, &order.place.resource, now), order.wanted.clone(), now)
+        let pieces = self.pieces.of(order.id, &order.place.resource, now);
+        let (hollow, sound) = pieces.into_iter().partition(|piece| self.is_hollow(&order.place, piece));
+        let mut plan = Plan::of(sound, order.wanted.clone(), now);
+        plan.deletes.extend::<Vec<Piece>>(hollow);
+        plan
+    }
+
+    /// Whether a piece is there and does not keep what it says, and can be replaced: nobody waits or runs in it.
+    fn is_hollow(&self, place: &Place, piece: &Piece) -> bool {
+        let scene = self.scenes().find(|scene| scene.place.resource == place.resource);
+        let hollow = |scene| kept::is_hollow(&scene, &self.pieces, &piece.handle, piece.span.interval);
+        scene.is_some_and(hollow) && !self.has_jobs(&piece.handle)
     }
 
     /// Deletes what is not wanted: all that can be deleted, and the first refusal counts.

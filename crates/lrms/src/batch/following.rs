@@ -2,8 +2,9 @@
 //! while there are jobs to ask for. They are known by their names, so that also those are found which were
 //! submitted before a restart, or by a command that was not answered.
 //!
-//! A job that waits for a reservation which is no more would wait for ever, and is ended; so is a second one of the same
-//! name. What cannot be done now is tried again the next time.
+//! A job that waits for a reservation which is no more would wait for ever, and is ended; so is one that runs on when its
+//! reservation is over, since batch systems take their time for that, and a second one of the same name. What cannot
+//! be done now is tried again the next time.
 
 use super::Batch;
 use super::became;
@@ -40,6 +41,8 @@ impl Batch {
     pub(super) fn next_look(&self) -> Option<Moment> {
         let busy = self.jobs.live() > 0 || !self.unsure_jobs.is_empty() || self.surprised || !self.met;
         let due = self.followed.map_or(self.now, |last| last + self.settings.follow_every);
+        let ends = self.jobs.next_end(self.followed.map_or(self.now.second(), Moment::second));
+        let due = ends.map_or(due, |end| due.min(Moment::of(end)));
         busy.then_some(due.max(self.now))
     }
 
@@ -128,12 +131,15 @@ impl Batch {
         let Some(entry) = self.jobs.get(id).filter(|entry| !entry.state.is_over()) else { return };
         let orphaned = matches!(fact.state, FactState::Held { orphaned: true, .. });
         let unheard = entry.unheard && !fact.state.is_over();
-        if (orphaned || unheard) && !self.end(&fact.native, round) {
+        let outlives = fact.state == FactState::Running && entry.outlives_its_reservation(self.now.second());
+        if (orphaned || unheard || outlives) && !self.end(&fact.native, round) {
             return;
         }
         let Some(entry) = self.jobs.get(id) else { return };
         let became = if unheard {
             (JobState::Killed(Why::Cancelled), self.now.second())
+        } else if outlives {
+            (JobState::Killed(Why::ReservationOver), self.now.second())
         } else {
             let backed = entry.reservation.is_some_and(|reservation| self.is_backed(reservation));
             became::now(entry, fact, backed, self.now.second())

@@ -3,7 +3,7 @@
 //! the same nodes as a whole afterwards: then that one's jobs run, and ours do not.
 
 use super::pieces::Pieces;
-use super::system::{Node, Reserved, Unit};
+use super::system::{Handle, Node, Reserved, Unit};
 use super::view::Scene;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::ReservationId;
@@ -74,6 +74,33 @@ pub(super) fn backings(scene: &Scene<'_>, pieces: &Pieces) -> BTreeMap<Reservati
     kept
 }
 
+/// Whether a reservation of ours is there and does not keep what it says: nodes of it failed, or others have them. Then
+/// it is to be made anew, on others.
+pub(super) fn is_hollow(scene: &Scene<'_>, pieces: &Pieces, handle: &Handle, asked: Interval) -> bool {
+    let ours = pieces.by_handle();
+    let Some(reserved) = scene.reservations.get(handle) else { return false };
+    let taken = |interval: Interval| {
+        let (strangers, friends) = others(scene, interval, |other| !ours.contains_key(&other.handle));
+        let edges = strangers.iter().map(|other| other.interval.begin.max(interval.begin));
+        let edges: Vec<Time> = edges.collect();
+        let mut nodes = reserved.cores.keys().filter_map(|name| scene.nodes.get(name.as_str()));
+        nodes.any(|node| edges.iter().any(|at| is_taken_from_us(node, *at, &strangers, &friends)))
+    };
+    let failed = |name: &String| !scene.nodes.contains_key(name.as_str());
+    reserved.cores.keys().any(failed) || taken(Interval::new(asked.begin.max(scene.now), asked.end))
+}
+
+/// What others reserved in an interval, and what we did.
+fn others<'a>(
+    scene: &Scene<'a>,
+    interval: Interval,
+    foreign: impl Fn(&&Reserved) -> bool,
+) -> (Vec<&'a Reserved>, Vec<&'a Reserved>) {
+    let meets = |other: &Reserved| other.interval.begin < interval.end && interval.begin < other.interval.end;
+    let there = scene.reservations.values().copied().filter(|other| meets(other));
+    there.partition(foreign)
+}
+
 /// What is kept of one reservation over the interval that it was asked for.
 fn really_kept(
     scene: &Scene<'_>,
@@ -81,9 +108,7 @@ fn really_kept(
     asked: Interval,
     foreign: impl Fn(&&Reserved) -> bool,
 ) -> Vec<Span> {
-    let meets = |other: &Reserved| other.interval.begin < asked.end && asked.begin < other.interval.end;
-    let others: Vec<&Reserved> = scene.reservations.values().copied().filter(|other| meets(other)).collect();
-    let (strangers, friends): (Vec<&Reserved>, Vec<&Reserved>) = others.into_iter().partition(&foreign);
+    let (strangers, friends) = others(scene, asked, foreign);
     let mut edges = vec![asked.begin, asked.end];
     if !strangers.is_empty() {
         let all = strangers.iter().chain(&friends);

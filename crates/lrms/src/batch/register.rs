@@ -76,6 +76,11 @@ impl Entry {
         }
     }
 
+    /// Whether the reservation that it runs in is over.
+    pub(super) fn outlives_its_reservation(&self, now: Time) -> bool {
+        self.reservation.is_some() && self.until.is_some_and(|until| until <= now)
+    }
+
     fn status(&self) -> JobStatus {
         JobStatus {
             id: self.id,
@@ -98,6 +103,13 @@ impl Register {
     pub(super) fn live_ids(&self) -> Vec<JobId> {
         let live = self.entries.values().filter(|(_, entry)| !entry.state.is_over());
         live.map(|(_, entry)| entry.id).collect()
+    }
+
+    /// When the next reservation ends that one runs in, after this time.
+    pub(super) fn next_end(&self, after: Time) -> Option<Time> {
+        let running = self.entries.values().filter(|(_, entry)| entry.state == JobState::Running);
+        let inside = running.filter(|(_, entry)| entry.reservation.is_some());
+        inside.filter_map(|(_, entry)| entry.until).filter(|until| *until > after).min()
     }
 
     pub(super) fn get(&self, id: JobId) -> Option<&Entry> {

@@ -64,6 +64,12 @@ impl Ledger {
         course
     }
 
+    /// Those that miss something of a resource, the oldest first.
+    pub fn degraded(&self, resource: &Name) -> impl Iterator<Item = ReservationId> {
+        let book = self.at(resource).map(|at| &self.books[at]);
+        book.into_iter().flat_map(|book| book.degraded.iter().map(|(_, id)| *id))
+    }
+
     /// All that a reservation could have of what it was promised, where something is missing that there is room for.
     pub fn could_have(&self, id: ReservationId) -> Option<Vec<Span>> {
         let entry =

@@ -26,10 +26,10 @@ pub async fn site(config: &SiteConfig, base: &Path, found: Found) -> Result<Runn
             (Box::new(batch), Some(runner))
         }
     };
-    let site = Site::new(config.rules()?, front.about.clone(), lrms)?.finding(found);
+    let site = Site::new(config.rules()?, front.about.clone(), lrms)?;
     let site = match &config.batch {
         None => site,
-        Some(batch) => site.looking_every(batch.look_every.0),
+        Some(batch) => site.finding(found).looking_every(batch.look_every.0),
     };
     let keeping = Keeping::new(config.name.as_str().into(), state.join(JOURNAL), clock);
     let keeper = start(keeping, move |_| site).await?;

@@ -60,8 +60,11 @@ impl Releaser {
         if batch.wrote {
             crash::pass(Point::Sent);
         }
+        // What is no event has the number of the event before it: with that of one to come, who goes on from there misses it.
+        let last = sequences.end.saturating_sub(1);
         for (at, notice) in batch.notices {
-            self.shared.watch.tell(Numbered { sequence: sequences.start + at as u64, notice });
+            let sequence = (sequences.start + at as u64).min(last);
+            self.shared.watch.tell(Numbered { sequence, notice });
         }
         if batch.call_back {
             self.shared.written.fetch_add(1, Ordering::AcqRel);

@@ -60,7 +60,8 @@ impl Jobs {
     pub fn apply(&mut self, event: &Event, retention: Seconds) {
         match event {
             Event::Submitted { job, key, at } => {
-                let record = Record { job: job.clone(), key: *key, submitted: *at, handed: false, over: None };
+                let record =
+                    Record { job: job.clone(), key: *key, submitted: *at, handed: false, over: None };
                 self.0.entry(job.id).or_insert(record);
             }
             Event::Handed { id } => {

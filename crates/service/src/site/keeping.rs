@@ -75,12 +75,12 @@ impl Site {
 
     /// Where the book is new and the batch system keeps something for this site already: adopts it, or goes no further.
     fn meet(&mut self, now: Moment, done: &mut Done<Event>) -> Result<(), LrmsError> {
-        if self.met || !self.ledger.is_unused() || self.found == Found::Remove {
+        let Some(what) = self.found.filter(|_| !self.met && !self.opened && self.ledger.is_unused()) else {
             self.met = true;
             return Ok(());
-        }
-        let found = self.lrms.tagged(now)?;
-        if self.found == Found::Ask && !found.is_empty() {
+        };
+        let found = if what == Found::Remove { Vec::new() } else { self.lrms.tagged(now)? };
+        if what == Found::Ask && !found.is_empty() {
             return Err(LrmsError::Misconfigured(format!(
                 "the book is new, and the batch system keeps {} reservations for this site; start with --adopt to take \
                  them into the book, with --remove-found to give them back, or with the journal that was lost",
@@ -93,7 +93,9 @@ impl Site {
             let ticked = self.ledger.adopt(now, id, &owner, &resource, &spans);
             self.book(now, ticked.events, ticked.changes, done);
         }
-        self.met = true;
+        // Whatever is found later was made for this book.
+        (self.met, self.opened) = (true, true);
+        done.events.push(Event::Opened);
         Ok(())
     }
 
@@ -118,6 +120,10 @@ impl Site {
             let mut promised: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
             for (id, span) in self.ledger.reserved(resource) {
                 promised.entry(id).or_default().push(span);
+            }
+            // Of some nothing is left, and may be had again.
+            for id in self.ledger.degraded(resource) {
+                promised.entry(id).or_default();
             }
             for (id, spans) in promised {
                 self.keep(now, resource, id, &spans, seen, done)?;

@@ -30,6 +30,8 @@ pub enum Event {
     Book(ledger::Event),
     /// Something happened to a job.
     Job(JobEvent),
+    /// It is known what the batch system kept when the book was new.
+    Opened,
 }
 
 /// What stands for all events of a site up to one.
@@ -37,6 +39,8 @@ pub enum Event {
 pub struct State {
     book: ledger::Snapshot,
     jobs: Jobs,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    opened: bool,
 }
 
 /// What is to be done when something is durable.
@@ -74,8 +78,10 @@ pub struct Site {
     look_every: Millis,
     /// When that is next.
     next_look: Moment,
-    /// What becomes of what the batch system keeps when the book is new.
-    found: Found,
+    /// What becomes of what the batch system keeps when the book is new; None where it keeps nothing by itself.
+    found: Option<Found>,
+    /// Whether the book was new, and what was kept then is settled.
+    opened: bool,
     /// Whether it is known what the batch system kept at the start. Nothing is promised or given back before.
     met: bool,
 }
@@ -115,14 +121,15 @@ impl Site {
             put_off: VecDeque::new(),
             look_every: LOOK_EVERY,
             next_look: Moment(0),
-            found: Found::Ask,
+            found: None,
+            opened: false,
             met: false,
         })
     }
 
-    /// What becomes of what the batch system keeps when the book is new.
+    /// With a batch system that keeps what it was told over a restart; what becomes of that when the book is new.
     pub fn finding(mut self, found: Found) -> Site {
-        self.found = found;
+        self.found = Some(found);
         self
     }
 
@@ -275,7 +282,7 @@ impl Party for Site {
 
     fn restore(&mut self, state: State) -> Result<(), String> {
         self.ledger = Ledger::restore(self.rules.clone(), state.book).map_err(|why| why.to_string())?;
-        self.jobs = state.jobs;
+        (self.jobs, self.opened) = (state.jobs, state.opened);
         Ok(())
     }
 
@@ -283,6 +290,7 @@ impl Party for Site {
         match event {
             Event::Book(event) => drop(self.ledger.apply(event)),
             Event::Job(event) => self.jobs.apply(event, self.rules.retention),
+            Event::Opened => self.opened = true,
         }
     }
 
@@ -363,7 +371,7 @@ impl Party for Site {
     }
 
     fn state(&self) -> State {
-        State { book: self.ledger.snapshot(), jobs: self.jobs.clone() }
+        State { book: self.ledger.snapshot(), jobs: self.jobs.clone(), opened: self.opened }
     }
 
     fn sight(&mut self) -> &mut dyn Sight {

@@ -275,6 +275,31 @@ fn what_somebody_deleted_or_a_short_grant_is_seen_and_put_right() {
 }
 
 #[test]
+fn what_failed_nodes_or_others_took_is_made_anew_elsewhere_unless_somebody_is_in_it() {
+    let pretend = Pretend::new(2, 8);
+    let mut batch = batch(&pretend);
+    let said = backing(1, &[span(10, 20, 4)]);
+    let nodes = || pretend.world().ours()[0].cores.keys().cloned().collect::<Vec<_>>();
+    batch.back(at(0), &said).unwrap();
+    assert_eq!(nodes(), ["n0"]);
+    pretend.world().reserve_foreign("maintenance", &[0], 15, 30);
+    assert_ne!(seen(&mut batch, 2).backings[&ReservationId(1)], said.spans, "it is noticed by a look");
+    batch.back(at(2), &said).unwrap();
+    assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
+    assert_eq!(nodes(), ["n1"]);
+    pretend.world().nodes[1].usable = false;
+    assert!(seen(&mut batch, 4).backings[&ReservationId(1)].is_empty());
+    let refused = batch.back(at(4), &said).unwrap_err();
+    assert!(refused.is_refusal(), "{refused}");
+    assert_eq!(kept(&pretend.world()), [(10, 20, 4)], "there is no room, and nothing is given up");
+    pretend.world().reservations.retain(|reserved| reserved.name != "maintenance");
+    seen(&mut batch, 6);
+    batch.submit(at(6), &inside(job(1, 2, 5, 5), 1)).unwrap();
+    batch.back(at(6), &said).unwrap();
+    assert_eq!(nodes(), ["n1"], "a job waits in it");
+}
+
+#[test]
 fn what_begins_at_once_begins_a_little_later_and_is_as_good() {
     let pretend = Pretend::new(2, 8);
     pretend.world().pass(103);

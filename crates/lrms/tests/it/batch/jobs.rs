@@ -217,6 +217,21 @@ fn who_runs_out_of_time_ran_out_of_what_came_first() {
 }
 
 #[test]
+fn one_that_runs_on_when_its_reservation_is_over_is_ended_at_once() {
+    let pretend = Pretend::new(2, 8);
+    let mut batch = batch(&pretend);
+    batch.back(at(0), &backing(7, &[span(10, 20, 4)])).unwrap();
+    batch.submit(at(0), &inside(job(1, 4, 100, 50), 7)).unwrap();
+    pretend.world().pass(19);
+    assert_eq!(told(&mut batch, 19).len(), 1);
+    batch.advance(at(19) + Millis(600)).unwrap();
+    assert_eq!(batch.next_event(), Some(at(20)), "and not a second after the last look");
+    // The batch system takes its time.
+    assert_eq!(told(&mut batch, 20), [(1, OVER, 20)]);
+    assert!(pretend.world().live().is_empty());
+}
+
+#[test]
 fn a_job_that_vanished_is_asked_for_and_else_lost() {
     let pretend = Pretend::new(2, 8);
     let mut batch = batch(&pretend);

@@ -1,0 +1,88 @@
+//! The life of a reservation on a Slurm, from a probe to its end, as somebody at a terminal sees it and as Slurm has it.
+
+use super::cluster::Cluster;
+use super::jobs::Traces;
+use super::terminal::Terminal;
+use super::{CLOSE, until, wait_for};
+use crate::services::asking::now;
+use crate::services::grid::Grid;
+use crate::services::runtime;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::ReservationId;
+use serde_json::Value;
+
+fn written(time: Time) -> String {
+    jiff::Timestamp::from_second(time.0).unwrap().to_string()
+}
+
+fn id_of(document: &Value) -> ReservationId {
+    document["id"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts_on_the_second() {
+    let cluster = Cluster::of(2, 4);
+    let mut grid = Grid::new();
+    let site = cluster.site("north", "", "");
+    runtime().block_on(grid.start("site", "north", &site, None));
+    let ada = Terminal::at(&grid.of("north").url());
+    let begin = now() + Seconds(8);
+    let from = written(begin);
+    let wanted = ["--capacity", "6", "--duration", "8s", "--from", &from];
+
+    let offers = ada.document(&[&["probe"], &wanted[..]].concat());
+    assert_eq!(offers["offers"][0]["slots"][0]["begin"], *from, "{offers}");
+    assert!(cluster.reservations().is_empty(), "who asks takes nothing");
+
+    // Two of the eight cores are left beside it; what is not committed vanishes from Slurm too.
+    let short = ["--capacity", "2", "--duration", "8s", "--from", &from, "--hold", "1s"];
+    let fleeting = id_of(&ada.document(&[&["reserve"], &short[..]].concat()));
+    let held = ada.document(&[&["reserve", "--hold", "20s"], &wanted[..]].concat());
+    let id = id_of(&held);
+    assert_eq!(held["state"], "accepted");
+    let kept = cluster.one_for("north", id);
+    assert_eq!((kept.begin, kept.end, kept.cores), (begin.0, begin.0 + 8, 6));
+    until(|| match &cluster.kept_for("north", fleeting)[..] {
+        [] => Ok(()),
+        left => Err(format!("{left:?}")),
+    });
+
+    let text = id.to_string();
+    assert_eq!(ada.document(&["extend", &text, "--hold", "60s"])["state"], "accepted");
+    assert_eq!(ada.document(&["commit", &text])["state"], "committed");
+    let changed = ada.document(&["change", &text, "--duration", "6s", "--from", &from]);
+    let end = begin + Seconds(6);
+    assert_eq!(changed["slots"][0]["end"], written(end));
+    assert_eq!(ada.document(&["show", &text]), changed);
+    let kept = cluster.one_for("north", id);
+    assert_eq!((kept.begin, kept.end, kept.cores), (begin.0, end.0, 6));
+
+    let traces = Traces::new(cluster.folder(), "job");
+    ada.folder.write("script.sh", traces.endless());
+    let job = ada.document(&["submit", "--reservation", &text, "script.sh"]);
+    assert_eq!((&job["state"], &job["capacity"]), (&"waiting".into(), &6.into()), "{job}");
+    let job = job["id"].as_str().unwrap();
+    assert_eq!(cluster.job(job).unwrap().state, "PENDING");
+    assert!(now() < begin, "all that was to be said before it begins");
+
+    let began = traces.began();
+    let by_slurm = cluster.job(job).unwrap().start.unwrap();
+    eprintln!("promised {}, the job says {began}, Slurm says {by_slurm}", begin.0);
+    assert!((began - begin.0).abs() <= CLOSE && (by_slurm - begin.0).abs() <= CLOSE);
+    assert_eq!(ada.document(&["show", &text])["state"], "active");
+
+    wait_for(end);
+    let ended = traces.ended();
+    eprintln!("ends at {}, the job last lived at {ended}", end.0);
+    assert!((end.0 - 1..=end.0 + CLOSE).contains(&ended), "{ended} for {}", end.0);
+    until(|| {
+        let left = cluster.reservations();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+    until(|| {
+        let (shown, over) = (ada.document(&["show", &text]), ada.document(&["show", job]));
+        let so = shown["state"] == "completed" && over["state"] == "reservation-over";
+        if so { Ok(()) } else { Err(format!("{shown} {over}")) }
+    });
+    grid.check_journals();
+}

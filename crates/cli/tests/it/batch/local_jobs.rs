@@ -1,0 +1,107 @@
+//! What a reservation may do to the jobs that wait in Slurm: nothing, where local jobs are preferred; and how long it takes to
+//! find out when a thousand wait.
+
+use super::cluster::Cluster;
+use super::until;
+use crate::services::asking::{Asker, book, new_id, now, part, together, window};
+use crate::services::grid::Grid;
+use crate::services::runtime;
+use bookahead_api as api;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::{Answer, State};
+use std::time::{Duration, Instant};
+
+/// When the jobs that wait are planned to start.
+async fn planned(site: &Asker) -> Vec<Time> {
+    let schedule = site.client().schedule(&api::ScheduleQuery::default()).await.unwrap();
+    let blocks = schedule.resources.into_iter().flat_map(|resource| resource.blocks);
+    let waiting = blocks.filter(|block| block.kind == api::BlockKind::WaitingJob);
+    waiting.map(|block| block.begin.time()).collect()
+}
+
+#[test]
+fn where_local_jobs_are_preferred_no_job_that_waits_in_slurm_is_planned_later_for_a_reservation() {
+    runtime().block_on(async {
+        let cluster = Cluster::of(2, 2);
+        // One runs for a minute, two that need all wait for it and for each other.
+        for _ in 0..3 {
+            cluster.tell(&["sbatch", "--ntasks=4", "--time=1", "--wrap=sleep 60"]);
+        }
+        until(|| match cluster.jobs().iter().filter(|job| job.state == "RUNNING").count() {
+            1 => Ok(()),
+            _ => Err(format!("{:?}", cluster.jobs())),
+        });
+        let began = now();
+        let mut grid = Grid::new();
+        let resource = "method = \"local-jobs-preferred\"\npolicy = \"conservative\"";
+        grid.start("site", "north", &cluster.site("north", "", resource), None).await;
+        let ada = grid.asker("north");
+        let before = planned(&ada).await;
+        assert_eq!(before.len(), 2, "{before:?}");
+
+        let in_their_way = together(vec![part(1, began + Seconds(90), 30)]);
+        let refused = ada.ask(book(new_id(), in_their_way)).await;
+        assert!(matches!(refused, Answer::Problem(_)), "{refused:?}");
+        let flexible = together(vec![window(4, began + Seconds(5), 30, began + Seconds(900))]);
+        let granted = ada.get(book(new_id(), flexible)).await;
+        assert_eq!(granted.state, State::Committed);
+        let begin = granted.slots[0].interval.begin;
+        eprintln!("jobs are planned at {before:?}, the reservation begins at {begin:?}");
+        assert!(begin >= before[1] + Seconds(60), "{begin:?} after {before:?}");
+        let after = planned(&ada).await;
+        let later = before.iter().zip(&after).map(|(before, after)| (*after - *before).0).max();
+        // The minute of the job that runs is counted from when Slurm says that it started.
+        assert!(before.len() == after.len() && later <= Some(1), "{before:?} and then {after:?}");
+    });
+}
+
+/// Submits so many jobs that need everything, from several threads.
+fn submit(cluster: &Cluster, count: usize) {
+    const AT_ONCE: usize = 4;
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                for _ in 0..count / AT_ONCE {
+                    cluster.tell(&["sbatch", "--ntasks=4", "--time=10", "--wrap=sleep 600"]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn with_a_thousand_jobs_waiting_in_slurm_what_if_answers_within_a_second() {
+    runtime().block_on(async {
+        let cluster = Cluster::of(2, 2);
+        submit(&cluster, 1_004);
+        let waiting = cluster.jobs().iter().filter(|job| job.state == "PENDING").count();
+        assert!(waiting >= 1_000, "{waiting}");
+        let mut grid = Grid::new();
+        // So seldom that every probe takes a picture of its own.
+        let batch = "look_every = \"10m\"";
+        let text = cluster.site("north", "", "method = \"what-if\"").replace("look_every = \"1s\"", batch);
+        grid.start("site", "north", &text, None).await;
+        let ada = grid.asker("north");
+        let begin = now() + Seconds(1_200);
+        let request = together(vec![window(2, begin, 600, begin + Seconds(86_400))]);
+        let probe = api::Probe { request: request.try_into().unwrap(), most: None, starts: Vec::new() };
+        let mut took = Vec::new();
+        for _ in 0..3 {
+            // A picture is used again for a second.
+            tokio::time::sleep(Duration::from_millis(1_100)).await;
+            let began = Instant::now();
+            let offers = ada.client().probe(&probe).await.unwrap();
+            took.push(began.elapsed());
+            let impact = &offers.offers[0].slots[0].impact;
+            assert!(impact.is_some(), "{offers:?}");
+        }
+        let metrics = ada.client().metrics().await.unwrap();
+        let spent: Vec<&str> = metrics
+            .lines()
+            .filter(|line| line.starts_with("bookahead_batch_commands_duration_seconds"))
+            .collect();
+        eprintln!("with {waiting} jobs waiting probes took {took:?}; {spent:?}");
+        assert!(took.iter().min() < Some(&Duration::from_secs(1)), "{took:?}");
+        assert!(spent.iter().any(|line| line.contains("squeue")), "{metrics}");
+    });
+}

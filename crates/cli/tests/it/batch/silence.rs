@@ -1,0 +1,163 @@
+//! A slurmctld that is stopped for a while in the middle of negotiations. Half a minute of it is as good as an hour: by then
+//! every command under way has been given up, the site has noticed silence and asks only whether it is over, and
+//! all that is tried again has been tried more than once.
+
+use super::cluster::Cluster;
+use super::{until, until_within};
+use crate::services::asking::{Asker, hold, new_id, now, part, together};
+use crate::services::grid::{Grid, knows};
+use crate::services::runtime;
+use bookahead_api as api;
+use bookahead_client::make;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::{Call, Millis, Request, ReservationId, State, Why};
+use std::time::{Duration, Instant};
+
+/// A command is given up after this time.
+const TIME_OUT: Duration = Duration::from_secs(3);
+
+/// What needs no batch system is answered within this time.
+const PROMPT: Duration = Duration::from_secs(1);
+
+/// So long nothing is heard of the controller.
+const SILENCE: Duration = Duration::from_secs(22);
+
+const SITES: [&str; 2] = ["north", "south"];
+
+struct World {
+    grid: Grid,
+    north: Cluster,
+    south: Cluster,
+}
+
+impl World {
+    async fn new() -> World {
+        let (north, south) = (Cluster::of(2, 2), Cluster::of(2, 2));
+        let mut grid = Grid::new();
+        for (name, cluster) in SITES.iter().zip([&north, &south]) {
+            let text = cluster.site(name, "time_out = \"3s\"", "");
+            grid.start("site", name, &text, None).await;
+        }
+        let text = grid.broker_of("grid", "", &SITES);
+        grid.start("broker", "grid", &text, None).await;
+        knows(&grid.asker("grid"), &["north/cluster", "south/cluster"]).await;
+        World { grid, north, south }
+    }
+
+    /// How many reservations Slurm has for each of the two.
+    fn kept(&self) -> [usize; 2] {
+        [&self.north, &self.south].map(|cluster| cluster.reservations().len())
+    }
+}
+
+/// Something an hour from now, or more.
+fn later(minutes: i64) -> Time {
+    now() + Seconds(3_600 + minutes * 60)
+}
+
+/// All of both clusters together.
+fn both(minutes: i64) -> Request {
+    together(vec![part(4, later(minutes), 60); 2])
+}
+
+fn one(cores: u32, minutes: i64) -> Request {
+    together(vec![part(cores, later(minutes), 60)])
+}
+
+/// Who asks once, and waits for no second answer.
+async fn asked(site: &Asker, request: Request) -> (Result<api::Reservation, api::Problem>, Duration) {
+    let began = Instant::now();
+    let reserve = api::Reserve {
+        id: Some(new_id()),
+        request: request.try_into().unwrap(),
+        hold_for_ms: 60_000,
+        book: false,
+    };
+    let options = bookahead_client::Options {
+        user: Some("ada".into()),
+        patience: Duration::ZERO,
+        ..bookahead_client::Options::default()
+    };
+    let client = bookahead_client::Client::new(site.client().url(), options).unwrap();
+    let answer = client.reserve(&reserve, &make::key().unwrap().to_string()).await;
+    let answer = answer.map_err(|why| why.problem().cloned().unwrap_or_else(|| panic!("{why:?}")));
+    (answer, began.elapsed())
+}
+
+async fn prompt<T>(what: &str, answer: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    let answer = answer.await;
+    let took = began.elapsed();
+    assert!(took <= PROMPT, "{what} took {took:?}");
+    answer
+}
+
+/// What needs Slurm is refused soon, and all else goes on.
+async fn while_silent(world: &World, held: ReservationId, given_up: ReservationId) {
+    let north = world.grid.asker("north");
+    let (refused, took) = asked(&north, one(1, 10)).await;
+    let refused = refused.expect_err("nobody can grant it");
+    eprintln!("the first answer of silence took {took:?}");
+    assert_eq!((refused.status, refused.code.as_str()), (503, "no-batch-system"));
+    assert!(took <= TIME_OUT + 2 * PROMPT, "{took:?}");
+    let (refused, took) = asked(&north, one(1, 10)).await;
+    assert!(refused.is_err_and(|why| why.code == "no-batch-system") && took <= PROMPT, "{took:?}");
+
+    let client = north.client();
+    let commit = Call::Commit { id: held, jobs: Vec::new() };
+    assert_eq!(prompt("a commit in time", north.get(commit)).await.state, State::Committed);
+    assert_eq!(prompt("to show", client.show(held)).await.unwrap().state, api::State::Committed);
+    prompt("to cancel", north.get(Call::Cancel { id: given_up })).await;
+    assert!(prompt("to list", client.list(&api::ListQuery::default())).await.is_ok());
+    assert!(prompt("health", client.health()).await.is_ok());
+    let metrics = prompt("metrics", client.metrics()).await.unwrap();
+    let silent = metrics.lines().find_map(|line| line.strip_prefix("bookahead_batch_silent_seconds "));
+    assert!(silent.is_some_and(|seconds| seconds.parse::<f64>().unwrap() > 0.0), "{metrics}");
+}
+
+#[test]
+fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_is_back() {
+    runtime().block_on(async {
+        let mut world = World::new().await;
+        let (broker, north) = (world.grid.asker("grid"), world.grid.asker("north"));
+        let held = north.get(hold(new_id(), one(2, 0))).await.id;
+        let given_up = north.get(hold(new_id(), one(1, 0))).await.id;
+        let fleeting =
+            Call::Reserve { id: new_id(), request: one(1, 0), hold_for: Millis::seconds(8), book: false };
+        let fleeting = north.get(fleeting).await.id;
+        let co = broker.get(hold(new_id(), both(5))).await.id;
+        assert_eq!(world.kept(), [4, 1]);
+
+        world.north.daemons().stop_controller();
+        let silent_since = Instant::now();
+        while_silent(&world, held, given_up).await;
+        // What both hold already needs no room to be committed; what is new is held nowhere in the end.
+        let committed = broker.get(Call::Commit { id: co, jobs: Vec::new() }).await;
+        assert_eq!(committed.state, State::Committed);
+        let why = broker.refused(hold(new_id(), both(20))).await;
+        eprintln!("a co-reservation is refused in silence: {why:?}");
+        assert!(!matches!(why, Why::Unknown(_)), "{why:?}");
+        until(|| match world.south.reservations().len() {
+            1 => Ok(()),
+            more => Err(format!("{more} at the other cluster")),
+        });
+        tokio::time::sleep(SILENCE.saturating_sub(silent_since.elapsed())).await;
+
+        world.north.daemons().start_controller().unwrap();
+        // The committed one, and the part of the co-reservation; what was given up or has expired is gone.
+        until_within(Duration::from_secs(20), || match world.kept() {
+            [2, 1] => Ok(()),
+            kept => Err(format!("{kept:?}: {:?}", world.north.reservations())),
+        });
+        assert_eq!(world.north.kept_for("north", held).len(), 1);
+        let shown = north.client().show(fleeting).await.unwrap();
+        assert_eq!(shown.state, api::State::Rejected);
+        let again = broker.get(hold(new_id(), both(20))).await;
+        assert_eq!((again.state, world.kept()), (State::Accepted, [3, 2]));
+        for asker in SITES.map(|name| world.grid.asker(name)) {
+            let live = asker.live().await.unwrap();
+            assert!(live.iter().all(|one| one.missing == [0]), "{live:?}");
+        }
+        world.grid.check_journals();
+    });
+}
