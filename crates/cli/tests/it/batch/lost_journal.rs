@@ -45,7 +45,7 @@ fn a_site_without_its_journal_asks_what_becomes_of_what_slurm_keeps_and_adopts_o
             (before.id, "grace", api::State::Committed)
         );
         assert_eq!((slot.begin.time(), slot.end.time(), slot.capacity), (begin, begin + Seconds(600), 3));
-        assert_eq!(cluster.reservations(), [kept.clone()], "nothing is changed there");
+        assert_eq!(cluster.reservations(), std::slice::from_ref(&kept), "nothing is changed there");
         // It is a reservation as any other.
         north.restart().await;
         assert_eq!(cluster.reservations(), [kept]);
