@@ -243,7 +243,14 @@ async fn co_reservations(folder: &Path) -> Outcome<()> {
             "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"{name}\"\n[[resource]]\nname = \"cluster\"\n\
              kind = \"processors\"\ncapacity = 4096\nmethod = \"earliest\"\n"
         );
-        sites.push(daemon::site(&SiteConfig::parse(Path::new(name), &text)?, folder).await?);
+        sites.push(
+            daemon::site(
+                &SiteConfig::parse(Path::new(name), &text)?,
+                folder,
+                bookahead_service::site::Found::Ask,
+            )
+            .await?,
+        );
     }
     let text = "name = \"broker\"\nlisten = \"127.0.0.1:0\"\nstate = \"broker\"\n";
     let mut config = BrokerConfig::parse(Path::new("broker"), text)?;

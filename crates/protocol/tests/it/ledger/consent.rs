@@ -9,7 +9,7 @@ fn send(
     now: i64,
     key: u128,
     call: Call,
-    says: Result<(), Objection>,
+    says: &Result<(), Objection>,
 ) -> (Vec<Taking>, Answer) {
     let envelope = Envelope { key: Key(key), caller: caller("ann"), call };
     let mut asked = Vec::new();
@@ -41,7 +41,7 @@ fn later() -> Result<(), Objection> {
 #[test]
 fn room_is_asked_for_before_it_is_promised_and_what_is_not_granted_is_refused_for_good() {
     let mut site = Site::new(rules());
-    let (asked, answer) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), no());
+    let (asked, answer) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), &no());
     assert_eq!(problem(&answer).why, Why::NotGranted("busy".into()));
     let [taking] = &asked[..] else { panic!("asked {asked:?}") };
     assert_eq!(
@@ -50,9 +50,9 @@ fn room_is_asked_for_before_it_is_promised_and_what_is_not_granted_is_refused_fo
     );
     assert_eq!(site.ledger.reserved(&"cluster".into()).count(), 0);
     assert_eq!(site.changes, []);
-    let (asked, again) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), Ok(()));
+    let (asked, again) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), &Ok(()));
     assert_eq!((asked.len(), again), (0, answer), "the same answer, without asking");
-    let (_, other_key) = send(&mut site, 0, 2, reserve(1, fixed(100, 200, 3)), Ok(()));
+    let (_, other_key) = send(&mut site, 0, 2, reserve(1, fixed(100, 200, 3)), &Ok(()));
     assert_eq!(problem(&other_key).why.code(), "not-granted", "the id stands for what was refused");
 }
 
@@ -60,10 +60,10 @@ fn room_is_asked_for_before_it_is_promised_and_what_is_not_granted_is_refused_fo
 fn what_is_put_off_leaves_no_trace_and_may_be_sent_again() {
     let mut site = Site::new(rules());
     let before = site.ledger.clone();
-    let (_, answer) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), later());
+    let (_, answer) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), &later());
     assert_eq!(problem(&answer).why, Why::NoBatchSystem);
     assert!(site.ledger == before && site.events.is_empty());
-    let (_, answer) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), Ok(()));
+    let (_, answer) = send(&mut site, 0, 1, reserve(1, fixed(100, 200, 3)), &Ok(()));
     assert_eq!(answer.word(), "accepted");
 }
 
@@ -71,12 +71,12 @@ fn what_is_put_off_leaves_no_trace_and_may_be_sent_again() {
 fn a_change_that_is_not_granted_leaves_what_was_promised() {
     let mut site = Site::new(rules());
     site.book(0, "ann", 1, fixed(100, 200, 3));
-    let (asked, answer) = send(&mut site, 0, 9, change(1, fixed(100, 300, 5)), no());
+    let (asked, answer) = send(&mut site, 0, 9, change(1, fixed(100, 300, 5)), &no());
     assert_eq!((&asked[0].has, &asked[0].takes), (&vec![span(100, 200, 3)], &vec![span(100, 300, 5)]));
     assert_eq!(problem(&answer).why.code(), "not-granted");
     let kept = site.ledger.entry(ReservationId(1)).unwrap();
     assert_eq!((&kept.spans, kept.state, kept.version), (&vec![span(100, 200, 3)], State::Committed, 1));
-    let (_, answer) = send(&mut site, 0, 10, change(1, fixed(100, 300, 5)), Ok(()));
+    let (_, answer) = send(&mut site, 0, 10, change(1, fixed(100, 300, 5)), &Ok(()));
     assert_eq!(answer.word(), "committed");
 }
 
@@ -85,13 +85,13 @@ fn a_late_commit_is_asked_for_again_and_one_in_time_is_not() {
     let mut site = Site::new(rules());
     site.hold(0, "ann", 1, fixed(100, 200, 3));
     let commit = Call::Commit { id: ReservationId(1), jobs: vec![] };
-    let (asked, answer) = send(&mut site, 61_000, 8, commit.clone(), no());
+    let (asked, answer) = send(&mut site, 61_000, 8, commit.clone(), &no());
     assert_eq!((asked.len(), problem(&answer).why.code()), (1, "not-granted"));
-    let (asked, answer) = send(&mut site, 61_000, 9, commit, Ok(()));
+    let (asked, answer) = send(&mut site, 61_000, 9, commit, &Ok(()));
     assert_eq!((asked.len(), answer.word()), (1, "committed"));
     site.hold(61_000, "ann", 2, fixed(200, 300, 3));
     let (asked, answer) =
-        send(&mut site, 62_000, 11, Call::Commit { id: ReservationId(2), jobs: vec![] }, no());
+        send(&mut site, 62_000, 11, Call::Commit { id: ReservationId(2), jobs: vec![] }, &no());
     assert_eq!((asked.len(), answer.word()), (0, "committed"));
 }
 
