@@ -4,7 +4,7 @@
 use super::{AfterWriting, Event, Found, LOOK_AGAIN, Site, backing};
 use crate::party::{Done, Notice};
 use bookahead_lrms::{Backing, Lrms, LrmsError, Seen, Snapshot, Tagged};
-use bookahead_plan::{Capacity, Interval, Span, Time};
+use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::ledger::{self, Objection, Taking};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{Answer, Call, Caller, Envelope, Key, Moment, Name, ReservationId};
@@ -15,6 +15,9 @@ const MOST_BEGINS: u32 = 3;
 
 /// Whose what was found is, where its name had no room for that.
 const NOBODY: &str = "unknown";
+
+/// A begin that differs by more than so many seconds is not the one that was promised.
+const MOST_SKEW: u64 = 2;
 
 /// Asks the batch system for room that is about to be promised: what the reservation has and what it will have, until the
 /// change is durable. Whether it did something where it did not answer is not known; so it is told again what it had.
@@ -114,6 +117,7 @@ impl Site {
     pub(super) fn reconcile(&mut self, now: Moment, done: &mut Done<Event>) -> Result<(), LrmsError> {
         self.meet(now, done)?;
         let snapshot = self.lrms.snapshot(now)?;
+        self.note_skew();
         self.note_failures(now, &snapshot, done);
         for (resource, seen) in &snapshot.resources {
             self.give_back_orphans(now, resource, seen, done)?;
@@ -135,6 +139,24 @@ impl Site {
         }
         self.advance(now, done);
         self.reconcile_jobs(now, done)
+    }
+
+    /// Says when the clocks of the site and of the batch system have begun to differ, and when they agree again.
+    fn note_skew(&mut self) {
+        let skew = self.lrms.clock().map_or(Seconds::ZERO, |clocks| clocks.skew());
+        let skewed = skew.0.unsigned_abs() > MOST_SKEW;
+        match (self.skewed, skewed) {
+            (false, true) => {
+                tracing::error!(
+                    "the clock of the batch system is {} s ahead of ours, so that what is promised begins at another time; \
+                     let both machines follow a time server",
+                    skew.0
+                );
+            }
+            (true, false) => tracing::info!("the clock of the batch system agrees with ours again"),
+            _ => {}
+        }
+        self.skewed = skewed;
     }
 
     /// What is kept free for nobody is given back, and that is told.

@@ -82,6 +82,8 @@ pub struct Site {
     found: Option<Found>,
     /// Whether the book was new, and what was kept then is settled.
     opened: bool,
+    /// Whether the clock of the batch system differs from ours.
+    skewed: bool,
     /// Whether it is known what the batch system kept at the start. Nothing is promised or given back before.
     met: bool,
 }
@@ -123,6 +125,7 @@ impl Site {
             next_look: Moment(0),
             found: None,
             opened: false,
+            skewed: false,
             met: false,
         })
     }
