@@ -90,7 +90,7 @@ codes! {
         "Ask again later, with the same key.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Ask again later, with the same key.";
-    Circle = "circle", 508, "Brokers in a circle",
+    Circle = "circle", 409, "Brokers in a circle",
         "Ask another; brokers that name each other, or themselves, take this for an answer and go on without.";
     UnknownJob = "unknown-job", 404, "No such job",
         "Check the id; a job that is long over is forgotten.";

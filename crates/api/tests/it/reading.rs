@@ -99,7 +99,7 @@ fn statuses_follow_from_what_the_client_can_do_about_it() {
         (Why::OnePartOnly(2), 422),
         (Why::Busy, 503),
         (Why::Silence, 504),
-        (Why::Circle, 508),
+        (Why::Circle, 409),
         (Why::Expired, 410),
         (Why::Changed { seen: 1, now: 2 }, 412),
         (Why::PartLost, 409),

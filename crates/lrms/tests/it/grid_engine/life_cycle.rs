@@ -40,7 +40,8 @@ fn a_job_starts_with_its_reservation_and_is_gone_with_it() {
     assert_eq!(done.state, FactState::Done { exit: 3 });
 
     let ended = wait_for_the_end(&cell, &mut engine, &handle, &long);
-    assert!((0..=3).contains(&(ended - end.0)), "it was gone {} s after its end", ended - end.0);
+    // The clock is read beside the lists, so that it may tell the second before.
+    assert!((-1..=3).contains(&(ended - end.0)), "it was gone {} s after its end", ended - end.0);
     let over = until(&cell, &mut engine, &long, FactState::is_over);
     assert_eq!((over.state, over.ended), (FactState::OutOfTime, Some(end)));
 }

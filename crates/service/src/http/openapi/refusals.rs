@@ -48,11 +48,11 @@ refusals! {
         400: "Not understood, or without something that it needs",
         401: "It is not known who calls",
         403: "Not allowed to this user",
+        409: "The call has come through this broker before",
         429: "Too many requests",
         500: "A failure of the server",
         503: "Too much under way, or shutting down: ask again",
         504: "No answer in time: repeat the call with the same key",
-        508: "The call has come through this broker before",
     }
     /// What can be refused of a body.
     OfBody {
