@@ -45,6 +45,12 @@ fn a_controller_that_is_down_is_silent_within_the_time_out_and_keeps_what_it_had
             .any(|finding| finding.grade == Grade::Wrong && finding.what == "the controller")
     );
     site.cluster.start_controller().unwrap();
+    // Nobody asks before it is tried again whether there is still silence.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while site.slurm.look().is_err() {
+        assert!(Instant::now() < deadline, "the silence does not end");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     assert_eq!(site.reserved("ba.one").unwrap().interval, wanted.interval);
     assert_eq!(site.create(&wanted).unwrap(), handle);
 }
