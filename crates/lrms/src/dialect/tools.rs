@@ -32,6 +32,12 @@ impl Tools {
         Tools { runner, bin, environment, silence, date: "date".into() }
     }
 
+    /// With a command that succeeds if and only if the batch system answers, to be tried in times of silence.
+    pub(crate) fn probed_by(self, program: &str, arguments: &[&str]) -> Tools {
+        let probe = self.command(program).args(arguments.iter().copied());
+        Tools { runner: self.runner.with_probe(probe), ..self }
+    }
+
     /// With another program that tells the time.
     pub(crate) fn with_date(self, date: String) -> Tools {
         Tools { date, ..self }

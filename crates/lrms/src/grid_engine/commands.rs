@@ -21,5 +21,5 @@ pub(super) fn tools(runner: Runner, settings: &Settings) -> Tools {
         ("SGE_EXECD_PORT", settings.execd_port.map(|port| port.to_string())),
     ];
     let given = variables.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Tools::new(runner, settings.bin.clone(), given.collect(), &DOWN)
+    Tools::new(runner, settings.bin.clone(), given.collect(), &DOWN).probed_by("qconf", &["-sql"])
 }

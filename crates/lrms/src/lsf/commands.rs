@@ -24,7 +24,8 @@ pub(super) struct Record(Map<String, Value>);
 pub(super) fn tools(runner: Runner, settings: &Settings) -> Tools {
     let mut environment = settings.environment.clone();
     environment.entry("LSB_DISPLAY_YEAR".into()).or_insert_with(|| "Y".into());
-    Tools::new(runner, settings.bin.clone(), environment, &DOWN).with_date(settings.date.clone())
+    let tools = Tools::new(runner, settings.bin.clone(), environment, &DOWN);
+    tools.with_date(settings.date.clone()).probed_by("lsid", &[])
 }
 
 /// Runs a command that prints records with `-json`; `nothing` are the words it uses where there are none.

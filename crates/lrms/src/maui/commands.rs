@@ -30,7 +30,7 @@ impl Commands {
         let tools =
             |runner, bin: &Option<_>| Tools::new(runner, bin.clone(), settings.environment.clone(), &DOWN);
         Commands {
-            maui: tools(runner.clone(), &settings.maui_bin),
+            maui: tools(runner.clone(), &settings.maui_bin).probed_by("showq", &[]),
             torque: tools(runner, &settings.torque_bin),
         }
     }

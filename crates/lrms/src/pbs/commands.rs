@@ -15,7 +15,7 @@ const DOWN: [&str; 4] =
 pub(super) fn tools(runner: Runner, settings: &Settings) -> Tools {
     let conf = settings.conf.as_ref().map(|conf| conf.to_string_lossy().into_owned());
     let environment = conf.map(|conf| ("PBS_CONF_FILE".to_owned(), conf)).into_iter().collect();
-    Tools::new(runner, settings.bin.clone(), environment, &DOWN)
+    Tools::new(runner, settings.bin.clone(), environment, &DOWN).probed_by("qstat", &["-B"])
 }
 
 /// Runs a command that only asks, and reads the JSON that it prints.

@@ -32,7 +32,11 @@ pub(super) struct Speech {
 impl Speech {
     pub(super) fn new(runner: Runner, settings: &Settings) -> Speech {
         let text = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        Speech { runner, conf: text(&settings.conf), bin: text(&settings.bin), version: OnceLock::new() }
+        let (conf, bin) = (text(&settings.conf), text(&settings.bin));
+        let speech = Speech { runner, conf, bin, version: OnceLock::new() };
+        // It answers at once where others wait for nine seconds to hear nothing.
+        let probe = speech.command("scontrol").arg("ping");
+        Speech { runner: speech.runner.with_probe(probe), ..speech }
     }
 
     /// A command of Slurm.

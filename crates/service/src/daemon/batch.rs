@@ -59,28 +59,8 @@ fn runner(batch: &BatchConfig, base: &Path, state: &Path) -> Result<Runner, Daem
         None => Runner::local(time_out),
         Some(ssh) => Runner::ssh(connection(ssh, base, state), time_out)?,
     };
-    let mut environment = batch.environment.clone();
-    if let (SystemName::Slurm, Some(conf)) = (batch.system, &batch.conf) {
-        environment.insert("SLURM_CONF".to_owned(), base.join(conf).display().to_string());
-    }
     let runner = runner.becoming(batch.r#become.clone()).at_most(batch.at_once);
-    Ok(runner.with_environment(environment).with_probe(probe(batch, base)))
-}
-
-/// What succeeds if and only if the batch system answers.
-fn probe(batch: &BatchConfig, base: &Path) -> Command {
-    let (program, arguments): (&str, &[&str]) = match batch.system {
-        SystemName::Slurm => ("scontrol", &["ping"]),
-        SystemName::Pbs => ("qstat", &["-B"]),
-        SystemName::GridEngine => ("qconf", &["-sql"]),
-        SystemName::Lsf => ("lsid", &[]),
-        SystemName::Maui => ("showq", &[]),
-    };
-    let program = batch
-        .commands
-        .as_ref()
-        .map_or_else(|| program.to_owned(), |folder| base.join(folder).join(program).display().to_string());
-    Command::new(program).args(arguments.iter().copied())
+    Ok(runner.with_environment(batch.environment.clone()))
 }
 
 fn connection(ssh: &SshConfig, base: &Path, state: &Path) -> Ssh {
