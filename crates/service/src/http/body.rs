@@ -77,6 +77,10 @@ fn broken(rejection: &BytesRejection, most: usize) -> Refusal {
 }
 
 fn read<T: DeserializeOwned + Checked>(bytes: &[u8], shared: &Shared) -> Result<T, Refusal> {
+    // Else the values of its fields would do as well, without their names.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Refusal::new(Code::BadJson, "the body is a list; send a JSON object"));
+    }
     let read = Json::<T>::from_bytes(bytes);
     let Json(document) = read.map_err(|rejection| Refusal::new(Code::BadJson, rejection.body_text()))?;
     document.check(&shared.limits)?;

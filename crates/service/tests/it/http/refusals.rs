@@ -81,6 +81,7 @@ fn cases() -> Vec<Case<'static>> {
         case("POST", "/v1/reservations/rsv_4f/commit", "", (404, "unknown")),
         case("POST", "/v1/reservations/rsv_4f/commit", "null", (404, "unknown")),
         case("POST", "/v1/reservations/rsv_4f/commit", "\n", json),
+        case("POST", "/v1/reservations/rsv_4f/commit", "[]", json),
         case("POST", "/v1/reservations/rsv_4f/extend", "{\"hold_for_ms\": true}", json),
         case("POST", "/v1/reservations/rsv_4f/jobs", "{}", json),
         case("DELETE", "/v1/reservations/rsv_99", "", (410, "cancelled-before")),
