@@ -117,7 +117,9 @@ pub(super) fn failed(command: &Command, outcome: &Outcome) -> LrmsError {
 
 /// A command for people: its name and first words.
 pub(super) fn shown(command: &Command) -> String {
-    let name = command.program.rsplit('/').next().unwrap_or_default();
-    let words = command.arguments.iter().take(3).map(String::as_str);
-    std::iter::once(name).chain(words).collect::<Vec<_>>().join(" ")
+    let words = std::iter::once(&command.program).chain(&command.arguments).map(String::as_str);
+    // What only hands on its input is left out.
+    let mut words = words.skip(if command.program == "sh" { 4 } else { 0 });
+    let name = words.next().and_then(|program| program.rsplit('/').next()).unwrap_or_default();
+    std::iter::once(name).chain(words.take(3)).collect::<Vec<_>>().join(" ")
 }

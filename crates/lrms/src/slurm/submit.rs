@@ -1,4 +1,4 @@
-//! Submitting a job. The script goes to `sbatch` as its input and arguments as a list: no shell reads them on the way. What a
+//! Submitting a job. The script goes to `sbatch` as its input and arguments as a list: no shell interprets them on the way. What a
 //! script asks for in its `#SBATCH` lines counts, but partition, reservation, name, time and size are ours.
 //!
 //! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
@@ -164,8 +164,19 @@ fn command(speech: &Speech, job: &Submission, jobs: &Path, work: &Parts) -> Resu
     if !reservations.is_empty() && !has_comment(&work.script) {
         options.push(format!("--comment={INSIDE}{}", reservations.join(",")));
     }
-    let command = speech.command("sbatch").args(options).arg("/dev/stdin").args(work.arguments.clone());
-    Ok(command.input(work.script.clone()).account(job.account.clone()))
+    let sbatch = speech.command("sbatch").args(options).arg("/dev/stdin").args(work.arguments.clone());
+    let command = sbatch.input(work.script.clone());
+    Ok(match &job.account {
+        None => command,
+        Some(account) => with_input_of_its_own(command).account(Some(account.clone())),
+    })
+}
+
+/// Our pipe belongs to us, and no other account may open it by name, as `sbatch` does; one that is made there belongs to him.
+fn with_input_of_its_own(command: Command) -> Command {
+    let words = ["-c", "cat | \"$@\"", "sh", &command.program].map(str::to_owned);
+    let arguments = words.into_iter().chain(command.arguments).collect();
+    Command { program: "sh".into(), arguments, ..command }
 }
 
 /// One task for each core, on as few nodes as Slurm likes; or whole nodes with nobody else on them.
