@@ -271,6 +271,7 @@ impl Batch {
             interval: span.interval,
             amount: span.capacity.0,
             account: order.account.clone(),
+            project: self.settings.projects.of(&order.owner),
         })
     }
 }

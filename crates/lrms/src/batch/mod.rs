@@ -4,6 +4,7 @@
 //! - [`Batch`]: what follows from the answers, once for all of them, so that a site can drive any as [`Lrms`]
 //! - [`tag`]: the names by which it finds again what it made
 //! - [`accounts`]: as whom things are done
+//! - [`projects`]: on whose behalf
 //!
 //! What is kept and which jobs there are is always read from the batch system itself; nothing is stored here. Between
 //! two looks it remembers what it did. Where a command was not answered it looks before it does anything more.
@@ -21,6 +22,7 @@ mod following;
 mod kept;
 mod pieces;
 mod plan;
+pub mod projects;
 mod register;
 mod room;
 mod sight;
@@ -31,6 +33,7 @@ mod terms;
 mod view;
 
 pub use accounts::Accounts;
+pub use projects::Projects;
 pub use system::{
     BatchSystem, FactState, Finding, Grade, Handle, JobFact, Node, Picture, Place, Reserved, Submission,
     Traits, Unit, Wanted,
@@ -59,6 +62,8 @@ pub struct Settings {
     pub places: Vec<(Place, Capacity)>,
     /// As whom things are done.
     pub accounts: Accounts,
+    /// On whose behalf, where the batch system keeps account of that.
+    pub projects: Projects,
     /// A look is used again until it is this old, if nothing was done since.
     pub look_again_after: Millis,
     /// While there are jobs of ours it is looked so often what became of them.
@@ -70,12 +75,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// With a look every second.
+    /// With a look every second, and without projects.
     pub fn new(site: Name, places: Vec<(Place, Capacity)>, accounts: Accounts) -> Settings {
         Settings {
             site,
             places,
             accounts,
+            projects: Projects::default(),
             look_again_after: Millis::seconds(1),
             follow_every: Millis::seconds(1),
             most_jobs: MOST_JOBS,
@@ -108,6 +114,7 @@ impl Batch {
     /// One that has not looked yet.
     pub fn new(system: Box<dyn BatchSystem>, settings: Settings) -> Result<Batch, LrmsError> {
         settings.accounts.check()?;
+        settings.projects.check()?;
         let longest = system.traits().longest_name;
         if longest < tag::SHORTEST {
             return Err(LrmsError::Misconfigured(format!(

@@ -90,6 +90,7 @@ impl Batch {
             limit: job.limit,
             reservations,
             account: self.settings.accounts.runs_as(&job.user)?,
+            project: self.settings.projects.of(&job.user),
             work: job.work.clone(),
         })
     }

@@ -106,6 +106,9 @@ pub struct Wanted {
     pub amount: u32,
     /// Whose jobs may use it: an account of the cluster.
     pub account: String,
+    /// Only his jobs on behalf of this project may; None where no project is named. Only batch systems that have projects
+    /// are asked for one.
+    pub project: Option<String>,
 }
 
 /// What is there at one moment.
@@ -231,6 +234,8 @@ pub struct Submission {
     pub reservations: Vec<Handle>,
     /// As whom it runs; None for the account that the commands run as.
     pub account: Option<String>,
+    /// On behalf of which project, as [`Wanted::project`].
+    pub project: Option<String>,
     /// What it does.
     pub work: Work,
 }

@@ -76,6 +76,7 @@ impl Trial<'_> {
             interval: Interval::starting(self.begin, self.lasts),
             amount: 1,
             account: account.clone(),
+            project: None,
         };
         match make_and_delete(&wanted) {
             Ok(()) => Finding::well(what, format!("{account} may, as was tried with {}", self.name)),

@@ -49,7 +49,7 @@ fn show(speech: &Speech) -> Result<Vec<Booked>, LrmsError> {
 
 /// Whether only times differ, and Slurm can change them: one that has begun cannot begin again.
 fn is_possible(old: &Booked, wanted: &Wanted, picture: &Picture) -> bool {
-    let same = old.users == [wanted.account.as_str()] && differs_in_amount(old, wanted, picture).is_none();
+    let same = old.differs_in_whom(wanted).is_none() && differs_in_amount(old, wanted, picture).is_none();
     let keeps_begin =
         old.interval.begin == wanted.interval.begin || has_come(wanted.interval.begin, picture.clock);
     same && old.name == wanted.name && (!old.active || keeps_begin)

@@ -56,6 +56,9 @@ fn already_there(
     if refusal::is_about_users(outcome) {
         return Err(refusal::invalid_user(speech, what, &wanted.account, outcome));
     }
+    if refusal::is_about_projects(outcome.said()) {
+        return Err(refusal::invalid_project(what, &wanted.account, wanted.project.as_deref(), outcome));
+    }
     let found = read_back(speech, &wanted.name)?.map(|booked| differs(&booked, wanted, picture));
     match found {
         Some(None) => Ok(Handle(wanted.name.clone())),
@@ -81,8 +84,8 @@ fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
     if has_come(wanted.interval.end, picture.clock) {
         return Err(refused(wanted, "that time is over at the controller; compare its clock with this one"));
     }
-    let words = [&wanted.name, &wanted.account].into_iter().chain(&wanted.place.features);
-    match words.chain(&wanted.place.partition).find(|word| !plain(word)) {
+    let words = [&wanted.name, &wanted.account].into_iter().chain(&wanted.project);
+    match words.chain(&wanted.place.features).chain(&wanted.place.partition).find(|word| !plain(word)) {
         Some(word) => {
             Err(refused(wanted, format!("{word:?} is no name; use letters, digits, `.`, `_` and `-`")))
         }
@@ -111,6 +114,7 @@ fn command(
     words.push(format!("StartTime={}", begin(wanted.interval.begin, clock)));
     words.push(format!("EndTime={}", times::written(wanted.interval.end)));
     words.push(format!("Users={}", wanted.account));
+    words.extend(wanted.project.iter().map(|project| format!("Accounts={project}")));
     words.extend(wanted.place.partition.iter().map(|partition| format!("PartitionName={partition}")));
     match nodes {
         Some(shares) => {
@@ -170,10 +174,7 @@ pub(super) fn differs(booked: &Booked, wanted: &Wanted, picture: &Picture) -> Op
             times::written(should.end)
         ));
     }
-    if booked.users != [wanted.account.as_str()] {
-        return Some(format!("it is for {}, and should be for {}", booked.users.join(", "), wanted.account));
-    }
-    differs_in_amount(booked, wanted, picture)
+    booked.differs_in_whom(wanted).or_else(|| differs_in_amount(booked, wanted, picture))
 }
 
 /// In what the amount of a reservation, or where that is, is not what is wanted.

@@ -4,7 +4,7 @@ use super::fields::field;
 use super::look::{self, Granted, show_nodes, squeue};
 use super::nodes::{self, SlurmNode};
 use super::speech::Speech;
-use super::{Settings, config, create, delete, json};
+use super::{Settings, config, create, delete, json, membership, refusal};
 use crate::batch::{Finding, Place, Wanted};
 use crate::command::Command;
 use crate::error::LrmsError;
@@ -38,6 +38,7 @@ pub(super) fn examine(speech: &Speech, settings: &Settings) -> Vec<Finding> {
     findings.push(users(&config));
     findings.extend(privacy(&config));
     findings.push(accounting(speech, &config, settings));
+    findings.extend(membership::projects(speech, &config, settings));
     findings.push(privilege(speech, settings));
     findings
 }
@@ -237,6 +238,10 @@ fn privilege(speech: &Speech, settings: &Settings) -> Finding {
     let what = "making and deleting reservations";
     match try_a_reservation(speech, settings) {
         Ok(()) => Finding::well(what, "one was made a year ahead, and deleted"),
+        Err(why) if refusal::is_about_projects(&why.to_string()) => {
+            let advice = "see that the accounts of all owners are in their projects; those of others get no reservation";
+            Finding::doubtful(what, format!("that is allowed, but {why}"), advice)
+        }
         Err(why) => cannot(what, &why, "run the commands as root, SlurmUser or an operator"),
     }
 }
@@ -244,14 +249,18 @@ fn privilege(speech: &Speech, settings: &Settings) -> Finding {
 fn try_a_reservation(speech: &Speech, settings: &Settings) -> Result<(), LrmsError> {
     let picture = look::look(speech, settings, &mut Granted::new())?;
     let Some(place) = settings.places.first() else { return Ok(()) };
-    let us = speech.tell(&Command::new("id").arg("-un"))?.trim().to_owned();
+    let (account, project) = match membership::first(settings) {
+        Some((account, project)) => (account, Some(project)),
+        None => (refusal::who_we_are(speech)?, None),
+    };
     let begin = picture.clock.unwrap_or(Time(0)) + A_YEAR;
     let wanted = Wanted {
         name: format!("bookahead-examines-{}", begin.0),
         place: place.clone(),
         interval: Interval::starting(begin, Seconds(60)),
         amount: 1,
-        account: us,
+        account,
+        project,
     };
     let handle = create::create(speech, &wanted, &picture, &mut Granted::new())?;
     delete::delete(speech, &handle, Duration::from_secs(5))

@@ -8,7 +8,7 @@
 //!
 //! - [`own_cluster`]: a small Slurm of our own, for demonstrations and tests
 //!
-//! It relies on `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct`. It never sets a flag that would let
+//! It relies on `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct` and `sacctmgr`. It never sets a flag that would let
 //! others into a reservation of ours (`FLEX`, `MAGNETIC`, `OVERLAP`, `MAINT`).
 
 #[cfg(test)]
@@ -24,6 +24,7 @@ mod hosts;
 mod jobs;
 mod json;
 mod look;
+mod membership;
 mod nodes;
 mod outcome;
 #[cfg(unix)]
@@ -47,6 +48,7 @@ use crate::error::LrmsError;
 use bookahead_plan::Seconds;
 use look::Granted;
 use speech::Speech;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,6 +66,9 @@ pub struct Settings {
     pub bin: Option<PathBuf>,
     /// Whether `sacct` may be asked about jobs that the controller has forgotten.
     pub accounting: bool,
+    /// The projects that are used, each with accounts that use it, for [`BatchSystem::examine`] to look whether Slurm knows
+    /// them. Slurm calls a project an account.
+    pub projects: BTreeMap<String, BTreeSet<String>>,
     /// Where jobs that name no folder run, and where the output of such jobs goes, as `NAME.out`: a folder that all nodes
     /// have, best one that they share. The output of a job that names a folder goes there.
     pub jobs: PathBuf,
@@ -89,6 +94,7 @@ impl Settings {
             conf: None,
             bin: None,
             accounting: false,
+            projects: BTreeMap::new(),
             jobs: PathBuf::from("/tmp"),
             let_go_within: Duration::from_secs(45),
         }

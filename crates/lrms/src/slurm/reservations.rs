@@ -4,7 +4,7 @@
 use super::fields::{field, list, number};
 use super::nodes::SlurmNode;
 use super::{hosts, ranges, times};
-use crate::batch::{Handle, Reserved};
+use crate::batch::{Handle, Reserved, Wanted};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,8 @@ pub(super) struct Booked {
     pub(super) core_ids: BTreeMap<String, BTreeSet<u32>>,
     pub(super) flags: Vec<String>,
     pub(super) users: Vec<String>,
+    /// Slurm calls them accounts. Only jobs of one of the users on behalf of one of the projects may use it.
+    pub(super) projects: Vec<String>,
     pub(super) active: bool,
 }
 
@@ -65,6 +67,7 @@ fn head(line: &str) -> Option<Booked> {
         core_ids: BTreeMap::new(),
         flags: Vec::new(),
         users: Vec::new(),
+        projects: Vec::new(),
         active: false,
     })
 }
@@ -82,9 +85,30 @@ impl Booked {
             self.core_ids.insert(field(line, "NodeName")?.to_owned(), cores.into_iter().collect());
         } else if line.starts_with("Users=") {
             self.users = list(line, "Users");
+            self.projects = list(line, "Accounts");
             self.active = field(line, "State") == Some("ACTIVE");
         }
         Some(())
+    }
+
+    /// Whom it lets in that it should not, or whom not that it should; None where it is right.
+    pub(super) fn differs_in_whom(&self, wanted: &Wanted) -> Option<String> {
+        if self.users != [wanted.account.as_str()] {
+            return Some(format!(
+                "it is for {}, and should be for {}",
+                self.users.join(", "),
+                wanted.account
+            ));
+        }
+        // Slurm knows projects in small letters, and shows them as they were written.
+        let same = |(is, should): (&String, &String)| is.eq_ignore_ascii_case(should);
+        let as_many = self.projects.len() == usize::from(wanted.project.is_some());
+        if as_many && self.projects.iter().zip(&wanted.project).all(same) {
+            return None;
+        }
+        let is = if self.projects.is_empty() { "no project".into() } else { self.projects.join(", ") };
+        let should = wanted.project.as_deref().unwrap_or("no project");
+        Some(format!("it is for {is}, and should be for {should}"))
     }
 
     /// How many cores it has on each node, and whether that is certain.
@@ -168,7 +192,7 @@ ReservationName=x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9} StartTime=179
      NodeName=n2 CoreIDs=0-2
      NodeName=n3 CoreIDs=0-4
    TRES=cpu=8
-   Users=root,ann Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a
+   Users=root,ann Groups=(null) Accounts=physics Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a
    MaxStartDelay=(null)
    
 ";
@@ -180,6 +204,7 @@ ReservationName=x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9} StartTime=179
         assert_eq!(booked.interval, Interval::new(Time(1794743748), Time(1794743848)));
         assert_eq!((booked.cores, booked.active), (8, true));
         assert_eq!(booked.users, ["root", "ann"]);
+        assert_eq!(booked.projects, ["physics"]);
         assert_eq!(
             booked.spread(&BTreeMap::new(), None),
             (BTreeMap::from([("n2".into(), 3), ("n3".into(), 5)]), true)

@@ -1,12 +1,14 @@
 //! Submitting a job. The script goes to `sbatch` as its input and arguments as a list: no shell interprets them on the way. What a
-//! script asks for in its `#SBATCH` lines counts, but partition, reservation, name, time and size are ours.
+//! script asks for in its `#SBATCH` lines counts, but partition, reservation, project, name, time and size are ours.
 //!
 //! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
 //! Slurm's own variables; nothing else of our environment gets there. It writes to `NAME.out` in its folder.
 
+use super::refusal;
 use super::speech::{self, Speech};
+use crate::batch::projects::is_project;
 use crate::batch::{Submission, Unit};
-use crate::command::Command;
+use crate::command::{Command, Outcome};
 use crate::error::LrmsError;
 use crate::job::Work;
 use std::path::Path;
@@ -33,19 +35,7 @@ pub(super) fn submit(speech: &Speech, job: &Submission, jobs: &Path) -> Result<S
     let command = command(speech, job, jobs, &work)?;
     let outcome = speech.ask(&command)?;
     if !outcome.is_success() {
-        let what = format!("the job {}", job.name);
-        let said = outcome
-            .said()
-            .lines()
-            .map(|line| line.trim_start_matches("sbatch: error: "))
-            .collect::<Vec<_>>()
-            .join(" ");
-        return match super::refusal::refused(what.as_str(), &command, &outcome) {
-            LrmsError::Failed { .. } if outcome.said().contains("sbatch: error:") => {
-                Err(LrmsError::Refused { what, said })
-            }
-            other => Err(other),
-        };
+        return Err(refused(speech, job, &command, &outcome));
     }
     // `17`, or `17;cluster`.
     let id = outcome.out.trim().lines().last().and_then(|line| line.split(';').next()).unwrap_or_default();
@@ -54,6 +44,23 @@ pub(super) fn submit(speech: &Speech, job: &Submission, jobs: &Path) -> Result<S
         why: format!("{:?} is no job", outcome.out.trim()),
     };
     super::delete::named(id).map(str::to_owned).ok_or_else(unreadable)
+}
+
+/// Why a job was not taken.
+fn refused(speech: &Speech, job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
+    let what = format!("the job {}", job.name);
+    if refusal::is_about_projects(outcome.said()) {
+        let us = || refusal::who_we_are(speech).unwrap_or_else(|_| "the account of the service".into());
+        let user = job.account.clone().unwrap_or_else(us);
+        return refusal::invalid_project(what, &user, job.project.as_deref(), outcome);
+    }
+    match refusal::refused(what.as_str(), command, outcome) {
+        LrmsError::Failed { .. } if outcome.said().contains("sbatch: error:") => {
+            let lines = outcome.said().lines().map(|line| line.trim_start_matches("sbatch: error: "));
+            LrmsError::Refused { what, said: lines.collect::<Vec<_>>().join(" ") }
+        }
+        other => other,
+    }
 }
 
 /// The script, its arguments and where it runs.
@@ -120,6 +127,9 @@ fn check(job: &Submission, work: &Parts) -> Result<(), LrmsError> {
     {
         return malformed(format!("{word:?} is no name"));
     }
+    if let Some(project) = job.project.as_ref().filter(|project| !is_project(project)) {
+        return malformed(format!("{project:?} is no project; use letters, digits, `.`, `_` and `-`"));
+    }
     Ok(())
 }
 
@@ -153,6 +163,7 @@ fn command(speech: &Speech, job: &Submission, jobs: &Path, work: &Parts) -> Resu
         format!("--export={EXPORTED}"),
         "--no-requeue".to_owned(),
     ];
+    options.extend(job.project.iter().map(|project| format!("--account={project}")));
     options.extend(job.place.partition.iter().map(|partition| format!("--partition={partition}")));
     if !job.place.features.is_empty() {
         options.push(format!("--constraint={}", job.place.features.join("&")));

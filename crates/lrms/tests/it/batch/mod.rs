@@ -8,6 +8,7 @@ mod jobs;
 mod names;
 mod plain_view;
 mod pretend;
+mod projects;
 mod view;
 
 use bookahead_lrms::batch::{Accounts, Place, Settings, Unit};

@@ -40,6 +40,8 @@ pub(super) struct World {
     late: Vec<Late>,
     /// Every command that is more than a look.
     pub(super) log: Vec<String>,
+    /// The project of each reservation and job that was made.
+    pub(super) projects: Vec<Option<String>>,
     pub(super) looks: usize,
     /// The last look came after so many commands.
     looked_after: usize,
@@ -83,6 +85,7 @@ impl Pretend {
             faults: VecDeque::new(),
             late: Vec::new(),
             log: Vec::new(),
+            projects: Vec::new(),
             looks: 0,
             looked_after: 0,
             changes: true,
@@ -316,6 +319,7 @@ impl World {
         self.next += 1;
         let handle = Handle(format!("r{}", self.next));
         let (name, accounts) = (wanted.name.clone(), vec![wanted.account.clone()]);
+        self.projects.push(wanted.project.clone());
         let reserved = Reserved { handle: handle.clone(), name, interval, cores, spread: true, accounts };
         self.reservations.push(reserved);
         Ok(handle)
@@ -359,6 +363,7 @@ impl World {
         let native = self.next.to_string();
         let Work::Pretended { run } = job.work else { return Err(refused("only pretended jobs")) };
         self.runs.insert(native.clone(), run.0);
+        self.projects.push(job.project.clone());
         self.jobs.push(JobFact {
             native: native.clone(),
             name: job.name.clone(),

@@ -23,6 +23,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
         interval: Interval::starting(now + Seconds(ahead), Seconds(length)),
         amount,
         account: "root".into(),
+        project: None,
     }
 }
 
@@ -41,6 +42,7 @@ fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Sub
         limit: Seconds(limit),
         reservations: reservation.cloned().into_iter().collect(),
         account: None,
+        project: None,
         work,
     }
 }

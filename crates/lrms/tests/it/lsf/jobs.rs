@@ -17,6 +17,7 @@ fn submission() -> Submission {
         limit: Seconds(90),
         reservations: vec![handle(), Handle("ba_77_1".into())],
         account: None,
+        project: None,
         work: Work::Pretended { run: Seconds(5) },
     }
 }

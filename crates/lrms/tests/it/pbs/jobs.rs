@@ -15,6 +15,7 @@ fn job(unit: Unit, reserved: bool) -> Submission {
         limit: Seconds(3723),
         reservations,
         account: None,
+        project: None,
         work: Work::Script { text: "#PBS -t 1-100\necho 'x'".into(), arguments: vec!["a b".into()] },
     }
 }

@@ -51,6 +51,7 @@ fn wanted(amount: u32) -> Wanted {
         interval: Interval::new(Time(1_794_742_400), Time(1_794_742_500)),
         amount,
         account: "ann".into(),
+        project: None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// All commands that the dialect knows.
-const COMMANDS: [&str; 5] = ["scontrol", "squeue", "sbatch", "scancel", "sacct"];
+pub(crate) const COMMANDS: [&str; 6] = ["scontrol", "squeue", "sbatch", "scancel", "sacct", "sacctmgr"];
 
 pub(crate) struct Fakes {
     folder: TempDir,

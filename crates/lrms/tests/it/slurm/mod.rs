@@ -9,8 +9,10 @@ mod fake;
 mod life;
 mod look;
 mod own;
+mod projects;
 mod shapes;
 mod silence;
+mod slurmdbd;
 mod submit;
 mod thousand;
 
@@ -100,7 +102,8 @@ impl Site {
     /// So much from so many seconds from now, for so many seconds.
     fn wanted(&mut self, name: &str, place: &Place, from: i64, length: i64, amount: u32) -> Wanted {
         let interval = Interval::starting(self.now() + Seconds(from), Seconds(length));
-        Wanted { name: name.into(), place: place.clone(), interval, amount, account: self.account() }
+        let account = self.account();
+        Wanted { name: name.into(), place: place.clone(), interval, amount, account, project: None }
     }
 
     fn create(&mut self, wanted: &Wanted) -> Result<Handle, LrmsError> {
@@ -139,6 +142,7 @@ impl Site {
             limit: Seconds(600),
             reservations: inside.iter().map(|handle| (*handle).clone()).collect(),
             account: None,
+            project: None,
             work: Work::Pretended { run: Seconds(300) },
         }
     }
