@@ -4,6 +4,7 @@
 use super::length::Length;
 use super::page::{Page, Written, inline};
 use super::wrong::Wrong;
+use bookahead_lrms::batch::projects::is_project;
 use bookahead_lrms::batch::{Place, Unit};
 use bookahead_protocol::{Millis, Name};
 use serde::Deserialize;
@@ -49,6 +50,12 @@ pub struct BatchConfig {
     /// The accounts of owners who are called otherwise on the cluster.
     #[serde(default)]
     pub accounts: BTreeMap<Name, String>,
+    /// Of Slurm: the project, which Slurm calls account, that reservations and jobs are charged to, of all owners of whom
+    /// `projects` does not say otherwise; what Slurm does by itself, if it is not said.
+    pub project: Option<String>,
+    /// Of Slurm: the projects of owners.
+    #[serde(default)]
+    pub projects: BTreeMap<Name, String>,
     /// Where its commands are run, if not on this machine.
     pub ssh: Option<SshConfig>,
 }
@@ -150,6 +157,8 @@ impl BatchConfig {
             account: None,
             r#become: Vec::new(),
             accounts: BTreeMap::new(),
+            project: None,
+            projects: BTreeMap::new(),
             ssh: None,
         }
     }
@@ -189,6 +198,23 @@ impl BatchConfig {
             let why =
                 "with become everything belongs to the accounts of the owners; leave out one of the two";
             return Err(Wrong::new("account", why));
+        }
+        self.check_projects()
+    }
+
+    fn check_projects(&self) -> Result<(), Wrong> {
+        let named = self.project.iter().map(|project| ("project", project));
+        let named = named.chain(self.projects.values().map(|project| ("projects", project)));
+        for (field, project) in named {
+            if self.system != SystemName::Slurm {
+                let why =
+                    format!("only Slurm is told projects, and this is {}; leave it out", self.system.word());
+                return Err(Wrong::new(field, why));
+            }
+            if !is_project(project) {
+                let why = format!("{project:?} cannot be a project; write letters, digits, _ . - only");
+                return Err(Wrong::new(field, why));
+            }
         }
         Ok(())
     }
@@ -230,22 +256,18 @@ pub(super) fn print(page: &mut Page, batch: &BatchConfig) {
     page.may_set("account", batch.account.as_ref(), "\"bookahead\"", about);
     let about = "What is put before a command that is to run as an owner";
     page.set("become", batch.r#become.as_slice(), about);
-    let accounts = inline(batch.accounts.iter().map(|(owner, account)| (owner.written(), account.written())));
-    page.set(
-        "accounts",
-        &Verbatim(accounts),
-        "The accounts of owners who are called otherwise on the cluster",
-    );
+    let about = "The accounts of owners who are called otherwise on the cluster";
+    page.set("accounts", &batch.accounts, about);
+    let about = "Of Slurm: the project (its account) that is charged for all whom projects does not name";
+    page.may_set("project", batch.project.as_ref(), "\"physics\"", about);
+    page.set("projects", &batch.projects, "Of Slurm: the projects of owners");
     let about = "Where its commands are run, if not on this machine";
     page.may_set("ssh", batch.ssh.as_ref(), "{ host = \"login.example.org\", user = \"bookahead\" }", about);
 }
 
-/// What is written already.
-struct Verbatim(String);
-
-impl Written for Verbatim {
+impl Written for BTreeMap<Name, String> {
     fn written(&self) -> String {
-        self.0.clone()
+        inline(self.iter().map(|(owner, named)| (owner.written(), named.written())))
     }
 }
 

@@ -416,12 +416,19 @@ mod tests {
 
     #[test]
     fn a_printed_batch_system_means_the_same() {
+        let projects = "project = \"physics\"\nprojects = { \"bob@example.org\" = \"chem\" }";
+        for (system, more) in [("grid-engine", "parallel_environment = \"smp\""), ("slurm", projects)] {
+            a_printed_one_means_the_same(system, more);
+        }
+    }
+
+    fn a_printed_one_means_the_same(system: &str, more: &str) {
         let text = r#"
             name = "north"
             [batch]
-            system = "grid-engine"
+            system = "SYSTEM"
             commands = "/opt/ge/bin"
-            parallel_environment = "smp"
+            MORE
             environment = { SGE_ROOT = "/opt/ge", "A" = "b \" c" }
             accounting = true
             become = ["sudo", "-n", "-u", "{user}", "--"]
@@ -433,8 +440,9 @@ mod tests {
             capacity = 64
             batch = { partition = "main", unit = "nodes", features = ["gpu", "ib"] }
         "#;
+        let text = text.replace("SYSTEM", system).replace("MORE", more);
         let read = |text: &str| SiteConfig::parse(Path::new("site.toml"), text);
-        let site = read(text).expect("a site");
+        let site = read(&text).expect("a site");
         let printed = print_site(&site);
         let again = read(&printed).expect(&printed);
         assert_eq!(again, SiteConfig { state: again.state.clone(), ..site });

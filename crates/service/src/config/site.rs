@@ -385,6 +385,10 @@ mod tests {
             ("system = \"lsf\"\nconf = \"x\"", ["batch.conf", "only Slurm"]),
             ("system = \"slurm\"\nbecome = [\"sudo\"]", ["batch.become", "{user}"]),
             ("system = \"slurm\"\naccounts = { ada = \"al1\" }", ["batch.accounts", "become"]),
+            ("system = \"pbs\"\nproject = \"physics\"", ["batch.project", "only Slurm"]),
+            ("system = \"lsf\"\nprojects = { ada = \"physics\" }", ["batch.projects", "only Slurm"]),
+            ("system = \"slurm\"\nproject = \"-x\"", ["batch.project", "letters"]),
+            ("system = \"slurm\"\nprojects = { ada = \"a,b\" }", ["batch.projects", "a,b"]),
         ] {
             refused(&with(batch, ""), &words);
         }

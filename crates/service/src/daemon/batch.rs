@@ -2,7 +2,7 @@
 
 use super::DaemonError;
 use crate::config::{BatchConfig, SiteConfig, SshConfig, SystemName};
-use bookahead_lrms::batch::{Accounts, BatchSystem, Place, Settings};
+use bookahead_lrms::batch::{Accounts, BatchSystem, Place, Projects, Settings};
 use bookahead_lrms::command::{Command, Runner, Ssh};
 use bookahead_lrms::grid_engine::{self, GridEngine};
 use bookahead_lrms::lsf::{self, Lsf};
@@ -11,7 +11,7 @@ use bookahead_lrms::pbs::{self, Pbs};
 use bookahead_lrms::slurm::{self, Slurm};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_plan::Capacity;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,8 +48,9 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let places: Vec<(Place, Capacity)> = places.collect();
     let accounts = accounts(batch, &runner)?;
     let named = places.iter().map(|(place, _)| place.clone()).collect();
-    let system = system(batch, base, named, runner.clone());
-    let settings = Settings::new(config.name.as_str().into(), places, accounts);
+    let projects = Projects { usual: batch.project.clone(), map: batch.projects.clone() };
+    let system = system(batch, base, named, projects.members(&accounts), runner.clone());
+    let settings = Settings { projects, ..Settings::new(config.name.as_str().into(), places, accounts) };
     Ok(Driven { batch: Batch::new(system, settings)?, runner })
 }
 
@@ -107,7 +108,14 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
     Ok(Accounts::Service(account.to_owned()))
 }
 
-fn system(batch: &BatchConfig, base: &Path, places: Vec<Place>, runner: Runner) -> Box<dyn BatchSystem> {
+/// The dialect. Of projects it is told who is known to use them.
+fn system(
+    batch: &BatchConfig,
+    base: &Path,
+    places: Vec<Place>,
+    projects: BTreeMap<String, BTreeSet<String>>,
+    runner: Runner,
+) -> Box<dyn BatchSystem> {
     let bin = batch.commands.as_ref().map(|path| base.join(path));
     let output = batch.output.as_ref().map(|path| base.join(path));
     let environment = BTreeMap::new();
@@ -119,7 +127,7 @@ fn system(batch: &BatchConfig, base: &Path, places: Vec<Place>, runner: Runner) 
             let accounting = batch.accounting;
             // Where it takes longer it is told again with the next comparison; nobody else waits for that.
             let let_go_within = LET_GO_WITHIN;
-            let settings = slurm::Settings { conf, bin, accounting, jobs, let_go_within, ..usual };
+            let settings = slurm::Settings { conf, bin, accounting, projects, jobs, let_go_within, ..usual };
             Box::new(Slurm::new(runner, settings))
         }
         SystemName::Pbs => {
