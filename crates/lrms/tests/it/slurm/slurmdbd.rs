@@ -13,10 +13,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// What is needed of Debian besides Slurm itself.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("/usr/sbin/slurmdbd", "slurmdbd"),
     ("/usr/sbin/mariadbd", "mariadb-server-core"),
     ("/usr/bin/mariadb-install-db", "mariadb-server-core"),
+    ("/usr/bin/my_print_defaults", "mariadb-client-core"),
 ];
 
 /// A port that was free may be taken by somebody else before slurmdbd asks for it.
