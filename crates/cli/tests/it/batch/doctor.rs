@@ -28,6 +28,8 @@ fn the_doctor_finds_a_site_on_slurm_well_or_says_what_to_mend() {
     assert!(!well.out.contains("wrong ") && well.out.contains("capacity of cluster"), "{well:?}");
     assert!(cluster.reservations().is_empty(), "what it tries is gone");
 
+    let named = examined(&cluster.site("north", "project = \"physics\"", ""));
+    assert!(named.code == Some(0) && named.out.contains("any name is taken for a project"), "{named:?}");
     assert_wrong(&examined(&right.replace("capacity = 4", "capacity = 40")), &["write capacity = 4"]);
     let unknown = right.replace("partition = \"main\"", "partition = \"gpu\"");
     assert_wrong(&examined(&unknown), &["there is no partition gpu", "name one of: main"]);
