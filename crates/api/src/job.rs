@@ -20,11 +20,13 @@ pub struct SubmitJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<JobIdText>)]
     pub id: Option<JobId>,
-    /// The reservation that it is to run in; without one it waits in the queue.
+    /// The reservation that it is to run in; without one it waits in the queue. Of a broker: it runs in the one part of the
+    /// reservation that suits it, by `resource` or else by `kind`, and by `capacity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// On this very resource; without one, on any of its kind that has what is required.
+    /// On this very resource; without one, on any of its kind that has what is required. In a reservation at a broker: in the
+    /// part that is on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
@@ -171,7 +173,7 @@ pub struct Job {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
-    /// A broker looks for a place for it.
+    /// A broker looks for a place for it, or is about to hand it over.
     Placing,
     /// It waits.
     Waiting,

@@ -81,7 +81,8 @@ impl Resource {
             && part.requirements.iter().all(|requirement| self.meets(requirement))
     }
 
-    fn meets(&self, requirement: &Requirement) -> bool {
+    /// Whether it has what is required.
+    pub fn meets(&self, requirement: &Requirement) -> bool {
         let own = match requirement.attribute.as_str() {
             "site" => Some(Value::Text(self.site.clone())),
             "name" => Some(Value::Text(self.name.clone())),

@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KIND", default_value = "processors", help_heading = "Job")]
     kind: String,
 
-    /// This very resource
+    /// This very resource; of a reservation with several parts, the part that is on it
     #[arg(long, value_name = "NAME", help_heading = "Job")]
     resource: Option<String>,
 
@@ -113,8 +113,9 @@ fn variable(text: &str) -> Result<(String, String), String> {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let work = work(arguments)?;
     let session = Session::open(&arguments.place)?;
+    let now = session.reader()?.now();
     let slot = match arguments.reservation {
-        Some(id) => session.ask("looking", session.client.show(id))?.slots.into_iter().next(),
+        Some(id) => part(arguments, &session, id, now)?,
         None => None,
     };
     let submit = SubmitJob {
@@ -123,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         resource: arguments.resource.as_deref().map(Into::into),
         kind: arguments.kind.as_str().into(),
         capacity: arguments.capacity.unwrap_or_else(|| slot.as_ref().map_or(1, |slot| slot.capacity)),
-        limit_seconds: limit(arguments, slot.as_ref(), session.reader()?.now())?,
+        limit_seconds: limit(arguments, slot.as_ref(), now)?,
         latest_end: arguments.until.as_ref().map(|when| session.read(when)).transpose()?,
         requirements: arguments.require.iter().map(|required| required.0.clone()).collect(),
         reference_mhz: arguments.reference_mhz,
@@ -138,6 +139,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let job = session.ask("submitting", session.client.submit(&submit, &key))?;
     show_job(&session, &job)
+}
+
+/// The part of a reservation that it is to run in, for what is not said of the job. Where several are left the server refuses
+/// it, and says between which to choose.
+fn part(arguments: &Arguments, session: &Session, id: ReservationId, now: Timestamp) -> Result<Option<Slot>> {
+    let all = session.ask("looking", session.client.show(id))?.slots;
+    let mut slots = all.clone();
+    if let Some(named) = arguments.resource.as_deref() {
+        slots.retain(|slot| slot.resource.as_str() == named);
+        if slots.is_empty() {
+            let names: Vec<&str> = all.iter().map(|slot| slot.resource.as_str()).collect();
+            bail!(Usage(format!("{id} has no part on {named}; give --resource {}", names.join(" or "))));
+        }
+    } else if slots.len() > 1 {
+        let offered = session.ask("looking", session.client.resources())?.resources;
+        let kind_of = |slot: &Slot| offered.iter().find(|one| one.name == slot.resource).map(|one| &one.kind);
+        slots.retain(|slot| kind_of(slot).is_none_or(|kind| kind.as_str() == arguments.kind));
+    }
+    let fits = |slot: &Slot| arguments.capacity.is_none_or(|wanted| wanted <= slot.capacity);
+    let best = slots.into_iter().find(|slot| fits(slot) && slot.end > now);
+    Ok(best.or_else(|| all.into_iter().next()))
 }
 
 /// What is said, or what is left of the reservation.

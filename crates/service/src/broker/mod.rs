@@ -7,7 +7,7 @@ mod register;
 mod sight;
 
 pub use courier::{Courier, Link};
-pub use jobs::{Event as JobEvent, Rules as JobRules};
+pub use jobs::{Event as JobEvent, PartThere, Rules as JobRules};
 use register::without_circles;
 pub use register::{Attention, Peer, Register, attend};
 
@@ -149,11 +149,26 @@ impl Broker {
     }
 
     fn carry_out_for_jobs(&mut self, effects: jobs::Effects, done: &mut Done<Event>) {
-        done.events.extend(effects.events.into_iter().map(Event::Job));
+        for event in effects.events {
+            let handed = if let JobEvent::Handed { id } = event { Some(id) } else { None };
+            done.events.push(Event::Job(event));
+            handed.into_iter().for_each(|job| self.attach(job, done));
+        }
         for errand in effects.errands {
             let courier = self.courier.clone();
             done.deeds.push(Box::new(move || courier.run(errand)));
         }
+    }
+
+    /// A peer has a job that its owner wants in a reservation: the reservation is shown with it from now on.
+    fn attach(&mut self, job: JobId, done: &mut Done<Event>) {
+        let Some((id, part)) = self.jobs.part_of(job) else { return };
+        if self.head.booking(id).is_none_or(|booking| booking.state.is_over()) {
+            return;
+        }
+        let event = broker::Event::Attached { id, part, job };
+        self.head.apply(&event);
+        self.carry_out(Effects { events: vec![event], ..Effects::default() }, &Origin::default(), done);
     }
 
     fn answer_about_job(
@@ -280,7 +295,9 @@ impl Party for Broker {
             }
             Input::Submit { caller, key, id, job, origin, reply } => {
                 let peers: Vec<Peer> = self.register.all().filter(|peer| peer.up).cloned().collect();
-                let taken = self.jobs.submit(now, (&caller, &origin.via), (key, id), *job, peers.into_iter());
+                let reservation = job.reservation.and_then(|id| self.head.booking(id));
+                let from = (&caller, &*origin.via);
+                let taken = self.jobs.submit(now, from, (key, id), *job, reservation, peers.into_iter());
                 self.answer_about_job(id, taken, reply, done);
             }
             Input::CancelJob { caller, id, reply } => {

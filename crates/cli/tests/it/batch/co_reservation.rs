@@ -1,5 +1,5 @@
 //! A co-reservation over two Slurms and a site with a scheduler of its own: jobs start on the promised second at all three,
-//! and are gone when it ends.
+//! and are gone when it ends. They are submitted at the broker.
 
 use super::cluster::Cluster;
 use super::jobs::Traces;
@@ -46,14 +46,15 @@ fn jobs_in_a_co_reservation_start_on_the_promised_second_at_two_slurms_and_a_pla
 
     let folder = clusters[0].folder();
     let traces = SITES.map(|name| Traces::new(folder, name));
+    let ada = Terminal::at(&grid.of("grid").url());
     let mut jobs = Vec::new();
     for (site, traces) in SITES.iter().zip(&traces) {
         let there = runtime.block_on(grid.asker(site).live()).unwrap();
-        let [part] = &there[..] else { panic!("one part should be at {site}: {there:?}") };
-        let ada = Terminal::at(&grid.of(site).url());
+        assert_eq!(there.len(), 1, "one part should be at {site}: {there:?}");
         ada.folder.write("script.sh", traces.endless());
-        let job = ada.document(&["submit", "--reservation", &part.id.to_string(), "script.sh"]);
-        jobs.push((ada, job["id"].as_str().unwrap().to_owned()));
+        let (id, resource) = (booked.id.to_string(), format!("{site}/cluster"));
+        let job = ada.document(&["submit", "--reservation", &id, "--resource", &resource, "script.sh"]);
+        jobs.push(job["id"].as_str().unwrap().to_owned());
     }
     assert!(now() < begin, "all that was to be said before it begins");
     let began: Vec<i64> = traces.iter().map(Traces::began).collect();
@@ -70,7 +71,7 @@ fn jobs_in_a_co_reservation_start_on_the_promised_second_at_two_slurms_and_a_pla
             if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
         });
     }
-    for (ada, job) in &jobs {
+    for job in &jobs {
         until(|| {
             let shown = ada.document(&["show", job]);
             // The limit of a job is what is left of its reservation: both end at the same time.

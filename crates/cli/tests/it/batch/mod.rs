@@ -24,7 +24,7 @@ mod over_ssh;
 mod projects;
 mod silence;
 mod sshd;
-mod terminal;
+pub(crate) mod terminal;
 mod watcher;
 
 use crate::services::asking::now;

@@ -2,9 +2,10 @@
 //! remembered to be shown.
 
 use super::told::{as_the_job, earliest};
-use super::words::Event;
+use super::words::{Event, PartThere};
 use bookahead_api as api;
 use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::broker::name_here;
 use bookahead_protocol::jobs::Race;
 use bookahead_protocol::jobs::choice::{Choice, Outcome};
 use bookahead_protocol::level::Received;
@@ -22,7 +23,9 @@ pub(super) struct Kept {
     pub(super) at: Time,
     /// The brokers that it came through.
     pub(super) via: Vec<Name>,
-    /// Of one that is to run in a reservation.
+    /// Of one that is to run in a reservation of its owner's: the part of it.
+    pub(super) part: Option<Box<PartThere>>,
+    /// Of one that is to run in a reservation which the broker finds.
     pub(super) choice: Choice,
     /// Of one that is flooded.
     pub(super) race: Race,
@@ -41,12 +44,13 @@ impl Kept {
         key: Key,
         caller: Caller,
         asked: Box<api::SubmitJob>,
-        at: Time,
-        via: Vec<Name>,
+        (at, via): (Time, Vec<Name>),
+        part: Option<Box<PartThere>>,
     ) -> Kept {
         Kept {
             history: Vec::new(),
             key,
+            part,
             choice: Choice::new(Received::with_a_job()),
             race: Race::default(),
             caller,
@@ -82,16 +86,42 @@ impl Kept {
 
     /// Whether it is over, and nothing is left of it anywhere that would have to be given back.
     pub(super) fn is_settled(&self) -> bool {
-        let nothing_left = if self.is_flooded() { self.race.is_over() } else { self.choice.is_over() };
+        let nothing_left = match self.is_flooded() {
+            true => self.race.is_over(),
+            false => self.part.is_some() || self.choice.is_over(),
+        };
         self.over.is_some() && nothing_left
     }
 
     /// Where it is to run, and in which reservation.
     pub(super) fn place(&self) -> Option<(Name, ReservationId)> {
+        if let Some(part) = &self.part {
+            return Some((part.site.clone(), part.reservation));
+        }
         match self.choice.outcome() {
             Some(Outcome::Booked { site, id, .. }) => Some((site.clone(), *id)),
             Some(Outcome::Failed(_)) | None => None,
         }
+    }
+
+    /// When its reservation begins.
+    fn begin(&self) -> Option<Time> {
+        let booked = match self.choice.outcome() {
+            Some(Outcome::Booked { start, .. }) => Some(*start),
+            Some(Outcome::Failed(_)) | None => None,
+        };
+        self.part.as_ref().map(|part| part.begin).or(booked)
+    }
+
+    /// A job in a reservation as it is told here. Who has named a reservation is told of that one, and of the resource by the
+    /// name that it has here.
+    pub(super) fn as_here(&self, site: &Name, job: api::Job) -> api::Job {
+        let (mut resource, mut reservation) = (job.resource, job.reservation);
+        if let Some(part) = &self.part {
+            resource = Some(name_here(&part.site, &part.resource));
+            reservation = self.asked.reservation;
+        }
+        api::Job { site: Some(site.clone()), resource, reservation, ..job }
     }
 
     /// The job as its owner sees it.
@@ -108,18 +138,12 @@ impl Kept {
     }
 
     fn reserved(&self, id: JobId) -> api::Job {
-        let place = self.place();
-        if let Some((site, _)) = &place
-            && let Some(seen) = self.seen.get(site)
-        {
-            return api::Job { site: Some(site.clone()), ..(**seen).clone() };
-        }
-        let expected_start = match self.choice.outcome() {
-            Some(Outcome::Booked { start, .. }) => Some(api::Timestamp::nearest(*start)),
-            _ => None,
+        let Some((site, there)) = self.place() else { return self.plain(id) };
+        let placed = || {
+            let expected_start = self.begin().map(api::Timestamp::nearest);
+            api::Job { reservation: Some(there), expected_start, ..self.plain(id) }
         };
-        let site = place.as_ref().map(|(site, _)| site.clone());
-        api::Job { site, reservation: place.map(|(_, id)| id), expected_start, ..self.plain(id) }
+        self.as_here(&site, self.seen.get(&site).map_or_else(placed, |seen| (**seen).clone()))
     }
 
     /// One job with its site, however many copies there are.

@@ -1,9 +1,10 @@
 //! The job broker: jobs that were given to a broker, and where they are. It ranks the sites by the shortest expected delay.
-//! A job gets a reservation at one of the best ([`reserve`]), or waits at several of them until one starts it ([`flood`]). What
-//! was given to it is written down before anybody hears of it.
+//! A job gets a reservation at one of the best ([`reserve`]), or waits at several of them until one starts it ([`flood`]); one
+//! that names a reservation runs in a part of that ([`part`]). What was given to it is written down before anybody hears of it.
 
 mod flood;
 mod kept;
+mod part;
 mod places;
 mod reserve;
 mod told;
@@ -13,17 +14,18 @@ mod words;
 mod tests;
 
 pub(super) use words::{Effects, Errand, What};
-pub use words::{Event, Rules};
+pub use words::{Event, PartThere, Rules};
 
 use super::Peer;
 use crate::party::Viewer;
 use bookahead_api as api;
 use bookahead_plan::{Capacity, Time};
+use bookahead_protocol::broker::Booking;
 use bookahead_protocol::ids::Identities;
 use bookahead_protocol::jobs::race::Ask;
 use bookahead_protocol::jobs::{Ranked, Task, rank, ranking};
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Caller, JobId, Key, Millis, Moment, Name};
+use bookahead_protocol::{Caller, JobId, Key, Millis, Moment, Name, ReservationId};
 use kept::Kept;
 use places::sites_of;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,8 +69,8 @@ impl Jobs {
     /// The fold.
     pub(super) fn apply(&mut self, event: &Event) {
         let id = match event {
-            Event::Submitted { id, key, caller, asked, at, via } => {
-                let kept = Kept::new(*key, caller.clone(), asked.clone(), *at, via.clone());
+            Event::Submitted { id, key, caller, asked, at, via, part } => {
+                let kept = Kept::new(*key, caller.clone(), asked.clone(), (*at, via.clone()), part.clone());
                 self.all.entry(*id).or_insert(kept);
                 *id
             }
@@ -106,14 +108,15 @@ impl Jobs {
         effects.events.push(event);
     }
 
-    /// Takes a job; the same one twice is taken once.
+    /// Takes a job; the same one twice is taken once. Where it names a reservation, that is what is known of it.
     pub(super) fn submit(
         &mut self,
         now: Moment,
         (caller, via): (&Caller, &[Name]),
         (key, id): (Key, JobId),
         asked: api::SubmitJob,
-        peers: impl Iterator<Item = Peer>,
+        reservation: Option<&Booking>,
+        mut peers: impl Iterator<Item = Peer>,
     ) -> Result<Effects, api::Problem> {
         let mut effects = Effects::default();
         let is_same = |known: &Kept| known.asked.same_but_for_id(&asked) && known.caller.user == caller.user;
@@ -133,12 +136,17 @@ impl Jobs {
         if self.live().count() >= MOST_LIVE {
             return Err(Problem::new(Why::Busy).into());
         }
+        let part = match asked.reservation {
+            Some(named) => Some(Box::new(part::find(now, caller, &asked, (named, reservation), &mut peers)?)),
+            None => None,
+        };
+        let (in_part, flooded) = (part.is_some(), asked.mode == Some(api::Mode::Flood));
         let (caller, asked, at, via) = (caller.clone(), Box::new(asked), now.second(), via.to_vec());
-        self.note(Event::Submitted { id, key, caller, asked, at, via }, &mut effects);
-        if self.all.get(&id).is_some_and(Kept::is_flooded) {
-            self.flood(now, id, peers, &mut effects);
-        } else {
-            self.reserve(now, id, peers, &mut effects);
+        self.note(Event::Submitted { id, key, caller, asked, at, via, part }, &mut effects);
+        match (in_part, flooded) {
+            (true, _) => self.attend(now, id, &mut effects),
+            (false, true) => self.flood(now, id, peers, &mut effects),
+            (false, false) => self.reserve(now, id, peers, &mut effects),
         }
         Ok(effects)
     }
@@ -237,6 +245,12 @@ impl Jobs {
         self.all.iter().filter(|(_, kept)| kept.over.is_none()).map(|(id, kept)| (*id, kept))
     }
 
+    /// Of a job that its owner wants in a reservation: which, and in which of its parts.
+    pub(super) fn part_of(&self, id: JobId) -> Option<(ReservationId, usize)> {
+        let kept = self.all.get(&id)?;
+        kept.asked.reservation.zip(kept.part.as_ref().map(|part| part.number))
+    }
+
     /// One of them.
     pub(super) fn job(&self, id: JobId) -> Option<api::Job> {
         self.all.get(&id).map(|kept| kept.shown(id))
@@ -271,10 +285,12 @@ fn check(asked: &api::SubmitJob) -> Result<(), api::Problem> {
     if asked.capacity == 0 || asked.limit_seconds < 1 {
         return bad("a job has a capacity of at least 1 and a limit of at least one second".to_owned());
     }
-    if asked.reservation.is_some() {
-        let why = "a broker finds the reservation for a job itself; submit a job with a reservation of your own to \
-                   the site that holds it";
-        return Err(api::Problem::new(api::Code::JobRefused, why));
+    if asked.reservation.is_some()
+        && let Some(field) = part::without_sense(asked)
+    {
+        return bad(format!(
+            "{field} is for a job that a broker finds a place for; leave it out with a reservation"
+        ));
     }
     let most = api::SubmitJob::MOST_COPIES;
     match asked.copies {

@@ -1,5 +1,6 @@
 //! Jobs that are to run in a reservation: the broker asks the best three sites, keeps the reservation in which the job is done
-//! first, hands the job over to that site, and looks after it until it is over.
+//! first, hands the job over to that site, and looks after it until it is over. Where the owner has named a reservation only
+//! the latter is left to do, and the reservation is never given back.
 
 use super::words::{Effects, Errand, Event, What};
 use super::{Jobs, Peer};
@@ -105,14 +106,13 @@ impl Jobs {
         }
         match answer {
             Ok(job) if job.state.is_over() => {
-                let job = Box::new(api::Job { site: Some(from.clone()), ..*job });
+                let (job, handed) = (Box::new(kept.as_here(from, *job)), kept.handed);
+                self.note_handed(id, handed, &mut effects);
                 self.note(Event::Over { job, at: now.second() }, &mut effects);
                 self.give_back(id, &mut effects);
             }
             Ok(job) => {
-                if !kept.handed {
-                    self.note(Event::Handed { id }, &mut effects);
-                }
+                self.note_handed(id, kept.handed, &mut effects);
                 let next = now + self.rules.look_every;
                 if let Some(kept) = self.all.get_mut(&id) {
                     kept.seen.insert(from.clone(), job);
@@ -126,6 +126,12 @@ impl Jobs {
             Err(_) => {}
         }
         effects
+    }
+
+    fn note_handed(&mut self, id: JobId, before: bool, effects: &mut Effects) {
+        if !before {
+            self.note(Event::Handed { id }, effects);
+        }
     }
 
     /// Time has passed.
@@ -174,6 +180,9 @@ impl Jobs {
                 let asked = api::SubmitJob {
                     id: Some(id),
                     reservation: Some(reservation),
+                    // In a reservation that the broker found there is one part only.
+                    resource: kept.part.as_ref().map(|part| part.resource.clone()),
+                    requirements: Vec::new(),
                     mode: None,
                     latest_end: None,
                     reference_mhz: None,
@@ -186,9 +195,9 @@ impl Jobs {
         effects.errands.push(Errand { to, what, via });
     }
 
-    /// What is left of its reservation is of no use.
+    /// What is left of its reservation is of no use, unless that is its owner's.
     fn give_back(&self, id: JobId, effects: &mut Effects) {
-        let Some(kept) = self.all.get(&id) else { return };
+        let Some(kept) = self.all.get(&id).filter(|kept| kept.part.is_none()) else { return };
         let Some((to, reservation)) = kept.place() else { return };
         let call = Call::Cancel { id: reservation };
         let envelope = Envelope { key: Key(reservation.0).derived(1), caller: kept.caller.clone(), call };
@@ -197,7 +206,7 @@ impl Jobs {
 
     /// Those whose choice has something to do.
     fn unsettled_choices(&self) -> impl Iterator<Item = JobId> {
-        let reserved = self.all.iter().filter(|(_, kept)| !kept.is_flooded());
+        let reserved = self.all.iter().filter(|(_, kept)| !kept.is_flooded() && kept.part.is_none());
         reserved.filter(|(_, kept)| !kept.choice.is_over()).map(|(id, _)| *id)
     }
 }

@@ -4,7 +4,7 @@ use bookahead_api as api;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::jobs::race::Ask;
 use bookahead_protocol::jobs::{Patience, choice, race};
-use bookahead_protocol::{Caller, Envelope, JobId, Key, Millis, Name};
+use bookahead_protocol::{Caller, Envelope, JobId, Key, Millis, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 
 /// Something that happened to a job.
@@ -25,6 +25,9 @@ pub enum Event {
         /// The brokers that it came through.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         via: Vec<Name>,
+        /// Of one that names a reservation: the part of it that it runs in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part: Option<Box<PartThere>>,
     },
     /// Something happened to the choice of its site.
     Choice {
@@ -57,6 +60,21 @@ pub enum Event {
         /// When the broker learnt it.
         at: Time,
     },
+}
+
+/// A part of a reservation, at the peer that holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartThere {
+    /// The peer.
+    pub site: Name,
+    /// The id that it has there.
+    pub reservation: ReservationId,
+    /// The resource, by its name there.
+    pub resource: Name,
+    /// Which of the parts of the reservation it is here.
+    pub number: usize,
+    /// When it begins.
+    pub begin: Time,
 }
 
 /// Something to be sent because of a job.

@@ -1,5 +1,7 @@
 //! A job that is flooded, as its owner sees it: one job with its site, whatever its copies do and whenever the broker is killed.
 
+mod parts;
+
 use super::*;
 use bookahead_protocol::Resource;
 use bookahead_protocol::jobs::Patience;
@@ -81,7 +83,8 @@ impl Desk {
 
     fn submit(&mut self, asked: api::SubmitJob, sites: &[&str]) -> Result<(), api::Problem> {
         let peers = sites.iter().zip(1..).map(|(name, at)| peer(name, at * 8)).collect::<Vec<_>>();
-        let effects = self.jobs.submit(Moment(0), (&ada(), &[]), (Key(1), ID), asked, peers.into_iter())?;
+        let effects =
+            self.jobs.submit(Moment(0), (&ada(), &[]), (Key(1), ID), asked, None, peers.into_iter())?;
         self.does(effects);
         Ok(())
     }
@@ -306,7 +309,8 @@ fn what_makes_no_sense_is_refused_and_the_same_twice_is_taken_once() {
     assert!(desk.sent.is_empty());
     // A copy is no job that somebody could submit.
     let copy = desk.copy_at("north");
-    let taken = desk.jobs.submit(Moment(0), (&ada(), &[]), (Key(2), copy), flooded(), std::iter::empty());
+    let taken =
+        desk.jobs.submit(Moment(0), (&ada(), &[]), (Key(2), copy), flooded(), None, std::iter::empty());
     assert_eq!(taken.unwrap_err().code, "job-taken");
 }
 
@@ -315,7 +319,8 @@ fn the_more_jobs_wait_the_less_often_each_is_looked_at() {
     let mut jobs = Jobs::new(rules());
     for number in 0..1_000 {
         let ids = (Key(number), JobId(number));
-        jobs.submit(Moment(0), (&ada(), &[]), ids, flooded(), std::iter::once(peer("north", 0))).unwrap();
+        jobs.submit(Moment(0), (&ada(), &[]), ids, flooded(), None, std::iter::once(peer("north", 0)))
+            .unwrap();
         let copy = *jobs.copies.keys().find(|copy| jobs.copies[copy] == JobId(number)).unwrap();
         let waits = api::Job { id: copy, state: api::JobState::Waiting, ..jobs.job(JobId(number)).unwrap() };
         jobs.on_job(Moment(0), &"north".into(), (copy, Ask::Submit), Ok(Box::new(waits)));
