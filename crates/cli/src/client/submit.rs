@@ -59,22 +59,27 @@ pub(crate) struct Arguments {
 
     /// It is of no use if it has not ended by then (of a broker)
     #[arg(long, value_name = "TIME", help_heading = "Job")]
+    #[arg(conflicts_with = "reservation")]
     until: Option<When>,
 
     /// How a broker finds a place for it
     #[arg(long, value_enum, help_heading = "Job")]
+    #[arg(conflicts_with = "reservation")]
     mode: Option<ModeName>,
 
     /// How many copies wait at the same time, each at another site (of a broker that floods) [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32), help_heading = "Job")]
+    #[arg(conflicts_with = "reservation")]
     copies: Option<u32>,
 
     /// The clock rate in MHz of the machine that --limit was measured on; slower sites get longer (of a broker)
     #[arg(long, value_name = "MHZ", help_heading = "Job")]
+    #[arg(conflicts_with = "reservation")]
     reference_mhz: Option<u32>,
 
     /// How many bytes must be at the site before it can start (of a broker, to choose the site)
     #[arg(long, value_name = "BYTES", help_heading = "Job")]
+    #[arg(conflicts_with = "reservation")]
     input_bytes: Option<u64>,
 
     /// The folder, at the site, in which a program runs

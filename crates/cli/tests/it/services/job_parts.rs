@@ -14,7 +14,7 @@ use bookahead_service::keeper::Point;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const LOOK: &str = "job_look = \"100ms\"";
@@ -52,17 +52,17 @@ fn trace(grid: &Grid, name: &str) -> PathBuf {
 }
 
 /// When the runs of a job began.
-fn runs(trace: &PathBuf) -> Vec<i64> {
+fn runs(trace: &Path) -> Vec<i64> {
     let text = fs::read_to_string(trace).unwrap_or_default();
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-fn short(trace: &PathBuf) -> String {
+fn short(trace: &Path) -> String {
     format!("#!/bin/sh\ndate +%s >> '{}'\n", trace.display())
 }
 
 /// A script that runs on until it is ended.
-fn endless(trace: &PathBuf) -> String {
+fn endless(trace: &Path) -> String {
     format!("#!/bin/sh\ndate +%s >> '{}'\nexec sleep 300\n", trace.display())
 }
 
@@ -118,6 +118,9 @@ fn jobs_run_in_the_parts_that_they_name_from_the_begin_of_the_reservation_on() {
     let nowhere = ada.run(&["submit", "--reservation", &id, "--resource", "east/cluster", "job.sh"]);
     assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
     assert!(nowhere.err.contains(resources[0]) && nowhere.err.contains(resources[1]), "{nowhere:?}");
+
+    let flooded = ada.run(&["submit", "--reservation", &id, "--mode", "flood", "job.sh"]);
+    assert!(flooded.code == Some(2) && flooded.err.contains("--mode"), "{flooded:?}");
 
     let mut jobs = Vec::new();
     for resource in &resources {

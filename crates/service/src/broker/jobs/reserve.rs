@@ -120,7 +120,9 @@ impl Jobs {
                 }
             }
             Err(problem) if problem.is_final() => {
-                self.end(now, id, api::JobState::CouldNotStart, Some(problem.detail), &mut effects);
+                // What the site had, and does not tell of any more, may have run.
+                let state = if kept.handed { api::JobState::Lost } else { api::JobState::CouldNotStart };
+                self.end(now, id, state, Some(problem.detail), &mut effects);
                 self.give_back(id, &mut effects);
             }
             Err(_) => {}

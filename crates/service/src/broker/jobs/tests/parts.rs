@@ -290,6 +290,17 @@ fn what_the_site_refuses_could_not_start_for_the_reason_that_the_site_gives() {
 }
 
 #[test]
+fn what_the_site_had_and_knows_no_more_is_lost() {
+    let mut desk = Desk::new();
+    desk.put(&booked(two_parts(), &[COMMITTED]), on("south/cluster")).unwrap();
+    desk.told(100, "south", Ask::Submit, api::JobState::Waiting);
+    let gone = Err(api::Problem::new(api::Code::UnknownJob, "it is not known here"));
+    let effects = desk.jobs.on_job(Moment(200), &"south".into(), (ID, Ask::Look), gone);
+    desk.does(effects);
+    assert_eq!(desk.shown().state, api::JobState::Lost);
+}
+
+#[test]
 fn a_job_of_a_journal_from_before_is_read_as_one_without_a_part() {
     let line = serde_json::json!({"Submitted": {
         "id": ID, "key": Key(1), "caller": ada(), "asked": flooded(), "at": Time(0)
