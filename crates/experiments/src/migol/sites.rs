@@ -148,6 +148,7 @@ impl Grid {
             ranked: rank(&task(), &sites),
             task: task(),
             latest_end: Time(from.0 + FAR),
+            notice: Millis::ZERO,
             at_a_time: Order::THREE,
             hold_for: HOLD,
             answer_within: HOLD,

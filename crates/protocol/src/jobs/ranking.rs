@@ -114,9 +114,9 @@ impl Delay {
         Seconds(seconds_up(self.run).max(1))
     }
 
-    /// When the files are there, if they are sent now: the first whole second.
-    pub fn ready(&self, now: Moment) -> Time {
-        Time(seconds_up(Millis((now + self.transfer).0)))
+    /// When the files are there, if they are sent now, and the site has had notice: the first whole second.
+    pub fn ready(&self, now: Moment, notice: Millis) -> Time {
+        Time(seconds_up(Millis((now + self.transfer.max(notice)).0)))
     }
 }
 

@@ -47,6 +47,9 @@ pub struct BrokerConfig {
     /// A job that is given to it without a latest end must have ended so long after that.
     #[serde(default = "usual_job_window")]
     pub job_window: Length,
+    /// A reservation that it finds for a job begins no sooner than after this: so long sites have to hold and to commit it.
+    #[serde(default = "usual_job_notice")]
+    pub job_notice: Length,
     /// How often it looks whether a copy of a job that waits at several sites has started.
     #[serde(default = "usual_job_look")]
     pub job_look: Length,
@@ -82,6 +85,11 @@ fn usual_address() -> SocketAddr {
 
 fn usual_job_window() -> Length {
     Length::of_seconds(7 * 86_400)
+}
+
+/// Batch systems take a second or two to make a reservation.
+fn usual_job_notice() -> Length {
+    Length::of_seconds(3)
 }
 
 fn usual_job_look() -> Length {
@@ -150,6 +158,7 @@ impl BrokerConfig {
         let patience =
             Patience { first: in_its_time(Length(usual.first)), longest: in_its_time(Length(usual.longest)) };
         JobRules {
+            notice: in_its_time(self.job_notice),
             // Until all have answered, and the best of them has been told.
             hold_for: in_its_time(Length(hold_time.0 + hold_time.0 + hold_time.0)),
             answer_within: in_its_time(hold_time),

@@ -70,6 +70,8 @@ pub fn print_broker(config: &BrokerConfig) -> String {
     page.set("heartbeat", &config.heartbeat, "How often it asks its peers how they are");
     let about = "A job that is given to it without a latest end must have ended so long after that";
     page.set("job_window", &config.job_window, about);
+    let about = "A reservation that it finds for a job begins no sooner than after this";
+    page.set("job_notice", &config.job_notice, about);
     let about = "How often it looks whether a copy of a job that waits at several sites has started";
     page.set("job_look", &config.job_look, about);
     page.set("attributes", &config.attributes, "What else there is to know of it");

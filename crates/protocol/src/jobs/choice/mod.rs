@@ -62,7 +62,8 @@ impl Choice {
         }
         let suitable = order.ranked.len();
         let latest_end = order.latest_end;
-        order.ranked.retain(|ranked| ranked.delay.ready(now) + ranked.delay.duration() <= latest_end);
+        let notice = order.notice;
+        order.ranked.retain(|ranked| ranked.delay.ready(now, notice) + ranked.delay.duration() <= latest_end);
         let too_late = order.ranked.is_empty() && suitable > 0;
         let identities = order.ranked.iter().map(|_| Identity::make(identities)).collect();
         self.note(Event::Begun { order: Box::new(order), identities }, &mut effects);
@@ -213,7 +214,7 @@ impl Choice {
         let last = first.saturating_add(order.at_a_time.max(1)).min(self.all.len());
         self.until = Some(now + order.answer_within);
         let ready: Vec<Time> =
-            order.ranked[first..last].iter().map(|ranked| ranked.delay.ready(now)).collect();
+            order.ranked[first..last].iter().map(|ranked| ranked.delay.ready(now, order.notice)).collect();
         self.note(Event::Asking(last), effects);
         for (at, ready) in (first..last).zip(ready) {
             self.all[at].stand = Stand::Asked(ready);

@@ -25,6 +25,7 @@ pub(super) fn order(task: Task) -> Order {
         ranked: rank(&task, &sites),
         task,
         latest_end: Time(100_000),
+        notice: Millis::ZERO,
         at_a_time: Order::THREE,
         hold_for: Millis::seconds(60),
         answer_within: Millis::seconds(10),
@@ -88,10 +89,23 @@ fn a_reservation_begins_after_the_files_are_there() {
     let task = Task { files: vec![90_000_000], ..task() };
     let mut near = site("near", 8, 2_000);
     near.bandwidth = Some(1_000_000);
-    let order = Order { ranked: rank(&task, &[near]), ..order(task) };
+    let order = Order { ranked: rank(&task, &[near]), notice: Millis::seconds(3), ..order(task) };
     let effects = choice.start(Moment(500), order, &mut Identities::new(7, 0));
+    assert_eq!(earliest_start(&effects), Time(91), "90.5 s, in whole seconds");
+}
+
+#[test]
+fn a_site_has_time_to_hold_and_to_commit_before_the_reservation_begins() {
+    let mut choice = Choice::new(permission());
+    let order = Order { notice: Millis::seconds(3), ..order(task()) };
+    let effects = choice.start(Moment(500), order, &mut Identities::new(7, 0));
+    assert_eq!(earliest_start(&effects), Time(4), "3.5 s, in whole seconds");
+}
+
+/// From when on the first who is asked may let it begin.
+fn earliest_start(effects: &Effects) -> Time {
     let Call::Reserve { request, .. } = &effects.send[0].envelope.call else { panic!() };
-    assert_eq!(request.parts[0].wanted.earliest_start, Time(91), "90.5 s, in whole seconds");
+    request.parts[0].wanted.earliest_start
 }
 
 #[test]

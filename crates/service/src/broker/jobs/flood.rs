@@ -176,7 +176,7 @@ fn entries(
     };
     let latest_end = asked.latest_end.map(api::Timestamp::time);
     ranked.retain(|ranked| {
-        let end = ranked.delay.ready(now) + ranked.delay.duration();
+        let end = ranked.delay.ready(now, Millis::ZERO) + ranked.delay.duration();
         latest_end.is_none_or(|latest| end <= latest)
     });
     let entry = |(place, ranked): (usize, bookahead_protocol::jobs::Ranked)| Entry {

@@ -43,6 +43,7 @@ impl Jobs {
             ranked,
             task,
             latest_end: asked.latest_end.map_or(usual, api::Timestamp::time),
+            notice: rules.notice,
             at_a_time: Order::THREE,
             hold_for: rules.hold_for,
             answer_within: rules.answer_within,

@@ -116,6 +116,8 @@ impl What {
 /// How a broker deals with jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
+    /// A reservation for a job begins no sooner than after this.
+    pub notice: Millis,
     /// How long the sites are asked to hold.
     pub hold_for: Millis,
     /// How long they may take to answer.

@@ -23,6 +23,7 @@ fn rules() -> Rules {
             silence: Millis::seconds(30),
             doubt: hold_time,
         },
+        notice: Millis::ZERO,
         usual_window: bookahead_plan::Seconds(604_800),
         retention: bookahead_plan::Seconds(86_400),
     }
