@@ -11,7 +11,7 @@ use crate::job::{Job, JobChange, JobStatus};
 use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::ledger::{View, Views};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A local resource manager, as a site drives it. Time never goes back: an earlier `now` counts as the latest that
 /// was said.
@@ -96,6 +96,9 @@ pub struct Backing {
     pub owner: Name,
     /// When, and how much; spans of the same time add up.
     pub spans: Vec<Span>,
+    /// Whether it is less than was promised, since something failed, and not by anybody's wish. Then what jobs wait or run in
+    /// stays as it is, where it still has what is wanted: no job ends because less is kept.
+    pub spares_jobs: bool,
 }
 
 /// A backing that was found, with what its name tells.
@@ -144,4 +147,6 @@ pub struct Seen {
     pub lost: Capacity,
     /// What is kept free, for the reservations that are not over.
     pub backings: BTreeMap<ReservationId, Vec<Span>>,
+    /// The reservations that jobs wait or run in, where that matters: where they could not be given other machines at once.
+    pub in_use: BTreeSet<ReservationId>,
 }

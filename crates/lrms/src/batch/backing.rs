@@ -2,16 +2,16 @@
 //! ([`Plan`]), and the difference is carried out, at no moment with less than before if that can be helped.
 //!
 //! Where a step is refused, all steps before it are undone. Where a step is not answered nothing more is done: what is
-//! there is looked at before the next try. What does not keep what it says, since its nodes failed or others have them, is
-//! made anew elsewhere. A reservation with jobs in it is changed or left as it is, never deleted for another that is
-//! made instead.
+//! there is looked at before the next try. What does not keep what it says ([`super::hollow`]) is made anew elsewhere. A
+//! reservation with jobs in it is changed or left as it is, never deleted for another that is made instead, unless the
+//! batch system lets the jobs move to that one.
 
 use super::Batch;
 use super::pieces::Piece;
-use super::plan::Plan;
+use super::plan::{Plan, shared};
 use super::system::{Handle, Place, Wanted};
 use super::tag::{MOST_PIECES, Tag};
-use super::{kept, room, terms};
+use super::{room, terms};
 use crate::adapter::Backing;
 use crate::error::{Kept, LrmsError};
 use bookahead_plan::Span;
@@ -19,13 +19,15 @@ use bookahead_protocol::{Moment, Name, ReservationId};
 use std::collections::BTreeSet;
 
 /// What all steps for a backing have in common.
-struct Order {
-    id: ReservationId,
+pub(super) struct Order {
+    pub(super) id: ReservationId,
     owner: Name,
-    place: Place,
+    pub(super) place: Place,
     account: String,
-    wanted: Vec<Span>,
-    now: Moment,
+    pub(super) wanted: Vec<Span>,
+    pub(super) now: Moment,
+    /// Pieces that stay as they are although they do not keep all that they say: jobs are in them, and they keep enough.
+    pub(super) spared: BTreeSet<Handle>,
 }
 
 /// A step that was taken.
@@ -33,6 +35,7 @@ enum Done {
     Changed { before: Piece, after: Handle },
     Created(Handle),
     Deleted(Piece),
+    MovedJobs { from: Handle, to: Handle },
 }
 
 impl Batch {
@@ -42,13 +45,20 @@ impl Batch {
         if !self.sight.is_there() || self.pieces.is_unsure(backing.id) {
             self.look(now)?;
         }
+        if backing.spares_jobs {
+            self.fresh(now)?;
+        }
         let wanted = terms::of(&backing.spans, self.terms_now(now));
         if wanted.len() >= MOST_PIECES as usize {
             let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
             return Err(refused(backing.id, why));
         }
         let (id, owner) = (backing.id, backing.owner.clone());
-        let mut order = Order { id, owner, place, account: String::new(), wanted, now };
+        let (account, spared) = (String::new(), BTreeSet::new());
+        let mut order = Order { id, owner, place, account, wanted, now, spared };
+        if backing.spares_jobs {
+            self.spare(&mut order);
+        }
         let mut plan = self.plan(&order);
         if !plan.only_deletes() {
             order.account = self.settings.accounts.of(&order.owner)?;
@@ -58,30 +68,30 @@ impl Batch {
         for (handle, span) in &plan.same {
             self.pieces.adopt(id, handle, *span);
         }
-        if plan.only_deletes() { self.give_up(&order, plan) } else { self.carry_out(&order, plan) }
+        if !plan.only_deletes() {
+            return self.carry_out(&order, plan);
+        }
+        let is_stuck = |(handle, _): &(Handle, Span)| self.is_stuck(&order, handle);
+        if plan.deletes.is_empty() && plan.same.iter().any(is_stuck) {
+            return Err(not_backed(id, nodes_failed(id), Kept::AsBefore));
+        }
+        self.give_up(&order, plan)
     }
 
     fn plan(&self, order: &Order) -> Plan {
         let now = self.terms_now(order.now);
         let pieces = self.pieces.of(order.id, &order.place.resource, now);
-        let (hollow, sound) = pieces.into_iter().partition(|piece| self.is_hollow(&order.place, piece));
+        let (hollow, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
         let mut plan = Plan::of(sound, order.wanted.clone(), now);
         plan.deletes.extend::<Vec<Piece>>(hollow);
         plan
-    }
-
-    /// Whether a piece is there and does not keep what it says, and can be replaced: nobody waits or runs in it.
-    fn is_hollow(&self, place: &Place, piece: &Piece) -> bool {
-        let scene = self.scenes().find(|scene| scene.place.resource == place.resource);
-        let hollow = |scene| kept::is_hollow(&scene, &self.pieces, &piece.handle, piece.span.interval);
-        scene.is_some_and(hollow) && !self.has_jobs(&piece.handle)
     }
 
     /// Deletes what is not wanted: all that can be deleted, and the first refusal counts.
     fn give_up(&mut self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
         let mut failure = None;
         for piece in plan.deletes {
-            match self.delete(order, &piece, &mut Vec::new()) {
+            match self.replace(order, &piece, &plan.same, &mut Vec::new()) {
                 Ok(()) => {}
                 Err(why) if why.is_refusal() => {
                     failure.get_or_insert_with(|| not_backed(order.id, why, Kept::More));
@@ -113,19 +123,40 @@ impl Batch {
     /// First what is new, then what is old goes.
     fn gently(&mut self, order: &Order, plan: Plan, done: &mut Vec<Done>) -> Result<(), LrmsError> {
         let mut replaced = Vec::new();
+        let mut there = plan.same;
         for (piece, span) in plan.changes {
             if !self.change(order, &piece, span, done)? {
-                self.create(order, span, done)?;
+                there.push((self.create(order, span, done)?, span));
                 replaced.push(piece);
             }
         }
         for span in plan.creates {
-            self.create(order, span, done)?;
+            there.push((self.create(order, span, done)?, span));
         }
         for piece in replaced.iter().chain(&plan.deletes) {
-            self.delete(order, piece, done)?;
+            self.replace(order, piece, &there, done)?;
         }
         Ok(())
+    }
+
+    /// Deletes a piece; its jobs move to the one that lasts longest beside it, if there is such a one and they can.
+    fn replace(
+        &mut self,
+        order: &Order,
+        piece: &Piece,
+        there: &[(Handle, Span)],
+        done: &mut Vec<Done>,
+    ) -> Result<(), LrmsError> {
+        let beside = |span: &Span| shared(span.interval, piece.span.interval);
+        let successor =
+            there.iter().filter(|(_, span)| beside(span) > 0).max_by_key(|(_, span)| beside(span));
+        if let Some((to, _)) = successor.filter(|_| self.system.traits().moves_jobs) {
+            let from = piece.handle.clone();
+            // Some may have moved before one is refused.
+            done.push(Done::MovedJobs { from: from.clone(), to: to.clone() });
+            self.told_to_move(&from, to)?;
+        }
+        self.delete(order, piece, done)
     }
 
     /// First what is old goes, then what is new comes.
@@ -158,12 +189,6 @@ impl Batch {
             && !has_room(&BTreeSet::new())
     }
 
-    /// Whether jobs wait or run in a reservation there.
-    fn has_jobs(&self, handle: &Handle) -> bool {
-        let live = self.sight.picture().jobs.iter().filter(|job| !job.state.is_over());
-        live.into_iter().any(|job| job.reservations.contains(handle))
-    }
-
     /// What is to be told of a failure, after what was done before it is undone.
     fn undone(&mut self, order: &Order, why: LrmsError, done: Vec<Done>) -> LrmsError {
         let mut kept = if why.is_refusal() { Kept::AsBefore } else { self.doubted(order.id) };
@@ -194,7 +219,8 @@ impl Batch {
                 self.told_to_delete(order.id, &handle)?;
                 Ok(())
             }
-            Done::Deleted(piece) => self.create_as(order, piece.number, piece.span, undoing),
+            Done::Deleted(piece) => self.create_as(order, piece.number, piece.span, undoing).map(drop),
+            Done::MovedJobs { from, to } => self.told_to_move(&to, &from),
         }
     }
 
@@ -224,7 +250,7 @@ impl Batch {
         Ok(true)
     }
 
-    fn create(&mut self, order: &Order, span: Span, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+    fn create(&mut self, order: &Order, span: Span, done: &mut Vec<Done>) -> Result<Handle, LrmsError> {
         let none_left = || refused(order.id, "it has too many pieces".into());
         let number = self.pieces.free_number(order.id).ok_or_else(none_left)?;
         self.create_as(order, number, span, done)
@@ -236,7 +262,7 @@ impl Batch {
         number: u32,
         span: Span,
         done: &mut Vec<Done>,
-    ) -> Result<(), LrmsError> {
+    ) -> Result<Handle, LrmsError> {
         self.fresh(order.now)?;
         let wanted = self.wanted(order, number, span)?;
         let created = self.system.create(&wanted, self.sight.picture());
@@ -244,8 +270,8 @@ impl Batch {
         let handle = created?;
         let (owner, resource) = (Some(order.owner.clone()), order.place.resource.clone());
         self.pieces.add(order.id, Piece { handle: handle.clone(), number, owner, resource, span });
-        done.push(Done::Created(handle));
-        Ok(())
+        done.push(Done::Created(handle.clone()));
+        Ok(handle)
     }
 
     fn delete(&mut self, order: &Order, piece: &Piece, done: &mut Vec<Done>) -> Result<(), LrmsError> {
@@ -260,6 +286,12 @@ impl Batch {
         deleted?;
         self.pieces.remove(id, handle);
         Ok(())
+    }
+
+    fn told_to_move(&mut self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+        let moved = self.system.move_jobs(from, to);
+        self.sight.outdate();
+        moved
     }
 
     fn wanted(&self, order: &Order, number: u32, span: Span) -> Result<Wanted, LrmsError> {
@@ -284,6 +316,12 @@ fn in_use(id: ReservationId) -> LrmsError {
     let said =
         "jobs wait or run in it, and this batch system can only replace a reservation; end the jobs first";
     LrmsError::Refused { what: format!("to change what is kept for {id}"), said: said.into() }
+}
+
+fn nodes_failed(id: ReservationId) -> LrmsError {
+    let said =
+        "its nodes failed, or others have them; jobs wait or run in it, which this batch system cannot move";
+    LrmsError::Refused { what: format!("to keep {id} free"), said: said.into() }
 }
 
 fn not_backed(id: ReservationId, why: LrmsError, kept: Kept) -> LrmsError {

@@ -7,7 +7,7 @@ use super::system::{Handle, Node, Reserved, Unit};
 use super::view::Scene;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::ReservationId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What others reserved, at each time all together; on no node more than it has.
 pub(super) fn foreign(scene: &Scene<'_>, pieces: &Pieces) -> Vec<Span> {
@@ -72,6 +72,26 @@ pub(super) fn backings(scene: &Scene<'_>, pieces: &Pieces) -> BTreeMap<Reservati
     }
     kept.values_mut().for_each(|spans| spans.sort_unstable());
     kept
+}
+
+/// Those of our reservations that jobs wait or run in.
+pub(super) fn in_use(scene: &Scene<'_>, pieces: &Pieces) -> BTreeSet<ReservationId> {
+    let ours = pieces.by_handle();
+    let live = scene.picture.jobs.iter().filter(|job| !job.state.is_over());
+    let owners = live.flat_map(|job| &job.reservations).filter_map(|handle| ours.get(handle));
+    let here = owners.filter(|(_, piece)| piece.resource == scene.place.resource);
+    here.map(|(id, _)| *id).collect()
+}
+
+/// The least that is really kept of one reservation of ours, at any instant from now on.
+pub(super) fn least(scene: &Scene<'_>, pieces: &Pieces, handle: &Handle, asked: Interval) -> Capacity {
+    let ours = pieces.by_handle();
+    let Some(reserved) = scene.reservations.get(handle) else { return Capacity::ZERO };
+    let rest = Interval::new(asked.begin.max(scene.now), asked.end);
+    let spans = really_kept(scene, reserved, rest, |other| !ours.contains_key(&other.handle));
+    let covered = spans.iter().fold(0_i64, |sum, span| sum.saturating_add(span.interval.length().0));
+    let least = spans.iter().map(|span| span.capacity).min();
+    least.filter(|_| covered == rest.length().0).unwrap_or(Capacity::ZERO)
 }
 
 /// Whether a reservation of ours is there and does not keep what it says: nodes of it failed, or others have them. Then

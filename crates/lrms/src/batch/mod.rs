@@ -19,6 +19,7 @@ mod backing;
 mod became;
 mod examine;
 mod following;
+mod hollow;
 mod kept;
 mod pieces;
 mod plan;

@@ -64,6 +64,6 @@ impl Plan {
 }
 
 /// For how many seconds both last.
-fn shared(one: Interval, other: Interval) -> i64 {
+pub(super) fn shared(one: Interval, other: Interval) -> i64 {
     Interval::new(one.begin.max(other.begin), one.end.min(other.end)).length().0
 }

@@ -46,10 +46,15 @@ fn taken<'a>(
     let others = picture.reservations.iter().filter(|reserved| !without.contains(&reserved.handle));
     let reserved =
         others.filter(|reserved| covers(reserved.interval, at, now)).map(|reserved| &reserved.cores);
-    let running = picture.jobs.iter().filter(|job| job.state == FactState::Running);
-    let outside = running.filter(|job| job.reservations.is_empty() && job.runs_at(at, now));
+    let running = picture.jobs.iter().filter(|job| job.state == FactState::Running && job.runs_at(at, now));
+    let outside = running.flat_map(|job| {
+        let inside = picture.reservations.iter().filter(|one| job.reservations.contains(&one.handle));
+        let inside: Vec<_> = inside.collect();
+        // One that was given another reservation while it ran may run on nodes that this does not have.
+        job.placed.iter().filter(move |(node, _)| !inside.iter().any(|one| one.cores.contains_key(*node)))
+    });
     let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
-    for (node, cores) in reserved.chain(outside.map(|job| &job.placed)).flatten() {
+    for (node, cores) in reserved.flatten().chain(outside) {
         let sum = taken.entry(node.as_str()).or_default();
         *sum = sum.saturating_add(u64::from(*cores));
     }

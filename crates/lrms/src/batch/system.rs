@@ -37,6 +37,13 @@ pub trait BatchSystem: Send {
     /// Deletes a reservation with all jobs that wait or run in it. One that is not there any more is no error.
     fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError>;
 
+    /// Lets all jobs that wait or run in a reservation belong to another of the same account instead; those that run go on
+    /// where they are. Only where [`Traits::moves_jobs`] says so.
+    fn move_jobs(&mut self, from: &Handle, _to: &Handle) -> Result<(), LrmsError> {
+        let said = "it cannot give them another reservation".into();
+        Err(LrmsError::Refused { what: format!("to move the jobs of {from}"), said })
+    }
+
     /// Submits a job, and answers what it is called there.
     fn submit(&mut self, job: &Submission) -> Result<String, LrmsError>;
 
@@ -58,6 +65,8 @@ pub struct Traits {
     pub capabilities: Capabilities,
     /// Names of reservations have at most so many characters.
     pub longest_name: usize,
+    /// Whether jobs that wait or run in a reservation can be given another.
+    pub moves_jobs: bool,
 }
 
 /// In what a resource is counted.

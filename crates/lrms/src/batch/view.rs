@@ -38,7 +38,8 @@ impl<'a> Scene<'a> {
 
     /// All that is to be seen.
     pub(super) fn seen(&self, pieces: &Pieces) -> Seen {
-        Seen { view: self.view(pieces), lost: self.lost(), backings: kept::backings(self, pieces) }
+        let (backings, in_use) = (kept::backings(self, pieces), kept::in_use(self, pieces));
+        Seen { view: self.view(pieces), lost: self.lost(), backings, in_use }
     }
 
     /// Jobs, and what others reserved.

@@ -233,7 +233,7 @@ impl Lrms for Builtin {
         let seen = |(name, cluster): (&Name, &mut Cluster)| {
             cluster.forget_past();
             let backings = cluster.reserved().backings().clone();
-            (name.clone(), Seen { view: cluster.view(), lost: cluster.lost(), backings })
+            (name.clone(), Seen { view: cluster.view(), lost: cluster.lost(), backings, ..Seen::default() })
         };
         Ok(Snapshot { resources: self.clusters.iter_mut().map(seen).collect() })
     }

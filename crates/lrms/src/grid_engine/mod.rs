@@ -112,7 +112,7 @@ impl BatchSystem for GridEngine {
             operator_only: true,
         };
         // What is longer is cut off without a word.
-        Traits { capabilities, longest_name: 100 }
+        Traits { capabilities, longest_name: 100, moves_jobs: false }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {

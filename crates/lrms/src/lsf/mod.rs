@@ -89,7 +89,7 @@ impl BatchSystem for Lsf {
             change_while_active: true,
             operator_only: true,
         };
-        Traits { capabilities, longest_name: create::LONGEST_NAME }
+        Traits { capabilities, longest_name: create::LONGEST_NAME, moves_jobs: false }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {

@@ -76,7 +76,7 @@ impl BatchSystem for Maui {
             change_while_active: false,
             operator_only: true,
         };
-        Traits { capabilities, longest_name: create::LONGEST_NAME }
+        Traits { capabilities, longest_name: create::LONGEST_NAME, moves_jobs: false }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {

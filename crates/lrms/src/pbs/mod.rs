@@ -85,7 +85,7 @@ impl BatchSystem for Pbs {
             operator_only: false,
         };
         // PBS Professional before 2020 took 15 characters, in which no reservation could be recognised.
-        Traits { capabilities, longest_name: 200 }
+        Traits { capabilities, longest_name: 200, moves_jobs: false }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {

@@ -63,8 +63,8 @@ fn taken(node: &Node, wanted: &Wanted, picture: &Picture) -> u32 {
     let others = picture.reservations.iter().filter(|one| one.name != wanted.name);
     let overlapping = others.filter(|one| overlap(one.interval, interval));
     let reserved = overlapping.filter_map(|one| one.cores.get(&node.name));
-    let jobs =
-        picture.jobs.iter().filter(|job| reaches(job, interval.begin) && !is_inside(job, interval, picture));
+    let outside = |job: &&JobFact| !is_inside(job, node, interval, picture);
+    let jobs = picture.jobs.iter().filter(|job| reaches(job, interval.begin)).filter(outside);
     let running = jobs.filter_map(|job| job.placed.get(&node.name));
     reserved.chain(running).fold(0, |sum, cores| sum.saturating_add(*cores))
 }
@@ -75,10 +75,11 @@ fn reaches(job: &JobFact, time: Time) -> bool {
     job.state == FactState::Running && end.is_none_or(|end| end > time)
 }
 
-/// Whether a job runs inside a reservation that is counted already.
-fn is_inside(job: &JobFact, interval: Interval, picture: &Picture) -> bool {
+/// Whether a job has its cores of a node by a reservation that is counted already. One that was given another reservation
+/// while it ran may run on nodes that this does not have.
+fn is_inside(job: &JobFact, node: &Node, interval: Interval, picture: &Picture) -> bool {
     let mut counted = picture.reservations.iter().filter(|one| overlap(one.interval, interval));
-    counted.any(|one| job.reservations.contains(&one.handle))
+    counted.any(|one| job.reservations.contains(&one.handle) && one.cores.contains_key(&node.name))
 }
 
 pub(super) fn overlap(one: Interval, other: Interval) -> bool {

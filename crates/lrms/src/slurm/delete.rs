@@ -72,7 +72,7 @@ fn rebind(speech: &Speech, id: i64, others: &[&str]) -> Result<bool, LrmsError> 
     speech.ask(&speech.scontrol(words)).map(|outcome| outcome.is_success())
 }
 
-fn is_over(job: &SlurmJob) -> bool {
+pub(super) fn is_over(job: &SlurmJob) -> bool {
     states::state(&job.job_state, job.state_reason.text(), "", false, job.exit_code).is_over()
 }
 

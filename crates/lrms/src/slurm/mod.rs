@@ -5,6 +5,8 @@
 //!   cores only, which it checks well ([`create`]), on nodes that were chosen here where whole nodes are wanted.
 //! - When the times of a reservation in cores change it checks nothing: that is done here ([`change`]).
 //! - It deletes nothing that jobs name, and `scancel --reservation` leaves out those that name several ([`delete`]).
+//! - It gives a reservation in cores no other nodes, and moves none that has begun when its nodes fail; but jobs may be given
+//!   another reservation, also while they run ([`moving`]).
 //!
 //! - [`own_cluster`]: a small Slurm of our own, for demonstrations and tests
 //!
@@ -25,6 +27,7 @@ mod jobs;
 mod json;
 mod look;
 mod membership;
+mod moving;
 mod nodes;
 mod outcome;
 #[cfg(unix)]
@@ -116,7 +119,7 @@ impl BatchSystem for Slurm {
             change_while_active: true,
             operator_only: true,
         };
-        Traits { capabilities, longest_name: LONGEST_NAME }
+        Traits { capabilities, longest_name: LONGEST_NAME, moves_jobs: true }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {
@@ -138,6 +141,10 @@ impl BatchSystem for Slurm {
 
     fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
         delete::delete(&self.speech, handle, self.settings.let_go_within)
+    }
+
+    fn move_jobs(&mut self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+        moving::move_jobs(&self.speech, from, to)
     }
 
     fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {

@@ -105,7 +105,8 @@ fn inside(job: Job, reservation: u128) -> Job {
 }
 
 fn backing(id: u128, spans: &[Span]) -> Backing {
-    Backing { resource: cpu(), id: ReservationId(id), owner: Name::from("ann"), spans: spans.to_vec() }
+    let (id, owner, spans) = (ReservationId(id), Name::from("ann"), spans.to_vec());
+    Backing { resource: cpu(), id, owner, spans, spares_jobs: false }
 }
 
 fn status(builtin: &Builtin, id: u128) -> JobStatus {

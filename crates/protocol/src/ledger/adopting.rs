@@ -6,6 +6,7 @@ use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::request::{Part, Request};
 use bookahead_plan::{Span, placement};
+use std::collections::BTreeSet;
 
 impl Ledger {
     /// Whether nothing was ever promised by it.
@@ -48,7 +49,8 @@ impl Ledger {
         if left.len() > 1 {
             self.record(now, What::Released { id, spans: left }, &mut course);
         }
-        self.hit(at, &mut course);
+        self.hit(at, &BTreeSet::new(), &mut course);
+        self.mend(self.latest, at, &mut course);
         course
     }
 }

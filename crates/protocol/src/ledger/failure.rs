@@ -1,6 +1,6 @@
-//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first:
-//! holds are cancelled, and of what is committed as much is marked as missing as must be. Whenever room
-//! appears, the oldest that miss something get it first.
+//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first, and those that
+//! are in use last: holds are cancelled, and of what is committed as much is marked as missing as must be. Whenever
+//! room appears, the oldest that miss something get it first.
 
 use super::event::{Because, Ticked, What};
 use super::{Ledger, spans};
@@ -8,16 +8,33 @@ use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use bookahead_plan::{Capacity, Interval, Span, Time};
+use std::collections::BTreeSet;
 
 impl Ledger {
     /// So much more of a resource has failed, from now on.
     pub fn lost(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Ticked {
+        self.lost_beside(now, resource, capacity, &BTreeSet::new())
+    }
+
+    /// So much more of a resource has failed, from now on, and these are in use: whatever jobs they have would suffer, so all
+    /// others are hit before them.
+    pub fn lost_beside(
+        &mut self,
+        now: Moment,
+        resource: &Name,
+        capacity: Capacity,
+        in_use: &BTreeSet<ReservationId>,
+    ) -> Ticked {
         let mut course = self.tick(now);
         let Some(at) = self.at(resource) else { return course };
         let capacity = capacity.min(self.books[at].standing());
         if capacity > Capacity::ZERO {
             self.record(self.latest, What::Lost { resource: resource.clone(), capacity }, &mut course);
-            self.hit(at, &mut course);
+            // A hold that was cancelled may have given back more than was needed. Where nobody was hit there is no more room
+            // than before for those that miss something.
+            if self.hit(at, in_use, &mut course) {
+                self.mend(self.latest, at, &mut course);
+            }
         }
         course
     }
@@ -39,7 +56,8 @@ impl Ledger {
     pub fn fit_rules(&mut self, now: Moment) -> Ticked {
         let mut course = self.tick(now);
         for at in 0..self.books.len() {
-            self.hit(at, &mut course);
+            self.hit(at, &BTreeSet::new(), &mut course);
+            self.mend(self.latest, at, &mut course);
         }
         course
     }
@@ -87,16 +105,18 @@ impl Ledger {
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Takes from the newest promises until nothing is overfull.
-    pub(super) fn hit(&mut self, at: usize, course: &mut Ticked) {
+    /// Takes from the newest promises until nothing is overfull, and from those in use last; answers whether it took something.
+    pub(super) fn hit(&mut self, at: usize, in_use: &BTreeSet<ReservationId>, course: &mut Ticked) -> bool {
         let (now, from) = (self.latest, self.latest.second());
-        let mut newest_first: Vec<(u64, ReservationId)> = Vec::new();
+        let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {
-            newest_first.extend(self.entries.get(id).map(|entry| (entry.serial, *id)));
+            let idle = !in_use.contains(id);
+            newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
         }
-        newest_first.sort_unstable();
+        newest_last.sort_unstable();
+        let mut was_hit = false;
         while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
-            && let Some((_, id)) = newest_first.pop()
+            && let Some((_, _, id)) = newest_last.pop()
         {
             let Some(entry) = self.entries.get(&id) else { continue };
             let overfull = entry.takes().into_iter().map(|span| {
@@ -115,9 +135,9 @@ impl Ledger {
                 _ => What::Missing { id, capacity: missing },
             };
             self.record_as_it_is(now, what, course);
+            was_hit = true;
         }
-        // A hold that was cancelled may have given back more than was needed.
-        self.mend(now, at, course);
+        was_hit
     }
 
     /// Gives room to those that miss something, the oldest first.

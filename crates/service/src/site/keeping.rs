@@ -1,5 +1,6 @@
 //! What the book promises and what the batch system keeps: taken before it is promised, compared every so often, and made to
-//! agree. Where the batch system cannot keep a promise, the book says how much of it is missing, until it can again.
+//! agree. Where the batch system cannot keep a promise, the book says how much of it is missing, until it can again; no job
+//! ends because of that.
 
 use super::{AfterWriting, Event, Found, LOOK_AGAIN, Site, backing};
 use crate::party::{Done, Notice};
@@ -8,7 +9,7 @@ use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::ledger::{self, Objection, Taking};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{Answer, Call, Caller, Envelope, Key, Moment, Name, ReservationId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where something is missing of a reservation, its owner is told so many other begins.
 const MOST_BEGINS: u32 = 3;
@@ -25,10 +26,13 @@ pub(super) fn take_room(
     lrms: &mut dyn Lrms,
     now: Moment,
     taking: &Taking,
+    degraded: &BTreeSet<ReservationId>,
     untold: &mut BTreeMap<ReservationId, Backing>,
 ) -> Result<(), Objection> {
     let Taking { resource, id, owner, has, takes } = taking;
-    let backing = |spans| Backing { resource: resource.clone(), id: *id, owner: owner.clone(), spans };
+    let spares_jobs = degraded.contains(id);
+    let backing =
+        |spans| Backing { resource: resource.clone(), id: *id, owner: owner.clone(), spans, spares_jobs };
     let Err(why) = lrms.back(now, &backing(backing::both(has, takes))) else { return Ok(()) };
     if why.is_refusal() {
         tracing::warn!(reservation = %id, "not granted: {why}");
@@ -42,7 +46,12 @@ pub(super) fn take_room(
 impl Site {
     pub(super) fn backing(&self, resource: &Name, id: ReservationId, spans: Vec<Span>) -> Backing {
         let owner = self.ledger.entry(id).map_or_else(|| Name::from(""), |entry| entry.owner.clone());
-        Backing { resource: resource.clone(), id, owner, spans }
+        Backing { resource: resource.clone(), id, owner, spans, spares_jobs: self.is_degraded(id) }
+    }
+
+    /// Whether something is missing of a reservation that is not over.
+    fn is_degraded(&self, id: ReservationId) -> bool {
+        self.ledger.entry(id).is_some_and(|entry| entry.is_live() && entry.missing > Capacity::ZERO)
     }
 
     /// What the book has for a reservation.
@@ -118,6 +127,7 @@ impl Site {
         self.meet(now, done)?;
         let snapshot = self.lrms.snapshot(now)?;
         self.note_skew();
+        let tried = self.keep_what_is_in_use(now, &snapshot, done)?;
         self.note_failures(now, &snapshot, done);
         for (resource, seen) in &snapshot.resources {
             self.give_back_orphans(now, resource, seen, done)?;
@@ -129,7 +139,7 @@ impl Site {
             for id in self.ledger.degraded(resource) {
                 promised.entry(id).or_default();
             }
-            for (id, spans) in promised {
+            for (id, spans) in promised.into_iter().filter(|(id, _)| !tried.contains(id)) {
                 self.keep(now, resource, id, &spans, seen, done)?;
             }
         }
@@ -159,6 +169,28 @@ impl Site {
         self.skewed = skewed;
     }
 
+    /// What jobs wait or run in comes first where machines of it failed: it moves to room that is free, or misses what
+    /// failed. Then nobody else need be hit for it. Answers which were tried.
+    fn keep_what_is_in_use(
+        &mut self,
+        now: Moment,
+        snapshot: &Snapshot,
+        done: &mut Done<Event>,
+    ) -> Result<BTreeSet<ReservationId>, LrmsError> {
+        let mut tried = BTreeSet::new();
+        for (resource, seen) in &snapshot.resources {
+            for id in seen.in_use.iter().copied() {
+                let promised = self.promised(resource, id).spans;
+                let kept = seen.backings.get(&id).map_or(&[][..], Vec::as_slice);
+                if shortfall(&promised, kept, now.second()) > 0 && !self.gives_back_later(id) {
+                    self.keep(now, resource, id, &promised, seen, done)?;
+                    tried.insert(id);
+                }
+            }
+        }
+        Ok(tried)
+    }
+
     /// What is kept free for nobody is given back, and that is told.
     fn give_back_orphans(
         &mut self,
@@ -169,7 +201,8 @@ impl Site {
     ) -> Result<(), LrmsError> {
         for id in seen.backings.keys().copied() {
             let promised = self.ledger.entry(id).is_some_and(|entry| !entry.takes().is_empty());
-            if promised || self.gives_back_later(id) {
+            // Of one that misses all, what jobs are in may be left.
+            if promised || self.is_degraded(id) || self.gives_back_later(id) {
                 continue;
             }
             tracing::warn!(reservation = %id, %resource, "was kept free for nobody, and is given back");
@@ -195,14 +228,14 @@ impl Site {
             return Ok(());
         }
         let wanted = whole.clone().unwrap_or_else(|| promised.to_vec());
-        match self.lrms.back(now, &self.backing(resource, id, wanted)) {
+        match self.lrms.back(now, &self.backing(resource, id, wanted.clone())) {
             Ok(()) if whole.is_some() => self.note_kept(now, id, Capacity(u32::MAX), done),
             Ok(()) => {}
             Err(why) if why.is_refusal() => {
                 tracing::error!(reservation = %id, %resource, "the batch system does not keep it: {why}");
-                let short = shortfall(promised, kept, now.second());
-                let has = promised.iter().map(|span| span.capacity.0).max().unwrap_or(0);
-                self.note_kept(now, id, Capacity(has.saturating_sub(short)), done);
+                let short = shortfall(&wanted, kept, now.second());
+                let all = wanted.iter().map(|span| span.capacity.0).max().unwrap_or(0);
+                self.note_kept(now, id, Capacity(all.saturating_sub(short)), done);
             }
             Err(why) => return Err(why),
         }
@@ -235,7 +268,7 @@ impl Site {
         for (resource, seen) in &snapshot.resources {
             let known = self.ledger.lost_capacity(resource);
             let ticked = if seen.lost > known {
-                self.ledger.lost(now, resource, Capacity(seen.lost.0 - known.0))
+                self.ledger.lost_beside(now, resource, Capacity(seen.lost.0 - known.0), &seen.in_use)
             } else if seen.lost < known {
                 self.ledger.restored(now, resource, Capacity(known.0 - seen.lost.0))
             } else {

@@ -21,7 +21,7 @@ use bookahead_protocol::ledger::{self, Change, Ledger, Objection, Rules, RulesEr
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Envelope, Millis, Moment, ReservationId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a site writes down.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,9 +154,11 @@ impl Site {
         };
         let giving_back = self.gives_back();
         let mut put_off = false;
+        let names = self.rules.resources.iter().map(|offered| &offered.resource.name);
+        let degraded: BTreeSet<ReservationId> = names.flat_map(|name| self.ledger.degraded(name)).collect();
         let Site { ledger, lrms, untold, .. } = self;
         let handled = ledger.handle_with(now, envelope, &views, &mut |taking| {
-            keeping::take_room(lrms.as_mut(), now, taking, untold).map_err(|objection| {
+            keeping::take_room(lrms.as_mut(), now, taking, &degraded, untold).map_err(|objection| {
                 put_off = giving_back && matches!(objection, Objection::Refused(_));
                 if put_off { Objection::NotNow(Why::Busy) } else { objection }
             })

@@ -37,6 +37,8 @@ pub(crate) struct Queued {
     pub(crate) native: String,
     pub(crate) name: String,
     pub(crate) state: String,
+    /// Where it runs, or ran.
+    pub(crate) nodes: String,
     /// When it started, or is expected to.
     pub(crate) start: Option<i64>,
 }
@@ -44,13 +46,23 @@ pub(crate) struct Queued {
 impl Cluster {
     /// One with so many nodes of so many cores.
     pub(crate) fn of(nodes: u32, cores_per_node: u32) -> Cluster {
+        Cluster::with(nodes, cores_per_node, &[OFTEN])
+    }
+
+    /// One whose nodes, once failed, stay so until they are brought back. Otherwise one that had jobs says that these are ended,
+    /// and is back by that.
+    pub(crate) fn of_frail(nodes: u32, cores_per_node: u32) -> Cluster {
+        Cluster::with(nodes, cores_per_node, &[OFTEN, "ReturnToService=0"])
+    }
+
+    fn with(nodes: u32, cores_per_node: u32, extra: &[&str]) -> Cluster {
         // Sockets want a short path.
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         let name = "own";
         let settings = OwnClusterSettings {
             nodes,
             cores_per_node,
-            extra: vec![OFTEN.to_owned()],
+            extra: extra.iter().map(|line| (*line).to_owned()).collect(),
             ..OwnClusterSettings::new(name, folder.path().join("slurm"))
         };
         let own = OwnCluster::start(&settings).unwrap_or_else(|why| panic!("no Slurm: {why}"));
@@ -89,7 +101,8 @@ impl Cluster {
         self.own.set_node(node, "resume").unwrap();
         until(|| {
             let shown = self.tell(&["scontrol", "-o", "show", "node", node]);
-            if shown.contains(" State=IDLE ") { Ok(()) } else { Err(shown) }
+            let is_back = [" State=IDLE ", " State=IDLE+RESERVED "].iter().any(|state| shown.contains(state));
+            if is_back { Ok(()) } else { Err(shown) }
         });
     }
 
@@ -157,12 +170,12 @@ impl Cluster {
     /// All jobs that the controller remembers.
     #[track_caller]
     pub(crate) fn jobs(&self) -> Vec<Queued> {
-        let shown = self.tell(&["squeue", "-h", "-t", "all", "-o", "%i|%j|%T|%S"]);
+        let shown = self.tell(&["squeue", "-h", "-t", "all", "-o", "%i|%j|%T|%N|%S"]);
         let job = |line: &str| {
             let fields: Vec<&str> = line.split('|').collect();
-            let [native, name, state, start] = fields[..] else { panic!("{line}") };
-            let [native, name, state] = [native, name, state].map(str::to_owned);
-            Queued { native, name, state, start: start.parse().ok() }
+            let [native, name, state, nodes, start] = fields[..] else { panic!("{line}") };
+            let [native, name, state, nodes] = [native, name, state, nodes].map(str::to_owned);
+            Queued { native, name, state, nodes, start: start.parse().ok() }
         };
         shown.lines().map(job).collect()
     }

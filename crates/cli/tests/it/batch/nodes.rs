@@ -1,7 +1,8 @@
 //! Nodes that fail under reservations: what can be moved within the cluster is moved, of the rest its owner is told what is
 //! missing and when he could have all of it, and when the node is back it is whole again.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Queued};
+use super::terminal::Terminal;
 use super::until;
 use super::watcher::Watcher;
 use crate::services::asking::{Asker, book, new_id, now, part, together, window};
@@ -9,7 +10,7 @@ use crate::services::grid::Grid;
 use crate::services::{self, runtime};
 use bookahead_api as api;
 use bookahead_plan::Seconds;
-use bookahead_protocol::{Part, Reservation, State};
+use bookahead_protocol::{Part, Reservation, ReservationId, State};
 
 #[test]
 fn a_reservation_whose_node_fails_moves_or_says_what_is_missing_until_the_node_is_back() {
@@ -59,6 +60,80 @@ fn a_reservation_whose_node_fails_moves_or_says_what_is_missing_until_the_node_i
             if whole && kept[0][0].nodes != kept[1][0].nodes { Ok(()) } else { Err(format!("{kept:?}")) }
         });
         assert_eq!(ada.client().show(second.id).await.unwrap().missing, [0]);
+        grid.check_journals();
+    });
+}
+
+/// A reservation over two nodes, with a job on each of its cores.
+struct Busy {
+    ada: Terminal,
+    id: ReservationId,
+    jobs: Vec<String>,
+}
+
+impl Busy {
+    async fn start(grid: &Grid, cluster: &Cluster) -> Busy {
+        let asker = grid.asker("north");
+        let begin = now() + Seconds(4);
+        let id = asker.get(book(new_id(), together(vec![part(4, begin, 600)]))).await.id;
+        let ada = Terminal::at(&grid.of("north").url());
+        ada.folder.write("script.sh", "#!/bin/sh\nsleep 600\n");
+        let words = ["submit", "--capacity", "1", "--reservation", &id.to_string(), "script.sh"];
+        let submit = |_| ada.document(&words)["id"].as_str().unwrap().to_owned();
+        let jobs: Vec<String> = (0..4).map(submit).collect();
+        let busy = Busy { ada, id, jobs };
+        until(|| match busy.running(cluster).len() {
+            4 => Ok(()),
+            _ => Err(format!("{:?}", cluster.jobs())),
+        });
+        busy
+    }
+
+    /// Its jobs that run.
+    fn running(&self, cluster: &Cluster) -> Vec<Queued> {
+        let jobs = self.jobs.iter().filter_map(|job| cluster.job(job));
+        jobs.filter(|job| job.state == "RUNNING").collect()
+    }
+}
+
+#[test]
+fn a_reservation_with_jobs_says_what_is_missing_while_a_node_is_down_or_moves_and_its_other_jobs_run_on() {
+    runtime().block_on(async {
+        let cluster = Cluster::of_frail(4, 2);
+        let mut grid = Grid::new();
+        grid.start("site", "north", &cluster.site("north", "", ""), None).await;
+        let ada = grid.asker("north");
+        let mut watcher = Watcher::of(&ada).await;
+        // Somebody has the other nodes, so that there is no room at first.
+        cluster.reserve_nodes("course", "n3,n4", now() + Seconds(60), now() + Seconds(3_600));
+        let busy = Busy::start(&grid, &cluster).await;
+        let before = cluster.one_for("north", busy.id);
+        assert_eq!(before.nodes, "n[1-2]");
+
+        cluster.fail("n1");
+        watcher.hears_missing(busy.id, 2).await;
+        let shown = ada.client().show(busy.id).await.unwrap();
+        assert_eq!((shown.state, &shown.missing[..]), (api::State::Active, &[2][..]));
+        assert_eq!(cluster.one_for("north", busy.id), before, "what is left of it stays as it is");
+        let left = busy.running(&cluster);
+        assert!(left.len() == 2 && left.iter().all(|job| job.nodes == "n2"), "{left:?}");
+
+        cluster.bring_back("n1");
+        watcher.hears_missing(busy.id, 0).await;
+        assert_eq!(ada.client().show(busy.id).await.unwrap().missing, [0]);
+        assert_eq!(cluster.one_for("north", busy.id), before);
+
+        // Now there is room, and all of it moves; what runs stays where it is.
+        cluster.tell(&["scontrol", "delete", "reservation", "course"]);
+        cluster.fail("n1");
+        until(|| match &cluster.kept_for("north", busy.id)[..] {
+            [moved] if moved.nodes == "n[3-4]" && moved.cores == 4 => Ok(()),
+            kept => Err(format!("{kept:?}")),
+        });
+        assert_eq!(ada.client().show(busy.id).await.unwrap().missing, [0]);
+        assert_eq!(busy.running(&cluster), left);
+        busy.ada.document(&["cancel", &busy.id.to_string()]);
+        until(|| if cluster.reservations().is_empty() { Ok(()) } else { Err("something is kept".into()) });
         grid.check_journals();
     });
 }

@@ -1,17 +1,22 @@
-//! A slurmctld that is stopped for a while in the middle of negotiations. Half a minute of it is as good as an hour: by then
+//! A slurmctld that is stopped for a while in the middle of negotiations. A minute of it is as good as an hour: by then
 //! every command under way has been given up, the site has noticed silence and asks only whether it is over, and
-//! all that is tried again has been tried more than once.
+//! all that is tried again has been tried more than once. And one that stops just as it is asked for a reservation, and makes
+//! it when nobody waits for it any more.
 
 use super::cluster::Cluster;
 use super::{until, until_within};
-use crate::services::asking::{Asker, hold, new_id, now, part, together};
+use crate::services::asking::{Asker, book, hold, new_id, now, part, together};
 use crate::services::grid::{Grid, knows};
 use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_client::make;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Call, Millis, Request, ReservationId, State, Why};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// A command is given up after this time.
 const TIME_OUT: Duration = Duration::from_secs(3);
@@ -20,7 +25,7 @@ const TIME_OUT: Duration = Duration::from_secs(3);
 const PROMPT: Duration = Duration::from_secs(1);
 
 /// So long nothing is heard of the controller.
-const SILENCE: Duration = Duration::from_secs(22);
+const SILENCE: Duration = Duration::from_secs(60);
 
 const SITES: [&str; 2] = ["north", "south"];
 
@@ -159,5 +164,81 @@ fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_
             assert!(live.iter().all(|one| one.missing == [0]), "{live:?}");
         }
         world.grid.check_journals();
+    });
+}
+
+/// Slurm's commands, but that the next that makes a reservation finds the controller stopped.
+struct Ambush {
+    folder: TempDir,
+    controller: u32,
+}
+
+impl Ambush {
+    fn before(cluster: &mut Cluster) -> Ambush {
+        let folder = tempfile::tempdir().unwrap();
+        let daemons = cluster.daemons();
+        let commands = daemons.commands().unwrap_or_else(|| "/usr/bin".into());
+        for name in ["squeue", "sbatch", "scancel"] {
+            symlink(commands.join(name), folder.path().join(name)).unwrap();
+        }
+        let pid_file = daemons.folder().join("run/slurmctld.pid");
+        let pid: u32 = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
+        let (real, laid) = (commands.join("scontrol"), folder.path().join("laid"));
+        let (real, laid) = (real.display(), laid.display());
+        let script = format!(
+            "#!/bin/sh\nif [ \"$1\" = create ] && rm '{laid}' 2>/dev/null; then kill -STOP {pid}; fi\nexec '{real}' \"$@\"\n"
+        );
+        let scontrol = folder.path().join("scontrol");
+        fs::write(&scontrol, script).unwrap();
+        fs::set_permissions(&scontrol, fs::Permissions::from_mode(0o755)).unwrap();
+        Ambush { folder, controller: pid }
+    }
+
+    fn lay(&self) {
+        fs::write(self.folder.path().join("laid"), "").unwrap();
+    }
+
+    /// Lets the controller go on, which must have been stopped.
+    #[track_caller]
+    fn end(&self) {
+        let state = fs::read_to_string(format!("/proc/{}/stat", self.controller)).unwrap();
+        assert!(state.contains(") T "), "it was not stopped: {state}");
+        let status = Command::new("kill").args(["-CONT", &self.controller.to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+#[test]
+fn what_slurm_makes_when_its_asker_has_given_up_is_promised_to_nobody_and_does_not_stay() {
+    runtime().block_on(async {
+        let mut cluster = Cluster::of(2, 2);
+        let ambush = Ambush::before(&mut cluster);
+        let mut grid = Grid::new();
+        let batch = format!("time_out = \"3s\"\ncommands = \"{}\"", ambush.folder.path().display());
+        grid.start("site", "north", &cluster.site("north", &batch, ""), None).await;
+        let ada = grid.asker("north");
+        let stays = ada.get(book(new_id(), one(1, 0))).await.id;
+
+        ambush.lay();
+        let (refused, took) = asked(&ada, one(3, 0)).await;
+        let refused = refused.expect_err("nobody knows whether it was granted");
+        assert_eq!((refused.status, refused.code.as_str()), (503, "no-batch-system"));
+        assert!(took >= TIME_OUT, "the command was under way: {took:?}");
+        ambush.end();
+        let log = cluster.daemons().folder().join("log/slurmctld.log");
+        until(|| match fs::read_to_string(&log).unwrap().matches("Created reservation=ba.north.").count() {
+            2 => Ok(()),
+            count => Err(format!("{count} were made")),
+        });
+        until(|| match &cluster.tags("north")[..] {
+            [one] if one.id == stays => Ok(()),
+            tags => Err(format!("{tags:?}")),
+        });
+        let live = ada.live().await.unwrap();
+        assert_eq!(live.iter().map(|one| one.id).collect::<Vec<_>>(), [stays]);
+        // What was given back can be had.
+        let granted = ada.get(book(new_id(), one(3, 0))).await;
+        assert_eq!((granted.state, cluster.reservations().len()), (State::Committed, 2));
+        grid.check_journals();
     });
 }

@@ -295,8 +295,12 @@ fn what_failed_nodes_or_others_took_is_made_anew_elsewhere_unless_somebody_is_in
     pretend.world().reservations.retain(|reserved| reserved.name != "maintenance");
     seen(&mut batch, 6);
     batch.submit(at(6), &inside(job(1, 2, 5, 5), 1)).unwrap();
-    batch.back(at(6), &said).unwrap();
+    let refused = batch.back(at(8), &said).unwrap_err();
+    assert!(refused.is_refusal() && refused.to_string().contains("jobs wait or run in it"), "{refused}");
     assert_eq!(nodes(), ["n1"], "a job waits in it");
+    pretend.world().nodes[1].usable = true;
+    seen(&mut batch, 10);
+    batch.back(at(10), &said).unwrap();
 }
 
 #[test]

@@ -65,9 +65,10 @@ struct Play {
 }
 
 impl Play {
-    fn new(changes: bool) -> Play {
+    fn new(changes: bool, moves_jobs: bool) -> Play {
         let pretend = Pretend::new(NODES, CORES);
         pretend.world().changes = changes;
+        pretend.world().moves_jobs = moves_jobs;
         Play { batch: batch(&pretend), pretend, said: BTreeMap::new(), now: 0, jobs: 0 }
     }
 
@@ -209,8 +210,9 @@ proptest! {
     #[test]
     fn when_it_is_quiet_again_what_is_kept_is_what_was_said(
         steps in prop::collection::vec(step(), 1..40), changes in any::<bool>(), restart in any::<bool>(),
+        moves_jobs in any::<bool>(),
     ) {
-        let mut play = Play::new(changes);
+        let mut play = Play::new(changes, moves_jobs);
         steps.iter().for_each(|step| play.take(step));
         play.quiet();
         for (id, spans) in &play.said {

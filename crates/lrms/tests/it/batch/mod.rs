@@ -2,6 +2,7 @@
 
 mod accounts;
 mod backing;
+mod busy;
 mod examine;
 mod faults;
 mod jobs;

@@ -47,6 +47,8 @@ pub(super) struct World {
     looked_after: usize,
     /// Whether a reservation can be given other terms.
     pub(super) changes: bool,
+    /// Whether jobs can be given another reservation.
+    pub(super) moves_jobs: bool,
     pub(super) step: i64,
     pub(super) longest_name: usize,
     /// Whether it does not answer at all.
@@ -89,6 +91,7 @@ impl Pretend {
             looks: 0,
             looked_after: 0,
             changes: true,
+            moves_jobs: false,
             step: 1,
             longest_name: 200,
             deaf: false,
@@ -300,9 +303,15 @@ impl World {
         let taken = |at: Time| {
             let reserved = others().filter(|other| other.interval.contains(at));
             let reserved: u32 = reserved.filter_map(|other| other.cores.get(&node.name)).sum();
+            // One whose reservation has moved may run on nodes that this does not have.
+            let inside = |job: &JobFact| {
+                let mut named = others().filter(|other| job.reservations.contains(&other.handle));
+                let old = except.is_some_and(|except| job.reservations.contains(except));
+                old || named.any(|other| other.cores.contains_key(&node.name))
+            };
             let running = self.jobs.iter().filter(|job| {
                 let end = job.limit.map_or(Time::MAX, |limit| job.started.unwrap_or(at) + limit);
-                job.state == FactState::Running && job.reservations.is_empty() && end > at
+                job.state == FactState::Running && !inside(job) && end > at
             });
             reserved + running.filter_map(|job| job.placed.get(&node.name)).sum::<u32>()
         };
@@ -406,7 +415,7 @@ impl BatchSystem for Pretend {
             change_while_active: world.changes,
             operator_only: true,
         };
-        Traits { capabilities, longest_name: world.longest_name }
+        Traits { capabilities, longest_name: world.longest_name, moves_jobs: world.moves_jobs }
     }
 
     fn look(&mut self) -> Result<Picture, LrmsError> {
@@ -475,6 +484,19 @@ impl BatchSystem for Pretend {
                 world.drop_reservation(handle);
                 if fault == Fault::SilentAfter { Err(silent()) } else { Ok(()) }
             }
+        }
+    }
+
+    fn move_jobs(&mut self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+        let mut world = self.world();
+        assert!(world.moves_jobs, "it says that it cannot");
+        let fault = world.fault(format!("move {from} {to}"))?;
+        let live = world.jobs.iter_mut().filter(|job| !job.state.is_over());
+        let named = live.flat_map(|job| &mut job.reservations).filter(|handle| *handle == from);
+        named.for_each(|handle| handle.clone_from(to));
+        match fault {
+            Fault::SilentAfter | Fault::SilentLate => Err(silent()),
+            _ => Ok(()),
         }
     }
 

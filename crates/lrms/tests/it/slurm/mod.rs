@@ -8,6 +8,7 @@ mod examine;
 mod fake;
 mod life;
 mod look;
+mod nodes_fail;
 mod own;
 mod projects;
 mod shapes;
