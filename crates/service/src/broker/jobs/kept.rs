@@ -4,7 +4,7 @@
 use super::told::{as_the_job, earliest};
 use super::words::{Event, PartThere};
 use bookahead_api as api;
-use bookahead_plan::{Seconds, Time};
+use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::broker::name_here;
 use bookahead_protocol::jobs::Race;
 use bookahead_protocol::jobs::choice::{Choice, Outcome};
@@ -34,6 +34,8 @@ pub(super) struct Kept {
     pub(super) over: Option<(Time, Box<api::Job>)>,
     /// As the sites told last.
     pub(super) seen: BTreeMap<Name, Box<api::Job>>,
+    /// When a site last told something.
+    pub(super) heard: Moment,
     /// When something is to be done about it, apart from its choice.
     pub(super) next: Moment,
 }
@@ -61,6 +63,7 @@ impl Kept {
             unwanted: false,
             over: None,
             seen: BTreeMap::new(),
+            heard: Moment::of(at),
             next: Moment::of(at),
         }
     }
@@ -104,13 +107,13 @@ impl Kept {
         }
     }
 
-    /// When its reservation begins.
-    fn begin(&self) -> Option<Time> {
+    /// When its reservation begins, and when the job is over at the latest.
+    pub(super) fn when(&self) -> Option<Interval> {
         let booked = match self.choice.outcome() {
-            Some(Outcome::Booked { start, .. }) => Some(*start),
+            Some(Outcome::Booked { start, finish, .. }) => Some(Interval::new(*start, finish.second())),
             Some(Outcome::Failed(_)) | None => None,
         };
-        self.part.as_ref().map(|part| part.begin).or(booked)
+        self.part.as_ref().map(|part| part.when).or(booked)
     }
 
     /// A job in a reservation as it is told here. Who has named a reservation is told of that one, and of the resource by the
@@ -140,7 +143,7 @@ impl Kept {
     fn reserved(&self, id: JobId) -> api::Job {
         let Some((site, there)) = self.place() else { return self.plain(id) };
         let placed = || {
-            let expected_start = self.begin().map(api::Timestamp::nearest);
+            let expected_start = self.when().map(|when| api::Timestamp::nearest(when.begin));
             api::Job { reservation: Some(there), expected_start, ..self.plain(id) }
         };
         self.as_here(&site, self.seen.get(&site).map_or_else(placed, |seen| (**seen).clone()))

@@ -108,7 +108,7 @@ fn there(part: &Candidate) -> PartThere {
         reservation: pick.child,
         resource: pick.slot.resource.clone(),
         number: part.number,
-        begin: pick.slot.interval.begin,
+        when: pick.slot.interval,
     }
 }
 

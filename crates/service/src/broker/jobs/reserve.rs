@@ -101,19 +101,21 @@ impl Jobs {
         answer: Result<Box<api::Job>, api::Problem>,
     ) -> Effects {
         let mut effects = Effects::default();
-        let Some(kept) = self.all.get(&id).filter(|kept| kept.over.is_none()) else { return effects };
+        let Some(kept) = self.all.get_mut(&id).filter(|kept| kept.over.is_none()) else { return effects };
         if kept.place().is_none_or(|(site, _)| site != *from) {
             return effects;
         }
+        kept.heard = now;
+        let handed = kept.handed;
         match answer {
             Ok(job) if job.state.is_over() => {
-                let (job, handed) = (Box::new(kept.as_here(from, *job)), kept.handed);
+                let job = Box::new(kept.as_here(from, *job));
                 self.note_handed(id, handed, &mut effects);
                 self.note(Event::Over { job, at: now.second() }, &mut effects);
                 self.give_back(id, &mut effects);
             }
             Ok(job) => {
-                self.note_handed(id, kept.handed, &mut effects);
+                self.note_handed(id, handed, &mut effects);
                 let next = now + self.rules.look_every;
                 if let Some(kept) = self.all.get_mut(&id) {
                     kept.seen.insert(from.clone(), job);
@@ -122,7 +124,7 @@ impl Jobs {
             }
             Err(problem) if problem.is_final() => {
                 // What the site had, and does not tell of any more, may have run.
-                let state = if kept.handed { api::JobState::Lost } else { api::JobState::CouldNotStart };
+                let state = if handed { api::JobState::Lost } else { api::JobState::CouldNotStart };
                 self.end(now, id, state, Some(problem.detail), &mut effects);
                 self.give_back(id, &mut effects);
             }
@@ -162,6 +164,7 @@ impl Jobs {
     /// Goes on after a restart.
     pub(super) fn resume_choice(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
         let Some(kept) = self.all.get_mut(&id) else { return };
+        kept.heard = now;
         let chosen = kept.choice.resume(now);
         self.chosen(now, id, chosen, effects);
         if self.all.get(&id).is_some_and(|kept| kept.over.is_none()) {
@@ -169,8 +172,20 @@ impl Jobs {
         }
     }
 
+    /// Whether nobody will tell any more what became of a job: it must be over, and its site, silent ever since, would have
+    /// forgotten it.
+    fn is_forgotten(&self, now: Moment, id: JobId) -> bool {
+        let kept = self.all.get(&id);
+        let last = kept.and_then(|kept| Some(kept.when()?.end.max(kept.heard.second())));
+        last.is_some_and(|last| last + self.rules.retention < now.second())
+    }
+
     /// Does what is next for a job that has a place: hands it over, asks how it is, or has it ended.
     pub(super) fn attend(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
+        if self.is_forgotten(now, id) {
+            let why = "its reservation is long over, and its site has not said what became of it";
+            return self.end(now, id, api::JobState::Lost, Some(why.to_owned()), effects);
+        }
         let next = now + self.rules.look_every;
         let Some(kept) = self.all.get_mut(&id) else { return };
         kept.next = next;

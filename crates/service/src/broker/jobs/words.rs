@@ -1,7 +1,7 @@
 //! What happens to jobs at a broker, what is sent because of it, and the rules. Plain values; nothing here decides.
 
 use bookahead_api as api;
-use bookahead_plan::{Seconds, Time};
+use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::jobs::race::Ask;
 use bookahead_protocol::jobs::{Patience, choice, race};
 use bookahead_protocol::{Caller, Envelope, JobId, Key, Millis, Name, ReservationId};
@@ -73,8 +73,8 @@ pub struct PartThere {
     pub resource: Name,
     /// Which of the parts of the reservation it is here.
     pub number: usize,
-    /// When it begins.
-    pub begin: Time,
+    /// When it begins and ends.
+    pub when: Interval,
 }
 
 /// Something to be sent because of a job.

@@ -301,6 +301,23 @@ fn what_the_site_had_and_knows_no_more_is_lost() {
 }
 
 #[test]
+fn a_job_whose_site_stays_silent_until_it_would_have_forgotten_it_is_lost() {
+    let mut desk = Desk::new();
+    desk.put(&booked(two_parts(), &[COMMITTED]), on("south/cluster")).unwrap();
+    let a_day_later = 1_000 * (WHEN.end.0 + rules().retention.0);
+    desk.wait_until(a_day_later);
+    assert_eq!(desk.said(), ["south Submit"], "it may still answer");
+    desk.told(a_day_later, "south", Ask::Submit, api::JobState::Running);
+    desk.wait_until(2 * a_day_later - 1_000 * WHEN.end.0);
+    assert_eq!(desk.said(), ["south Look"], "a day has not passed since it answered");
+    desk.wait_until(2 * a_day_later);
+    let lost = desk.shown();
+    assert_eq!((lost.state, lost.reservation), (api::JobState::Lost, Some(BOOKED)));
+    assert!(lost.detail.unwrap().contains("has not said") && desk.sent.is_empty());
+    assert!(desk.jobs.next_timer().is_none());
+}
+
+#[test]
 fn a_job_of_a_journal_from_before_is_read_as_one_without_a_part() {
     let line = serde_json::json!({"Submitted": {
         "id": ID, "key": Key(1), "caller": ada(), "asked": flooded(), "at": Time(0)
