@@ -10,7 +10,6 @@ use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_protocol::{JobId, Name};
 use bookahead_service::keeper::Point;
 use serde_json::json;
-use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -146,16 +145,6 @@ fn passing<T>(answer: Result<T, ClientError>) -> Result<T, String> {
     answer.map_err(|why| if why.may_pass() { why.to_string() } else { panic!("{why:?}") })
 }
 
-async fn kill_when_stopped(grid: &mut Grid, crashed: &mut bool) -> Infallible {
-    loop {
-        if grid.of("grid").is_stopped() {
-            *crashed = true;
-            grid.of_mut("grid").restart().await;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 /// Whether the broker passes a point so often; then it was killed there.
 async fn crash_at(point: Point, count: u32) -> bool {
     let stop_at = format!("{}:{count}", point.word());
@@ -169,7 +158,7 @@ async fn crash_at(point: Point, count: u32) -> bool {
     };
     tokio::select! {
         () = course => {}
-        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
+        never = grid.kill_when_stopped("grid", &mut crashed) => match never {},
     }
     grid.check_journals();
     crashed || grid.of("grid").is_stopped()

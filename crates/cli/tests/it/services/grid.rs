@@ -6,7 +6,9 @@ use super::process::{Began, Process};
 use super::until;
 use super::witness::check_journal;
 use bookahead_api as api;
+use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// What there is of the one resource of every site: whoever has it all leaves nothing.
@@ -86,6 +88,17 @@ impl Grid {
     /// One of them, to be killed or started.
     pub(crate) fn of_mut(&mut self, name: &str) -> &mut Process {
         self.processes.iter_mut().find(|process| process.name() == name).unwrap()
+    }
+
+    /// Kills one of them whenever it has stopped at the point that it was told, and starts it again, which is noted.
+    pub(crate) async fn kill_when_stopped(&mut self, name: &str, crashed: &mut bool) -> Infallible {
+        loop {
+            if self.of(name).is_stopped() {
+                *crashed = true;
+                self.of_mut(name).restart().await;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Somebody who asks one of them.

@@ -12,7 +12,6 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, JobId, Name, Reservation, ReservationId, State};
 use bookahead_service::keeper::Point;
 use serde_json::json;
-use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -223,16 +222,6 @@ fn through_a_broker_of_brokers_jobs_run_in_parts_and_in_reservations_that_are_fo
     });
 }
 
-async fn kill_when_stopped(grid: &mut Grid, crashed: &mut bool) -> Infallible {
-    loop {
-        if grid.of("grid").is_stopped() {
-            *crashed = true;
-            grid.of_mut("grid").restart().await;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 /// Whether the broker passes a point so often with a job in a part; then it was killed there.
 async fn crash_at(point: Point, count: u32) -> bool {
     let mut grid = grid().await;
@@ -255,7 +244,7 @@ async fn crash_at(point: Point, count: u32) -> bool {
     };
     let again = tokio::select! {
         again = course => again,
-        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
+        never = grid.kill_when_stopped("grid", &mut crashed) => match never {},
     };
     assert_eq!((again.state, again.reservation), (api::JobState::Done, Some(booked.id)));
     assert_eq!(runs(&trace).len(), 1, "it should run once");

@@ -10,10 +10,8 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::{JobId, State};
 use bookahead_service::keeper::Point;
 use serde_json::json;
-use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// What somebody does with jobs, and the files by which they are known.
 struct Errands {
@@ -123,20 +121,10 @@ async fn crash_at(point: Point, count: u32) -> bool {
     let mut crashed = false;
     tokio::select! {
         () = errands.run() => {}
-        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
+        never = grid.kill_when_stopped("north", &mut crashed) => match never {},
     }
     grid.check_journals();
     crashed || grid.of("north").is_stopped()
-}
-
-async fn kill_when_stopped(grid: &mut Grid, crashed: &mut bool) -> Infallible {
-    loop {
-        if grid.of("north").is_stopped() {
-            *crashed = true;
-            grid.of_mut("north").restart().await;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }
 
 #[test]

@@ -156,8 +156,13 @@ fn a_hold_that_is_not_committed_evaporates_and_may_be_committed_late_where_the_r
         for id in [free, taken] {
             comes_to(&ada, id, api::State::Rejected).await;
         }
-        assert_eq!(kinds(&told_until(&mut watch, "expired").await), ["accepted", "accepted", "expired"]);
-        told_until(&mut watch, "expired").await;
+        // On a busy machine the first is over before the second is held.
+        let mut told = told_until(&mut watch, "expired").await;
+        told.extend(told_until(&mut watch, "expired").await);
+        for id in [free, taken] {
+            let of_it: Vec<_> = told.iter().filter(|event| event.reservation == Some(id)).cloned().collect();
+            assert_eq!(kinds(&of_it), ["accepted", "expired"]);
+        }
         hold(&grace, all(3), 60_000).await;
         assert_eq!(ada.commit(free, &api::Commit::default()).await.unwrap().state, api::State::Committed);
         assert_eq!(refusal(ada.commit(taken, &api::Commit::default()).await), (410, "expired".into()));

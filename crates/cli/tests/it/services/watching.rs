@@ -10,9 +10,7 @@ use bookahead_client::Watch;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId};
 use bookahead_service::keeper::Point;
-use std::convert::Infallible;
 use std::path::Path;
-use std::time::Duration;
 
 /// What is told of a site by its journal: number, kind and reservation.
 fn written(journal: &Path) -> Vec<(u64, String, ReservationId)> {
@@ -96,17 +94,6 @@ async fn live_through(ada: &Asker) -> ReservationId {
     last
 }
 
-/// Kills the site when it stops, while somebody watches.
-async fn kill_when_stopped(grid: &mut Grid, crashed: &mut bool) -> Infallible {
-    loop {
-        if grid.of("north").is_stopped() {
-            *crashed = true;
-            grid.of_mut("north").restart().await;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 /// Whether the site passes a point so often; then it was killed there.
 async fn crash_at(point: Point, count: u32) -> bool {
     let mut grid = Grid::new();
@@ -129,7 +116,7 @@ async fn crash_at(point: Point, count: u32) -> bool {
     };
     let written = tokio::select! {
         written = watched => written,
-        never = kill_when_stopped(&mut grid, &mut crashed) => match never {},
+        never = grid.kill_when_stopped("north", &mut crashed) => match never {},
     };
     watcher.check(&written);
     crashed
