@@ -52,8 +52,10 @@ pub(crate) fn printed<S: AsRef<str>>(words: &[S]) -> String {
 }
 
 pub(crate) fn is_alive(process: &str) -> bool {
-    // One that is over and was not taken from the list yet has no command line.
-    std::fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|line| !line.is_empty())
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Behind the name stands the state: one that is over and was not taken from the list yet is a zombie.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !"ZX".contains(state))
 }
 
 /// Reads what a command is going to write to a file.
