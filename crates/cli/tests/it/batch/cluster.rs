@@ -2,6 +2,9 @@
 //! and folder.
 
 use super::until;
+use super::watcher::Watcher;
+use crate::services::asking::Asker;
+use crate::services::grid::Grid;
 use bookahead_lrms::batch::Tag;
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings};
 use bookahead_plan::Time;
@@ -78,6 +81,15 @@ impl Cluster {
              look_every = \"1s\"\n{batch}\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\n\
              capacity = {capacity}\nbatch = {{ partition = \"main\" }}\n{resource}\n"
         )
+    }
+
+    /// A site before it called north, who asks it, and somebody who watches it.
+    pub(crate) async fn watched_site(&self) -> (Grid, Asker, Watcher) {
+        let mut grid = Grid::new();
+        grid.start("site", "north", &self.site("north", "", ""), None).await;
+        let ada = grid.asker("north");
+        let watcher = Watcher::of(&ada).await;
+        (grid, ada, watcher)
     }
 
     /// A folder for whatever belongs to it.

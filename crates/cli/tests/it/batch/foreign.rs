@@ -3,9 +3,7 @@
 
 use super::cluster::Cluster;
 use super::until;
-use super::watcher::Watcher;
 use crate::services::asking::{book, new_id, now, part, together};
-use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_lrms::batch::Tag;
 use bookahead_plan::Seconds;
@@ -15,10 +13,7 @@ use bookahead_protocol::{Answer, Call, State};
 fn what_an_operator_reserves_is_respected_and_where_it_is_laid_over_ours_that_moves_or_is_told_missing() {
     runtime().block_on(async {
         let cluster = Cluster::of(2, 2);
-        let mut grid = Grid::new();
-        grid.start("site", "north", &cluster.site("north", "", ""), None).await;
-        let ada = grid.asker("north");
-        let mut watcher = Watcher::of(&ada).await;
+        let (grid, ada, mut watcher) = cluster.watched_site().await;
         let (begin, length) = (now() + Seconds(3_600), 600);
         let end = begin + Seconds(length);
 
@@ -57,10 +52,7 @@ fn what_an_operator_reserves_is_respected_and_where_it_is_laid_over_ours_that_mo
 fn what_is_deleted_behind_our_back_is_made_again_and_what_is_nobodys_is_removed_and_told() {
     runtime().block_on(async {
         let cluster = Cluster::of(2, 2);
-        let mut grid = Grid::new();
-        grid.start("site", "north", &cluster.site("north", "", ""), None).await;
-        let ada = grid.asker("north");
-        let mut watcher = Watcher::of(&ada).await;
+        let (grid, ada, mut watcher) = cluster.watched_site().await;
         let begin = now() + Seconds(3_600);
         let ours = ada.get(book(new_id(), together(vec![part(3, begin, 600)]))).await;
         let before = cluster.one_for("north", ours.id);

@@ -4,7 +4,6 @@
 use super::cluster::{Cluster, Queued};
 use super::terminal::Terminal;
 use super::until;
-use super::watcher::Watcher;
 use crate::services::asking::{Asker, book, new_id, now, part, together, window};
 use crate::services::grid::Grid;
 use crate::services::{self, runtime};
@@ -16,10 +15,7 @@ use bookahead_protocol::{Part, Reservation, ReservationId, State};
 fn a_reservation_whose_node_fails_moves_or_says_what_is_missing_until_the_node_is_back() {
     runtime().block_on(async {
         let cluster = Cluster::of(2, 2);
-        let mut grid = Grid::new();
-        grid.start("site", "north", &cluster.site("north", "", ""), None).await;
-        let ada = grid.asker("north");
-        let mut watcher = Watcher::of(&ada).await;
+        let (grid, ada, mut watcher) = cluster.watched_site().await;
         let begin = now() + Seconds(3_600);
 
         let first = ada.get(book(new_id(), together(vec![part(2, begin, 60)]))).await;
@@ -74,7 +70,7 @@ struct Busy {
 impl Busy {
     async fn start(grid: &Grid, cluster: &Cluster) -> Busy {
         let asker = grid.asker("north");
-        let begin = now() + Seconds(4);
+        let begin = now() + Seconds(10);
         let id = asker.get(book(new_id(), together(vec![part(4, begin, 600)]))).await.id;
         let ada = Terminal::at(&grid.of("north").url());
         ada.folder.write("script.sh", "#!/bin/sh\nsleep 600\n");
@@ -100,10 +96,7 @@ impl Busy {
 fn a_reservation_with_jobs_says_what_is_missing_while_a_node_is_down_or_moves_and_its_other_jobs_run_on() {
     runtime().block_on(async {
         let cluster = Cluster::of_frail(4, 2);
-        let mut grid = Grid::new();
-        grid.start("site", "north", &cluster.site("north", "", ""), None).await;
-        let ada = grid.asker("north");
-        let mut watcher = Watcher::of(&ada).await;
+        let (grid, ada, mut watcher) = cluster.watched_site().await;
         // Somebody has the other nodes, so that there is no room at first.
         cluster.reserve_nodes("course", "n3,n4", now() + Seconds(60), now() + Seconds(3_600));
         let busy = Busy::start(&grid, &cluster).await;
