@@ -37,7 +37,7 @@ pub use operation::Operation;
 pub use problem::{Blocker, BlockerKind, Code, Problem, Relaxation};
 pub use request::{Constraint, Objective, Part, Request, Requirement};
 pub use reservation::{
-    Attach, AttachedJob, Change, Commit, ExtendHold, Release, Reservation, Reserve, State,
+    Attach, AttachedJob, Change, Commit, Condition, Extend, Hold, Release, Reservation, Reserve, State,
 };
 pub use resource::{AttributeValue, Resource, Resources};
 pub use schedule::{Block, BlockKind, ResourceSchedule, Schedule};

@@ -2,7 +2,7 @@
 //! sends calls uses this; servers turn the documents back with their `call` methods.
 
 use crate::offer::Probe;
-use crate::reservation::{Attach, Change, Commit, ExtendHold, Release, Reserve};
+use crate::reservation::{Attach, Change, Commit, Extend, Hold, Release, Reserve};
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_protocol::{Call, ReservationId};
 
@@ -14,7 +14,9 @@ pub enum Operation {
     /// Hold or book.
     Reserve(Reserve),
     /// Hold longer.
-    ExtendHold(ReservationId, ExtendHold),
+    Hold(ReservationId, Hold),
+    /// Last longer, if it is still at this version.
+    Extend(ReservationId, Option<u32>, Extend),
     /// Make final.
     Commit(ReservationId, Commit),
     /// One more job.
@@ -58,7 +60,8 @@ impl Operation {
         match self {
             Operation::Probe(_) => "/v1/probes".into(),
             Operation::Reserve(_) => "/v1/reservations".into(),
-            Operation::ExtendHold(id, _) => format!("/v1/reservations/{id}/extend"),
+            Operation::Hold(id, _) => format!("/v1/reservations/{id}/hold"),
+            Operation::Extend(id, ..) => format!("/v1/reservations/{id}/extend"),
             Operation::Commit(id, _) => format!("/v1/reservations/{id}/commit"),
             Operation::Attach(id, _) => format!("/v1/reservations/{id}/jobs"),
             Operation::Release(id, _) => format!("/v1/reservations/{id}/release"),
@@ -73,7 +76,8 @@ impl Operation {
         match self {
             Operation::Probe(document) => serde_json::to_string(document).map(Some),
             Operation::Reserve(document) => serde_json::to_string(document).map(Some),
-            Operation::ExtendHold(_, document) => serde_json::to_string(document).map(Some),
+            Operation::Hold(_, document) => serde_json::to_string(document).map(Some),
+            Operation::Extend(_, _, document) => serde_json::to_string(document).map(Some),
             Operation::Commit(_, document) => serde_json::to_string(document).map(Some),
             Operation::Attach(_, document) => serde_json::to_string(document).map(Some),
             Operation::Change(_, _, document) => serde_json::to_string(document).map(Some),
@@ -103,8 +107,9 @@ impl TryFrom<Call> for Operation {
                 hold_for_ms: hold_for.0,
                 book,
             }),
-            Call::ExtendHold { id, hold_for } => {
-                Operation::ExtendHold(id, ExtendHold { hold_for_ms: hold_for.0 })
+            Call::Hold { id, hold_for } => Operation::Hold(id, Hold { hold_for_ms: hold_for.0 }),
+            Call::Extend { id, version, end } => {
+                Operation::Extend(id, version, Extend { end: end.try_into()? })
             }
             Call::Commit { id, jobs } => Operation::Commit(id, Commit { jobs }),
             Call::Attach { id, part, job } => Operation::Attach(id, Attach { part, job }),

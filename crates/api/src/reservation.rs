@@ -38,11 +38,19 @@ pub struct Reserve {
 /// Hold it longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ExtendHold {
+pub struct Hold {
     /// How long from now, in milliseconds; less may be granted.
     #[serde(default = "hold_for_ms")]
     #[schema(default = 60_000, minimum = 0, example = 60_000)]
     pub hold_for_ms: i64,
+}
+
+/// Let it last longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Extend {
+    /// Its new end.
+    pub end: Timestamp,
 }
 
 /// Make it final, with jobs that are to run in it or without.
@@ -111,8 +119,24 @@ pub struct Reservation {
     /// How much of each part is missing since resources failed; zero where nothing is.
     #[serde(default)]
     pub missing: Vec<u32>,
+    /// Whether all of it is there.
+    #[serde(default)]
+    pub condition: Condition,
     /// Grows with every change of terms; the entity tag begins with it.
     pub version: u32,
+}
+
+/// Whether all that was promised is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Capacity is missing; `missing` says how much.
+    Degraded,
+    /// A part of it is gone.
+    Broken,
 }
 
 /// A job in a reservation.
@@ -130,15 +154,17 @@ pub struct AttachedJob {
 #[serde(rename_all = "kebab-case")]
 #[schema(as = ReservationState)]
 pub enum State {
-    /// Asked for, not yet answered.
+    /// Asked for; the batch system of the site has not answered yet.
     Requested,
-    /// Refused, or held and not committed in time.
+    /// Refused.
     Rejected,
-    /// Held for the requester until its deadline.
-    Accepted,
+    /// Held for its owner until its deadline.
+    Held,
+    /// A hold that was not committed in time.
+    Expired,
     /// Confirmed: it will be honoured.
     Committed,
-    /// The owner wants other terms, not yet answered.
+    /// The owner wants other terms; the batch system of the site has not answered yet.
     ChangeRequested,
     /// Its start has come and its end has not.
     Active,
@@ -166,10 +192,17 @@ impl Reserve {
     }
 }
 
-impl ExtendHold {
+impl Hold {
     /// As a call about a reservation.
     pub fn call(self, id: ReservationId) -> Call {
-        Call::ExtendHold { id, hold_for: Millis(self.hold_for_ms) }
+        Call::Hold { id, hold_for: Millis(self.hold_for_ms) }
+    }
+}
+
+impl Extend {
+    /// As a call about a reservation; `version` comes from `If-Match`.
+    pub fn call(self, id: ReservationId, version: Option<u32>) -> Call {
+        Call::Extend { id, version, end: self.end.time() }
     }
 }
 
@@ -211,6 +244,7 @@ impl From<Reservation> for protocol::Reservation {
             held_for: reservation.held_for_ms.map(Millis),
             jobs: reservation.jobs.into_iter().map(|attached| (attached.part, attached.job)).collect(),
             missing: reservation.missing.into_iter().map(Capacity).collect(),
+            condition: reservation.condition.into(),
             version: reservation.version,
         }
     }
@@ -229,8 +263,29 @@ impl TryFrom<protocol::Reservation> for Reservation {
             held_for_ms: reservation.held_for.map(|left| left.0),
             jobs: jobs.map(|(part, job)| AttachedJob { part, job }).collect(),
             missing: reservation.missing.into_iter().map(|missing| missing.0).collect(),
+            condition: reservation.condition.into(),
             version: reservation.version,
         })
+    }
+}
+
+impl From<Condition> for protocol::Condition {
+    fn from(condition: Condition) -> protocol::Condition {
+        match condition {
+            Condition::Whole => protocol::Condition::Whole,
+            Condition::Degraded => protocol::Condition::Degraded,
+            Condition::Broken => protocol::Condition::Broken,
+        }
+    }
+}
+
+impl From<protocol::Condition> for Condition {
+    fn from(condition: protocol::Condition) -> Condition {
+        match condition {
+            protocol::Condition::Whole => Condition::Whole,
+            protocol::Condition::Degraded => Condition::Degraded,
+            protocol::Condition::Broken => Condition::Broken,
+        }
     }
 }
 
@@ -239,7 +294,8 @@ impl From<State> for life_cycle::State {
         match state {
             State::Requested => life_cycle::State::Requested,
             State::Rejected => life_cycle::State::Rejected,
-            State::Accepted => life_cycle::State::Accepted,
+            State::Held => life_cycle::State::Held,
+            State::Expired => life_cycle::State::Expired,
             State::Committed => life_cycle::State::Committed,
             State::ChangeRequested => life_cycle::State::ChangeRequested,
             State::Active => life_cycle::State::Active,
@@ -255,7 +311,8 @@ impl From<life_cycle::State> for State {
         match state {
             life_cycle::State::Requested => State::Requested,
             life_cycle::State::Rejected => State::Rejected,
-            life_cycle::State::Accepted => State::Accepted,
+            life_cycle::State::Held => State::Held,
+            life_cycle::State::Expired => State::Expired,
             life_cycle::State::Committed => State::Committed,
             life_cycle::State::ChangeRequested => State::ChangeRequested,
             life_cycle::State::Active => State::Active,

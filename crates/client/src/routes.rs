@@ -34,7 +34,7 @@ impl Client {
     pub async fn extend(
         &self,
         id: ReservationId,
-        extend: &api::ExtendHold,
+        extend: &api::Hold,
     ) -> Result<api::Reservation, ClientError> {
         self.change_something(Method::Post, format!("/v1/reservations/{id}/extend"), extend).await
     }

@@ -130,11 +130,11 @@ impl<L> Permission<L> {
     }
 
     /// Holds longer.
-    pub fn extend_hold(&self, id: ReservationId, hold_for: Millis) -> Call
+    pub fn hold(&self, id: ReservationId, hold_for: Millis) -> Call
     where
         L: Includes<Reserving>,
     {
-        Call::ExtendHold { id, hold_for }
+        Call::Hold { id, hold_for }
     }
 
     /// Commits.
@@ -151,6 +151,14 @@ impl<L> Permission<L> {
         L: Includes<Committing>,
     {
         Call::Attach { id, part, job }
+    }
+
+    /// Lets it last longer.
+    pub fn extend(&self, id: ReservationId, version: Option<u32>, end: Time) -> Call
+    where
+        L: Includes<Committing>,
+    {
+        Call::Extend { id, version, end }
     }
 
     /// Changes.
@@ -179,10 +187,11 @@ impl Call {
             Call::Probe { .. } | Call::Show { .. } | Call::Cancel { .. } | Call::Release { .. } => {
                 Level::Probe
             }
-            Call::Reserve { book: false, .. } | Call::ExtendHold { .. } => Level::Reserve,
+            Call::Reserve { book: false, .. } | Call::Hold { .. } => Level::Reserve,
             Call::Reserve { book: true, .. }
             | Call::Commit { .. }
             | Call::Attach { .. }
+            | Call::Extend { .. }
             | Call::Change { .. } => Level::Commit,
         }
     }
@@ -195,7 +204,7 @@ mod tests {
     #[test]
     fn a_call_permits_its_own_level_and_no_more() {
         let id = ReservationId(7);
-        let held = Received::of(&Call::ExtendHold { id, hold_for: Millis(1) });
+        let held = Received::of(&Call::Hold { id, hold_for: Millis(1) });
         assert!(held.reserving().is_some() && held.committing().is_none());
         let committed = Received::of(&Call::Commit { id, jobs: vec![] });
         assert!(committed.reserving().is_some() && committed.committing().is_some());

@@ -33,7 +33,7 @@ pub mod resource;
 pub use clock::{Millis, Moment};
 pub use ids::{JobId, Key, Name, ReservationId};
 pub use life_cycle::{IllegalMove, Move, State};
-pub use message::{Answer, Call, Caller, Envelope, Impact, Offer, Rating, Reservation, Slot};
+pub use message::{Answer, Call, Caller, Condition, Envelope, Impact, Offer, Rating, Reservation, Slot};
 pub use problem::{Problem, Why};
 pub use request::{Constraint, Objective, Part, Request};
 pub use resource::{Requirement, Resource, Test, Value};

@@ -2,7 +2,7 @@
 //! legality; whether there is room or whether the time has come is for others. The picture in the documents is drawn from
 //! the same table.
 //!
-//! A *hold* is a reservation in [`State::Accepted`]: promised until its deadline. It is resolved exactly once, by commit,
+//! A *hold* is a reservation in [`State::Held`]: promised until its deadline. It is resolved exactly once, by commit,
 //! cancel or expiry.
 
 use serde::{Deserialize, Serialize};
@@ -11,15 +11,17 @@ use std::fmt;
 /// Where in its life a reservation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum State {
-    /// Asked for, not yet answered.
+    /// Asked for; the batch system has not answered yet. Its room is taken meanwhile.
     Requested,
-    /// Refused, or held and not committed in time.
+    /// Refused.
     Rejected,
-    /// Held for the requester until its deadline.
-    Accepted,
+    /// Held for its owner until its deadline.
+    Held,
+    /// A hold that was not committed in time.
+    Expired,
     /// Confirmed: it will be honoured.
     Committed,
-    /// The owner wants other terms, not yet answered.
+    /// Its owner wants other terms; the batch system has not answered yet. Old and new terms are taken meanwhile.
     ChangeRequested,
     /// Its start has come and its end has not.
     Active,
@@ -34,17 +36,21 @@ pub enum State {
 /// What can happen to a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Move {
-    /// There is room.
-    Accept,
-    /// There is none.
+    /// A late commit has to ask the batch system again.
+    Request,
+    /// Its room is granted, or it is held longer.
+    Hold,
+    /// There is no room, or the batch system refuses.
     Reject,
-    /// Nobody committed it in time.
+    /// Its deadline passed without a commit.
     Expire,
-    /// The owner confirms, or attaches jobs to what is confirmed.
+    /// Its owner confirms, or attaches jobs to a confirmed one.
     Commit,
-    /// The owner wants other terms.
+    /// Its owner wants other terms.
     RequestChange,
-    /// That is answered: with the new terms or the old.
+    /// Its owner wants it to last longer.
+    Extend,
+    /// A change is answered: with the new terms or the old.
     SettleChange,
     /// Its start has come.
     Begin,
@@ -66,20 +72,31 @@ pub struct IllegalMove {
 }
 
 /// Every legal move: from, by, to.
-pub const MOVES: [(State, Move, State); 15] = [
-    (State::Requested, Move::Accept, State::Accepted),
+pub const MOVES: [(State, Move, State); 25] = [
+    (State::Requested, Move::Hold, State::Held),
     (State::Requested, Move::Reject, State::Rejected),
-    (State::Accepted, Move::Expire, State::Rejected),
-    (State::Accepted, Move::Commit, State::Committed),
-    (State::Accepted, Move::Cancel, State::Cancelled),
+    // A late commit that was not granted.
+    (State::Requested, Move::Expire, State::Expired),
+    (State::Requested, Move::Cancel, State::Cancelled),
+    (State::Held, Move::Hold, State::Held),
+    (State::Held, Move::Expire, State::Expired),
+    (State::Held, Move::Commit, State::Committed),
+    (State::Held, Move::Cancel, State::Cancelled),
     // Late, where the room is still free and the site's policy says so.
-    (State::Rejected, Move::Commit, State::Committed),
+    (State::Expired, Move::Commit, State::Committed),
+    (State::Expired, Move::Request, State::Requested),
     // For good: a commit that was on its way meanwhile comes too late for that.
-    (State::Rejected, Move::Cancel, State::Cancelled),
+    (State::Expired, Move::Cancel, State::Cancelled),
     (State::Committed, Move::RequestChange, State::ChangeRequested),
+    (State::Committed, Move::Extend, State::ChangeRequested),
     (State::Committed, Move::Begin, State::Active),
     (State::Committed, Move::Cancel, State::Cancelled),
     (State::ChangeRequested, Move::SettleChange, State::Committed),
+    (State::ChangeRequested, Move::Begin, State::Active),
+    (State::ChangeRequested, Move::Complete, State::Completed),
+    (State::ChangeRequested, Move::Cancel, State::Cancelled),
+    (State::ChangeRequested, Move::Terminate, State::Terminated),
+    (State::Active, Move::Extend, State::ChangeRequested),
     (State::Active, Move::Complete, State::Completed),
     (State::Active, Move::Terminate, State::Terminated),
     // More jobs, once it is confirmed.
@@ -89,10 +106,11 @@ pub const MOVES: [(State, Move, State); 15] = [
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 9] = [
+    pub const ALL: [State; 10] = [
         State::Requested,
         State::Rejected,
-        State::Accepted,
+        State::Held,
+        State::Expired,
         State::Committed,
         State::ChangeRequested,
         State::Active,
@@ -109,12 +127,18 @@ impl State {
 
     /// Whether it takes capacity.
     pub fn holds_capacity(self) -> bool {
-        matches!(self, State::Accepted | State::Committed | State::ChangeRequested | State::Active)
+        !self.is_over()
     }
 
-    /// Whether it is over. A hold that expired may still be committed late, until it is cancelled.
+    /// Whether it waits for an answer of the batch system.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, State::Requested | State::ChangeRequested)
+    }
+
+    /// Whether it is over. An expired hold may still be committed late, until it is cancelled.
     pub fn is_over(self) -> bool {
-        matches!(self, State::Rejected | State::Completed | State::Cancelled | State::Terminated)
+        use State::{Cancelled, Completed, Expired, Rejected, Terminated};
+        matches!(self, Rejected | Expired | Completed | Cancelled | Terminated)
     }
 
     /// A word for people and programs.
@@ -122,7 +146,8 @@ impl State {
         match self {
             State::Requested => "requested",
             State::Rejected => "rejected",
-            State::Accepted => "accepted",
+            State::Held => "held",
+            State::Expired => "expired",
             State::Committed => "committed",
             State::ChangeRequested => "change-requested",
             State::Active => "active",
@@ -135,12 +160,14 @@ impl State {
 
 impl Move {
     /// Every move.
-    pub const ALL: [Move; 10] = [
-        Move::Accept,
+    pub const ALL: [Move; 12] = [
+        Move::Request,
+        Move::Hold,
         Move::Reject,
         Move::Expire,
         Move::Commit,
         Move::RequestChange,
+        Move::Extend,
         Move::SettleChange,
         Move::Begin,
         Move::Complete,
@@ -151,11 +178,13 @@ impl Move {
     /// A word for people and programs.
     pub fn word(self) -> &'static str {
         match self {
-            Move::Accept => "accept",
+            Move::Request => "request",
+            Move::Hold => "hold",
             Move::Reject => "reject",
             Move::Expire => "expire",
             Move::Commit => "commit",
             Move::RequestChange => "request-change",
+            Move::Extend => "extend",
             Move::SettleChange => "settle-change",
             Move::Begin => "begin",
             Move::Complete => "complete",
@@ -189,7 +218,7 @@ mod tests {
             assert!(!MOVES[..at].iter().any(|(other, step, _)| other == from && step == by));
         }
         let back = MOVES.iter().filter(|(from, _, to)| from.is_over() && !to.is_over());
-        assert_eq!(back.collect::<Vec<_>>(), [&(State::Rejected, Move::Commit, State::Committed)]);
+        assert!(back.clone().all(|(from, _, _)| *from == State::Expired) && back.count() == 2);
     }
 
     #[test]

@@ -53,11 +53,20 @@ pub enum Call {
         book: bool,
     },
     /// Hold it longer.
-    ExtendHold {
+    Hold {
         /// What.
         id: ReservationId,
         /// How long from now; less may be granted.
         hold_for: Millis,
+    },
+    /// Let it last longer: until this end, with the capacity that it has at its end.
+    Extend {
+        /// What.
+        id: ReservationId,
+        /// Only if it is still at this version.
+        version: Option<u32>,
+        /// Its new end.
+        end: Time,
     },
     /// Make it final, with jobs that are to run in it or without.
     Commit {
@@ -182,8 +191,23 @@ pub struct Reservation {
     pub jobs: Vec<(usize, JobId)>,
     /// How much of each part is missing since resources failed.
     pub missing: Vec<Capacity>,
+    /// Whether all of it is there.
+    #[serde(default)]
+    pub condition: Condition,
     /// Grows with every change of terms.
     pub version: u32,
+}
+
+/// Whether all that was promised is there. Not a state: a reservation goes on with its life in any condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub enum Condition {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Capacity is missing; [`Reservation::missing`] says how much.
+    Degraded,
+    /// A part of it is gone.
+    Broken,
 }
 
 impl Caller {
@@ -195,6 +219,23 @@ impl Caller {
     /// Whether he may act on what belongs to an owner.
     pub fn may_act_for(&self, owner: &Name) -> bool {
         self.user == *owner || self.is_operator()
+    }
+}
+
+impl Condition {
+    /// Of a reservation of which this much is missing in each part.
+    pub fn of(missing: &[Capacity]) -> Condition {
+        let whole = missing.iter().all(|missing| *missing == Capacity::ZERO);
+        if whole { Condition::Whole } else { Condition::Degraded }
+    }
+
+    /// A word for people and programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Condition::Whole => "whole",
+            Condition::Degraded => "degraded",
+            Condition::Broken => "broken",
+        }
     }
 }
 
@@ -214,7 +255,8 @@ impl Call {
         match self {
             Call::Probe { .. } => None,
             Call::Reserve { id, .. }
-            | Call::ExtendHold { id, .. }
+            | Call::Hold { id, .. }
+            | Call::Extend { id, .. }
             | Call::Commit { id, .. }
             | Call::Attach { id, .. }
             | Call::Change { id, .. }
@@ -235,7 +277,8 @@ impl Call {
             Call::Probe { .. } => "probe",
             Call::Reserve { book: false, .. } => "reserve",
             Call::Reserve { book: true, .. } => "book",
-            Call::ExtendHold { .. } => "extend-hold",
+            Call::Hold { .. } => "hold",
+            Call::Extend { .. } => "extend",
             Call::Commit { .. } => "commit",
             Call::Attach { .. } => "attach",
             Call::Change { .. } => "change",

@@ -1,7 +1,8 @@
 //! Answers that say no: a code for programs, a sentence for people, and, as far as the site reveals it, what stands in
 //! the way and what would do instead.
 
-use crate::ids::{Key, Name, ReservationId};
+use crate::clock::Millis;
+use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, State};
 use crate::request::Malformed;
 use bookahead_plan::placement::{Reason, Relaxation};
@@ -129,9 +130,36 @@ pub enum Why {
     /// The batch system of the site does not grant what its book has room for.
     #[error("the batch system of the site does not grant it: {0}")]
     NotGranted(String),
-    /// The batch system of the site does not answer.
+    /// The batch system of the site does not answer, and was not asked for this.
     #[error("the batch system of the site does not answer; ask again later")]
     NoBatchSystem,
+    /// The batch system of the site did not answer in time. If it grants the request after all, that is undone.
+    #[error("the batch system of the site did not answer within {} s; nothing is booked, ask again with a new id", .waited.0 / 1_000)]
+    BatchTimeout {
+        /// How long the site waited.
+        waited: Millis,
+    },
+    /// No job of that id is known here.
+    #[error("{0} is not known here")]
+    UnknownJob(JobId),
+    /// The id belongs to another job.
+    #[error("{0} is already another job; make a new id")]
+    JobTaken(JobId),
+    /// The job belongs to another user.
+    #[error("{0} belongs to somebody else")]
+    NotJobOwner(JobId),
+    /// The job cannot be run as it is written.
+    #[error("{0}")]
+    MalformedJob(String),
+    /// The job is not taken, by the site or by its batch system.
+    #[error("{0}")]
+    JobRefused(String),
+    /// A peer that may not register.
+    #[error("{0}")]
+    NotAdmittedAsPeer(String),
+    /// A site keeps no register of others.
+    #[error("a site keeps no register of others; register at a broker")]
+    NoRegister,
     /// It cannot be done with what this is.
     #[error("{0}")]
     Unsupported(Impossible),
@@ -201,6 +229,13 @@ impl Why {
             Why::Busy => "busy",
             Why::NotGranted(_) => "not-granted",
             Why::NoBatchSystem => "no-batch-system",
+            Why::BatchTimeout { .. } => "batch-timeout",
+            Why::UnknownJob(_) => "unknown-job",
+            Why::JobTaken(_) => "job-taken",
+            Why::NotJobOwner(_) | Why::NotAdmittedAsPeer(_) => "forbidden",
+            Why::MalformedJob(_) => "bad-request",
+            Why::JobRefused(_) => "job-refused",
+            Why::NoRegister => "not-found",
             Why::Unsupported(_) => "unsupported",
             Why::Circle => "circle",
         }
@@ -209,6 +244,11 @@ impl Why {
     /// Whether nothing was decided: nobody remembers it, and the same call may be sent again.
     pub fn is_passing(&self) -> bool {
         matches!(self, Why::Busy | Why::NoBatchSystem)
+    }
+
+    /// Whether a repetition of the call would get the same answer: nothing about it is a matter of time.
+    pub fn is_final(&self) -> bool {
+        !self.is_passing() && !matches!(self, Why::Silence)
     }
 
     /// The state in which the reservation was found, where that is why.

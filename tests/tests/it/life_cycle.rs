@@ -50,7 +50,7 @@ fn node(state: State) -> StateNode {
     let (column, row) = match state {
         State::Requested => (1, 0),
         State::Rejected => (0, 1),
-        State::Accepted => (1, 1),
+        State::Held => (1, 1),
         State::Cancelled => (2, 1),
         State::Committed => (1, 2),
         State::ChangeRequested => (2, 2),
@@ -81,13 +81,13 @@ fn label(from: State, by: Move) -> String {
 
 fn meaning(from: State, by: Move) -> &'static str {
     match (from, by) {
-        (_, Move::Accept) => "there is room: it is held until its deadline",
+        (_, Move::Hold) => "there is room: it is held until its deadline",
         (_, Move::Reject) => "there is no room, or a rule of the site says no",
         (_, Move::Expire) => "its deadline passed before a commit came; its room is free again",
         (State::Rejected, Move::Commit) => {
             "late: after the deadline, where site policy allows it and the room is still free"
         }
-        (State::Accepted, Move::Commit) => "its owner confirms in time; this cannot fail for lack of room",
+        (State::Held, Move::Commit) => "its owner confirms in time; this cannot fail for lack of room",
         (_, Move::Commit) => "its owner attaches more jobs",
         (_, Move::RequestChange) => "its owner wants other terms",
         (_, Move::SettleChange) => {

@@ -90,6 +90,8 @@ codes! {
         "Ask again later, with the same key.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Ask again later, with the same key.";
+    BatchTimeout = "batch-timeout", 504, "The batch system did not answer in time",
+        "Nothing is booked; ask again later with a new id, or ask another site.";
     Circle = "circle", 409, "Brokers in a circle",
         "Ask another; brokers that name each other, or themselves, take this for an answer and go on without.";
     UnknownJob = "unknown-job", 404, "No such job",
@@ -160,6 +162,13 @@ impl Code {
             Why::Busy => Code::Busy,
             Why::NotGranted(_) => Code::NotGranted,
             Why::NoBatchSystem => Code::NoBatchSystem,
+            Why::BatchTimeout { .. } => Code::BatchTimeout,
+            Why::UnknownJob(_) => Code::UnknownJob,
+            Why::JobTaken(_) => Code::JobTaken,
+            Why::NotJobOwner(_) | Why::NotAdmittedAsPeer(_) => Code::Forbidden,
+            Why::MalformedJob(_) => Code::BadRequest,
+            Why::JobRefused(_) => Code::JobRefused,
+            Why::NoRegister => Code::NotFound,
             Why::Unsupported(_) => Code::Unsupported,
             Why::Circle => Code::Circle,
         }

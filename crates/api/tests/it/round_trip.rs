@@ -28,7 +28,7 @@ fn heard(method: Method, path: &str, if_match: Option<String>, body: Option<Stri
     match (method, steps.as_slice()) {
         (Method::Post, ["probes"]) => read::<api::Probe>(body).into(),
         (Method::Post, ["reservations"]) => read::<api::Reserve>(body).call(nobody),
-        (Method::Post, ["reservations", id, "extend"]) => read::<api::ExtendHold>(body).call(about(id)),
+        (Method::Post, ["reservations", id, "extend"]) => read::<api::Hold>(body).call(about(id)),
         (Method::Post, ["reservations", id, "commit"]) => read::<api::Commit>(body).call(about(id)),
         (Method::Post, ["reservations", id, "jobs"]) => read::<api::Attach>(body).call(about(id)),
         (Method::Post, ["reservations", id, "release"]) => read::<api::Release>(body).call(about(id)),

@@ -119,7 +119,7 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
             hold_for,
             book
         }),
-        (id(), millis()).prop_map(|(id, hold_for)| Call::ExtendHold { id, hold_for }),
+        (id(), millis()).prop_map(|(id, hold_for)| Call::Hold { id, hold_for }),
         (id(), vec(job(), 0..4)).prop_map(|(id, jobs)| Call::Commit { id, jobs }),
         (id(), place(), job()).prop_map(|(id, part, job)| Call::Attach { id, part, job }),
         (id(), option::of(any::<u32>()), request()).prop_map(|(id, version, request)| Call::Change {

@@ -5,7 +5,7 @@ use super::request::length::{Length, some_time};
 use super::reserve::show;
 use super::session::Session;
 use anyhow::Result;
-use bookahead_api::{Commit, ExtendHold};
+use bookahead_api::{Commit, Hold};
 use bookahead_protocol::{JobId, ReservationId};
 use clap::Args;
 
@@ -46,7 +46,7 @@ pub(crate) struct ExtendArguments {
 
 pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let extend = ExtendHold { hold_for_ms: session.hold_ms(arguments.hold.0) };
+    let extend = Hold { hold_for_ms: session.hold_ms(arguments.hold.0) };
     let reservation = session.ask("extending", session.client.extend(arguments.id, &extend))?;
     show(&session, &reservation)
 }

@@ -11,7 +11,7 @@ use clap::Args;
 
 /// The states of what is not over.
 const LIVE: [State; 5] =
-    [State::Requested, State::Accepted, State::Committed, State::ChangeRequested, State::Active];
+    [State::Requested, State::Held, State::Committed, State::ChangeRequested, State::Active];
 
 #[derive(Args)]
 pub(crate) struct Arguments {

@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         with_commands(error, &session, &reserve.request, again)
     })?;
     show(&session, &reservation)?;
-    if reservation.state != State::Accepted {
+    if reservation.state != State::Held {
         return Ok(());
     }
     let commit = session.command(&["commit".to_owned(), id.to_string()]);
@@ -110,7 +110,7 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
     let ended = session.run(async {
         loop {
             let now = session.client.show(held.id).await?;
-            if now.state != State::Accepted {
+            if now.state != State::Held {
                 return Ok(now);
             }
             if let Some(bar) = &bar {

@@ -240,6 +240,6 @@ fn stood(entry: &Entry) -> Vec<Span> {
                 |span: &Span| Interval::new(span.interval.begin.min(ended), span.interval.end.min(ended));
             entry.spans.iter().map(|span| Span { interval: until(span), ..*span }).collect()
         }
-        State::Requested | State::Rejected | State::Accepted | State::Cancelled => Vec::new(),
+        State::Requested | State::Rejected | State::Held | State::Cancelled => Vec::new(),
     }
 }

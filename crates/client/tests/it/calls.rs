@@ -33,7 +33,7 @@ async fn a_call_is_made_on_behalf_of_its_caller_with_its_key_and_trace() {
     let call = Call::Reserve { id, request: request(), hold_for: Millis(60_000), book: false };
     let answer = client(&server).call(&envelope(call.clone()), Some("00-1-2-01")).await.unwrap();
     let Answer::Reservation(made) = answer else { panic!("{answer:?}") };
-    assert_eq!((made.id, made.state, made.held_for), (id, State::Accepted, Some(Millis(60_000))));
+    assert_eq!((made.id, made.state, made.held_for), (id, State::Held, Some(Millis(60_000))));
     let heard = server.heard().await;
     assert_eq!(heard.line, "POST /v1/reservations");
     for (header, value) in [

@@ -163,7 +163,7 @@ impl Desk {
         let said = answer(sites.get_mut(&out.to)?);
         if let Some(note) = self.notes.as_mut().and_then(|notes| notes.get_mut(&out.to)) {
             let known = out.envelope.call.id().is_some_and(|id| note.entry(id).is_some());
-            if known || matches!(said, Answer::Reservation(Reservation { state: State::Accepted, .. })) {
+            if known || matches!(said, Answer::Reservation(Reservation { state: State::Held, .. })) {
                 answer(note);
             }
         }
@@ -274,7 +274,7 @@ mod tests {
             part.wanted.latest_end = Time(20_000);
         }
         let held = desk.reserve(Moment::of(Time(50)), &asked.request, false, &mut sites).booked.unwrap();
-        assert_eq!((held.state, held.held_for), (State::Accepted, Some(Millis::seconds(300))));
+        assert_eq!((held.state, held.held_for), (State::Held, Some(Millis::seconds(300))));
         for (now, empty) in [(349, false), (350, true)] {
             desk.pass_time(Moment::of(Time(now)), &mut sites);
             sites.values_mut().for_each(|ledger| drop(ledger.tick(Moment::of(Time(now)))));

@@ -5,7 +5,7 @@ use super::event::{Answered, Asked, Event, Outcome, Pick};
 use crate::clock::Moment;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{Move, State};
-use crate::message::{Answer, Call, Reservation, Slot};
+use crate::message::{Answer, Call, Condition, Reservation, Slot};
 use crate::problem::{Problem, Why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ impl Booking {
             Event::GaveUp { .. } => self.leave_children(),
             Event::Held { until, .. } => {
                 if self.state == State::Requested {
-                    self.go(Move::Accept);
+                    self.go(Move::Hold);
                 }
                 self.until = Some(*until);
             }
@@ -146,7 +146,7 @@ impl Booking {
     fn close(&mut self, at: Moment, outcome: &Outcome) {
         self.go(match (self.state, outcome) {
             (State::Requested, _) => Move::Reject,
-            (State::Accepted, Outcome::Expired) => Move::Expire,
+            (State::Held, Outcome::Expired) => Move::Expire,
             (State::Active, _) => Move::Terminate,
             _ => Move::Cancel,
         });
@@ -172,7 +172,7 @@ impl Booking {
 
     /// Whether it was decided to commit and not all peers have answered.
     pub fn is_being_committed(&self) -> bool {
-        self.state == State::Accepted && self.decided.is_some()
+        self.state == State::Held && self.decided.is_some()
     }
 
     /// Whether its candidate waits to be held.
@@ -198,7 +198,7 @@ impl Booking {
     /// When time alone changes it next: a hold expires, a reservation begins or ends, what is over is forgotten.
     pub(super) fn next_change(&self, retention: Seconds) -> Option<Moment> {
         match self.state {
-            State::Accepted if self.decided.is_none() => self.until,
+            State::Held if self.decided.is_none() => self.until,
             State::Committed => self.begins().map(Moment::of),
             State::Active => self.ends().map(Moment::of),
             state if state.is_over() && self.leftovers.is_empty() => {
@@ -210,7 +210,7 @@ impl Booking {
 
     /// What its owner may see. Resources have the names that the broker gives them.
     pub fn view(&self, now: Moment) -> Reservation {
-        let held = self.state == State::Accepted && self.decided.is_none();
+        let held = self.state == State::Held && self.decided.is_none();
         Reservation {
             id: self.id,
             owner: self.owner().clone(),
@@ -219,6 +219,7 @@ impl Booking {
             held_for: self.until.filter(|_| held).map(|until| until - now),
             jobs: self.jobs.clone(),
             missing: vec![Capacity::ZERO; self.children.len()],
+            condition: Condition::Whole,
             version: self.version,
         }
     }
@@ -250,7 +251,7 @@ impl Pick {
     pub(super) fn is_held_by(&self, held: &Reservation) -> bool {
         let [slot] = held.slots.as_slice() else { return false };
         held.id == self.child
-            && held.state == State::Accepted
+            && held.state == State::Held
             && held.held_for.is_some()
             && slot.interval == self.slot.interval
             && slot.capacity == self.slot.capacity

@@ -93,7 +93,7 @@ impl Broker {
             Answer::Problem(problem) => Some(problem.clone()),
             _ => None,
         });
-        if let Call::ExtendHold { hold_for, .. } = call {
+        if let Call::Hold { hold_for, .. } = call {
             self.extend(now, id, now + hold_for.min(self.rules.longest_hold), &answers, effects);
         }
         match refused {
@@ -132,7 +132,7 @@ impl Broker {
         let known = booking.children.iter().all(|child| child.held_until.is_some());
         let before = booking.until.unwrap_or(now);
         let until = if known { self.commit_by(&booking.children).min(asked_for) } else { before };
-        if until > before && booking.state == State::Accepted && booking.decided.is_none() {
+        if until > before && booking.state == State::Held && booking.decided.is_none() {
             self.note(effects, Event::Held { id, until });
         }
     }
@@ -153,7 +153,7 @@ impl Broker {
                     self.note(effects, Event::Attached { id, part, job });
                 }
             }
-            Call::Change { .. } | Call::Release { .. } => {
+            Call::Change { .. } | Call::Extend { .. } | Call::Release { .. } => {
                 if let Some(slot) = reservation.slots.first() {
                     self.note(effects, Event::Changed { id, part, slot: slot.clone() });
                 }
@@ -171,16 +171,14 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
     let at = |part: usize| child(part).ok_or(Why::NoSuchPart(part));
     let received = Received::of(call);
     match call {
-        Call::ExtendHold { hold_for, .. } => {
-            let (State::Accepted, None, Some(permission)) =
+        Call::Hold { hold_for, .. } => {
+            let (State::Held, None, Some(permission)) =
                 (booking.state, &booking.decided, received.reserving())
             else {
-                return illegal(Move::Accept);
+                return illegal(Move::Hold);
             };
             let parts = booking.children.iter().enumerate();
-            Ok(parts
-                .map(|(part, child)| (part, permission.extend_hold(child.pick.child, *hold_for)))
-                .collect())
+            Ok(parts.map(|(part, child)| (part, permission.hold(child.pick.child, *hold_for))).collect())
         }
         Call::Release { part, from, keep, .. } if standing => {
             Ok(vec![(*part, release(at(*part)?, 0, *from, *keep))])
@@ -201,6 +199,16 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
             request.parts.iter_mut().for_each(|part| part.resource = Some(only.pick.slot.resource.clone()));
             Ok(vec![(0, permission.change(only.pick.child, None, request))])
         }
+        Call::Extend { version, end, .. } if standing => {
+            if let Some(seen) = version.filter(|seen| *seen != booking.version) {
+                return Err(Why::Changed { seen, now: booking.version });
+            }
+            let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
+                return Err(Why::Unsupported(Impossible::ChangeOfSeveralParts));
+            };
+            Ok(vec![(0, permission.extend(only.pick.child, None, *end))])
+        }
+        Call::Extend { .. } => illegal(Move::Extend),
         Call::Change { .. } => illegal(Move::RequestChange),
         Call::Release { .. } => illegal(Move::Complete),
         _ => illegal(Move::Commit),

@@ -326,7 +326,7 @@ impl Broker {
                 None => {
                     self.agenda.remove(&(at, id));
                 }
-                Some(State::Accepted) => self.close(now, id, Outcome::Expired, effects),
+                Some(State::Held) => self.close(now, id, Outcome::Expired, effects),
                 Some(State::Committed) => self.note(effects, Event::Began { id }),
                 Some(State::Active) => self.note(effects, Event::Ended { id, at: now }),
                 Some(_) => self.note(effects, Event::Forgot { id }),

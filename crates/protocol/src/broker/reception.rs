@@ -47,7 +47,11 @@ impl Broker {
                 };
                 effects.reply(client, answer);
             }
-            Call::ExtendHold { .. } | Call::Attach { .. } | Call::Change { .. } | Call::Release { .. } => {
+            Call::Hold { .. }
+            | Call::Extend { .. }
+            | Call::Attach { .. }
+            | Call::Change { .. }
+            | Call::Release { .. } => {
                 self.begin_errand(now, client, envelope, &mut effects);
             }
         }
@@ -159,12 +163,12 @@ impl Broker {
             Err(why) => return effects.reply(client, Problem::new(why).into()),
         };
         match booking.state {
-            State::Accepted if booking.is_being_committed() => self.answer_or_wait(now, client, id, effects),
-            State::Accepted if booking.until.is_some_and(|until| until <= now) => {
+            State::Held if booking.is_being_committed() => self.answer_or_wait(now, client, id, effects),
+            State::Held if booking.until.is_some_and(|until| until <= now) => {
                 self.close(now, id, Outcome::Expired, effects);
                 self.answer(now, id, client, Problem::new(Why::Expired).into(), effects);
             }
-            State::Accepted => {
+            State::Held => {
                 self.clients.entry(id).or_default().push(client);
                 self.decide(now, id, envelope.call.clone(), effects);
             }

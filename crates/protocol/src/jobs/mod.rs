@@ -1,5 +1,6 @@
 //! Jobs without a reservation of their own: which site would have them done first, and how to get them there once.
 //!
+//! - [`words`]: what is to be run, and how it stands
 //! - [`ranking`]: sites by the shortest expected delay
 //! - [`choice`]: the best of three reservations, for a job that is to run in one
 //! - [`flooding`]: copies of a best-effort job at several sites that ask before they run one
@@ -12,11 +13,13 @@ pub mod choice;
 pub mod flooding;
 pub mod race;
 pub mod ranking;
+pub mod words;
 
 mod patience;
 
 pub use choice::{Choice, Order};
-pub use flooding::{Copies, Flood, JobMessage, Work};
+pub use flooding::{Copies, Flood, JobMessage};
 pub use patience::Patience;
 pub use race::Race;
 pub use ranking::{Delay, Ranked, Site, Task, rank};
+pub use words::{Ending, JobRequest, JobView, JobWord, Mode, Work};

@@ -44,7 +44,7 @@ impl Ledger {
         let (kind, resource) = (offered.kind.clone(), Some(resource.clone()));
         let request = Request::single(Part { wanted, kind, requirements: Vec::new(), resource });
         let (owner, resource, span) = (owner.clone(), offered.name.clone(), *first);
-        self.record(now, What::Accepted { id, owner, request, resource, span, deadline: now }, &mut course);
+        self.record(now, What::Held { id, owner, request, resource, span, deadline: now }, &mut course);
         self.record(now, What::Committed { id, jobs: Vec::new(), late: None }, &mut course);
         if left.len() > 1 {
             self.record(now, What::Released { id, spans: left }, &mut course);

@@ -51,7 +51,7 @@ impl Footprint {
 
     pub(super) fn of(entry: &Entry) -> Footprint {
         Footprint {
-            begin: entry.begin(),
+            begin: entry.promised().first().map_or(entry.begin(), |span| span.interval.begin),
             serial: entry.serial,
             missing: entry.is_live() && entry.missing > Capacity::ZERO,
             promised: entry.promised().to_vec(),

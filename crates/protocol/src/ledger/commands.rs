@@ -3,21 +3,21 @@
 
 use super::Ledger;
 use super::decision::Decision;
-use super::entry::{Denied, Entry};
+use super::entry::{Denied, Entry, Then, Waiting};
 use super::event::{Because, What};
 use super::fold::rest_from;
 use super::offers::choose;
 use super::placing::Wish;
 use super::slots::Search;
-use super::spans::lowered;
+use super::spans::{extended, lowered};
 use super::view::Views;
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
-use crate::message::{Answer, Call, Caller, Reservation};
+use crate::message::{Answer, Call, Caller, Condition, Reservation};
 use crate::problem::{Impossible, Problem, Why};
 use crate::request::{Objective, Request};
-use bookahead_plan::{Capacity, Time};
+use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 
 /// No reservation has more jobs, so that none grows without bound.
 const MOST_JOBS: usize = 65_536;
@@ -29,7 +29,8 @@ impl Ledger {
             Call::Reserve { id, request, hold_for, book } => {
                 self.reserve(now, caller, *id, request, *hold_for, *book, views)
             }
-            Call::ExtendHold { id, hold_for } => self.extend_hold(now, caller, *id, *hold_for),
+            Call::Hold { id, hold_for } => self.hold_longer(now, caller, *id, *hold_for),
+            Call::Extend { id, version, end } => self.extend(now, caller, *id, *version, *end, views),
             Call::Commit { id, jobs } => self.commit(now, caller, *id, jobs, views),
             Call::Attach { id, part, job } => self.attach(caller, *id, *part, *job),
             Call::Change { id, version, request } => self.change(now, caller, *id, *version, request, views),
@@ -78,12 +79,20 @@ impl Ledger {
         let wish = self.wish(now, caller, request, book).map_err(Problem::new);
         match wish.and_then(|wish| self.best(&wish, views)) {
             Ok(best) => {
+                let (owner, request, resource, span) = self.placed(caller, request, &best);
+                if let Some(limit) = self.rules.consent {
+                    // What is booked may be granted after its begin, as long as something of it is left.
+                    let latest = if book { span.interval.end } else { span.interval.begin };
+                    let until = self.answer_by(now, limit, latest);
+                    let asks = What::Requested { id, owner, request, resource, span, hold_for, book, until };
+                    return Ok(Decision::wait_after(id, vec![asks]));
+                }
                 // What is committed at once is held for no time at all.
                 let hold_for = if book { Millis::ZERO } else { hold_for };
                 let deadline = self.deadline(now, hold_for, best.slot.start);
-                let accepted = self.promise(id, &caller.user, request, &best, deadline);
+                let held = What::Held { id, owner, request, resource, span, deadline };
                 let committed = book.then(|| What::Committed { id, jobs: Vec::new(), late: None });
-                Ok(Decision::show_after(id, [accepted].into_iter().chain(committed).collect()))
+                Ok(Decision::show_after(id, [held].into_iter().chain(committed).collect()))
             }
             Err(problem) => {
                 let owner = caller.user.clone();
@@ -102,8 +111,11 @@ impl Ledger {
     ) -> Option<Result<Decision, Problem>> {
         let same = |owner, known: &Request| caller.may_act_for(owner) && known == request;
         if let Some(entry) = self.entries.get(&id) {
-            let same = same(&entry.owner, &entry.request);
-            return Some(if same { Ok(Decision::show(id)) } else { Err(Problem::new(Why::IdTaken(id))) });
+            return Some(match (same(&entry.owner, &entry.request), entry.state) {
+                (false, _) => Err(Problem::new(Why::IdTaken(id))),
+                (true, State::Requested) => Ok(Decision::wait_after(id, Vec::new())),
+                (true, _) => Ok(Decision::show(id)),
+            });
         }
         let denied = self.denied.get(&id)?;
         let problem = match &denied.refusal {
@@ -114,7 +126,7 @@ impl Ledger {
         Some(Err(problem))
     }
 
-    fn extend_hold(
+    fn hold_longer(
         &self,
         now: Moment,
         caller: &Caller,
@@ -123,15 +135,16 @@ impl Ledger {
     ) -> Result<Decision, Problem> {
         let entry = self.owned(id, caller)?;
         match entry.state {
-            State::Accepted => {
+            State::Held => {
                 let deadline = self.deadline(now, hold_for, entry.begin());
-                let longer = (deadline > entry.deadline).then_some(What::Extended { id, deadline });
+                let longer = (deadline > entry.deadline).then_some(What::HeldLonger { id, deadline });
                 Ok(Decision::show_after(id, longer.into_iter().collect()))
             }
             // It is held for good.
             State::Committed | State::ChangeRequested | State::Active => Ok(Decision::show(id)),
-            State::Rejected => Err(Problem::new(Why::Expired)),
-            from => Err(Problem::new(IllegalMove { from, attempted: Move::Accept })),
+            State::Requested => Err(Problem::new(Why::Busy)),
+            State::Expired => Err(Problem::new(Why::Expired)),
+            from => Err(Problem::new(IllegalMove { from, attempted: Move::Hold })),
         }
     }
 
@@ -144,14 +157,27 @@ impl Ledger {
         views: &Views,
     ) -> Result<Decision, Problem> {
         let entry = self.owned(id, caller)?;
+        match &entry.waiting {
+            Some(Waiting { then: Then::CommitLate(_), .. }) => {
+                return Ok(Decision::wait_after(id, Vec::new()));
+            }
+            Some(_) => return Err(Problem::new(Why::Busy)),
+            None => {}
+        }
         entry.state.after(Move::Commit).map_err(Problem::new)?;
         let jobs = new_jobs(entry, jobs)?;
         let late = match entry.state {
-            State::Rejected if !self.rules.holds.late_commits => return Err(Problem::new(Why::Expired)),
-            State::Rejected => Some(self.still_free(now, id, caller, views).map_err(Problem::new)?),
+            State::Expired if !self.rules.holds.late_commits => return Err(Problem::new(Why::Expired)),
+            State::Expired => Some(self.still_free(now, id, caller, views).map_err(Problem::new)?),
             State::Committed | State::Active if jobs.is_empty() => return Ok(Decision::show(id)),
             _ => None,
         };
+        if let (Some(limit), Some(spans)) = (self.rules.consent, &late) {
+            let end = spans.last().map_or(Time::MIN, |span| span.interval.end);
+            let until = self.answer_by(now, limit, end);
+            let asks = What::CommitRequested { id, jobs, spans: spans.clone(), until };
+            return Ok(Decision::wait_after(id, vec![asks]));
+        }
         Ok(Decision::show_after(id, vec![What::Committed { id, jobs, late }]))
     }
 
@@ -164,7 +190,10 @@ impl Ledger {
     ) -> Result<Decision, Problem> {
         let entry = self.owned(id, caller)?;
         only_part(part)?;
-        if matches!(entry.state, State::Accepted | State::Rejected) {
+        if entry.state == State::ChangeRequested {
+            return Err(Problem::new(Why::Busy));
+        }
+        if matches!(entry.state, State::Requested | State::Held | State::Expired) {
             let why = Why::Unsupported(Impossible::JobsOfAHold);
             return Err(Problem::new(why));
         }
@@ -185,28 +214,81 @@ impl Ledger {
         request: &Request,
         views: &Views,
     ) -> Result<Decision, Problem> {
-        let entry = self.owned(id, caller)?;
-        entry.state.after(Move::RequestChange).map_err(Problem::new)?;
-        if let Some(seen) = version.filter(|seen| *seen != entry.version) {
-            return Err(Problem::new(Why::Changed { seen, now: entry.version }));
-        }
+        let entry = self.changeable(id, caller, version, Move::RequestChange)?;
         // Limits are those of the owner, whoever acts for him.
         let owner = Caller { user: entry.owner.clone(), roles: caller.roles.clone() };
         let usage = self.usage_beside(&owner.user, Some(entry.promised()));
         let wish = self.wish(now, &owner, request, true).map_err(Problem::new)?;
         // Of the second that has begun nothing can be given back, so nothing of it can be taken instead.
         let wish = Wish { usage, replaces: Some(id), first_begin: rest_from(now), ..wish };
-        let best = self.best(&wish, views);
-        let requested = What::ChangeRequested { id, request: request.clone() };
-        Ok(match best {
-            Ok(best) => {
-                let spans = Some(vec![best.span(&wish.part.wanted)]);
-                Decision::show_after(id, vec![requested, What::ChangeSettled { id, spans }])
+        let best = self.best(&wish, views)?;
+        let span = best.span(&wish.part.wanted);
+        Ok(self.want(now, id, vec![span], span.interval.begin))
+    }
+
+    /// More time at its end, with the capacity that it has there.
+    fn extend(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        version: Option<u32>,
+        end: Time,
+        views: &Views,
+    ) -> Result<Decision, Problem> {
+        let entry = self.changeable(id, caller, version, Move::Extend)?;
+        let Some(last) = entry.spans.last().copied().filter(|last| last.interval.end < end) else {
+            return Ok(Decision::show(id));
+        };
+        let more = Span { interval: Interval::new(last.interval.end, end), capacity: last.capacity };
+        let owner = Caller { user: entry.owner.clone(), roles: caller.roles.clone() };
+        let spans = extended(&entry.spans, more);
+        let mut request = entry.request.clone();
+        if let Some(part) = request.parts.first_mut() {
+            part.wanted = placement::Request {
+                earliest_start: more.interval.begin,
+                latest_end: end,
+                duration: more.interval.length(),
+                capacity: more.capacity,
+            };
+        }
+        let usage = self.usage_beside(&owner.user, Some(&[]));
+        let wish = self.wish(now, &owner, &request, true).map_err(Problem::new)?;
+        self.best(&Wish { usage, replaces: Some(id), ..wish }, views)?;
+        Ok(self.want(now, id, spans, last.interval.end))
+    }
+
+    /// A reservation whose terms the caller may change.
+    fn changeable(
+        &self,
+        id: ReservationId,
+        caller: &Caller,
+        version: Option<u32>,
+        by: Move,
+    ) -> Result<&Entry, Problem> {
+        let entry = self.owned(id, caller)?;
+        if entry.waiting.is_some() {
+            return Err(Problem::new(Why::Busy));
+        }
+        entry.state.after(by).map_err(Problem::new)?;
+        match version.filter(|seen| *seen != entry.version) {
+            Some(seen) => Err(Problem::new(Why::Changed { seen, now: entry.version })),
+            None => Ok(entry),
+        }
+    }
+
+    /// Other terms: at once, or when the batch system has granted them, which is of no use after `latest`.
+    fn want(&self, now: Moment, id: ReservationId, spans: Vec<Span>, latest: Time) -> Decision {
+        match self.rules.consent {
+            Some(limit) => {
+                let until = self.answer_by(now, limit, latest);
+                Decision::wait_after(id, vec![What::ChangeRequested { id, spans, until }])
             }
-            Err(problem) => {
-                Decision::say_after(vec![requested, What::ChangeSettled { id, spans: None }], problem)
+            None => {
+                let requested = What::ChangeRequested { id, spans, until: now };
+                Decision::show_after(id, vec![requested, What::ChangeSettled { id }])
             }
-        })
+        }
     }
 
     fn release(
@@ -222,6 +304,9 @@ impl Ledger {
         only_part(part)?;
         if !entry.is_live() {
             return Err(Problem::new(IllegalMove { from: entry.state, attempted: Move::Complete }));
+        }
+        if entry.waiting.is_some() {
+            return Err(Problem::new(Why::Busy));
         }
         let over = keep == Capacity::ZERO && from <= rest_from(now).max(entry.begin());
         let event = match entry.state {
@@ -251,6 +336,9 @@ impl Ledger {
         let entry = self.owned(id, caller)?;
         match entry.state {
             State::Active => Ok(Decision::show_after(id, vec![What::Terminated { id }])),
+            State::ChangeRequested if entry.has_begun() => {
+                Ok(Decision::show_after(id, vec![What::Terminated { id }]))
+            }
             // It is over, which is what the caller wanted. A hold that expired is not: it might be committed
             // late.
             State::Cancelled | State::Terminated => Ok(Decision::show(id)),
@@ -304,6 +392,7 @@ fn rejected(id: ReservationId, owner: Name) -> Reservation {
         held_for: None,
         jobs: Vec::new(),
         missing: Vec::new(),
+        condition: Condition::Whole,
         version: 0,
     }
 }

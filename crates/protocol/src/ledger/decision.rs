@@ -12,6 +12,7 @@ use crate::problem::{Problem, Why};
 pub(super) struct Decision {
     events: Vec<What>,
     reply: Reply,
+    waits: Option<ReservationId>,
 }
 
 enum Reply {
@@ -23,32 +24,32 @@ enum Reply {
 impl Decision {
     /// Nothing is to happen.
     pub(super) fn say(answer: impl Into<Answer>) -> Decision {
-        Decision { events: Vec::new(), reply: Reply::Answer(Box::new(answer.into())) }
+        Decision::say_after(Vec::new(), answer)
     }
 
     /// Something is to happen all the same.
     pub(super) fn say_after(events: Vec<What>, answer: impl Into<Answer>) -> Decision {
-        Decision { events, reply: Reply::Answer(Box::new(answer.into())) }
+        Decision { events, reply: Reply::Answer(Box::new(answer.into())), waits: None }
     }
 
     /// The reservation is to be shown.
     pub(super) fn show(id: ReservationId) -> Decision {
-        Decision { events: Vec::new(), reply: Reply::View(id) }
+        Decision::show_after(id, Vec::new())
     }
 
     /// The reservation is to be shown as it is afterwards.
     pub(super) fn show_after(id: ReservationId, events: Vec<What>) -> Decision {
-        Decision { events, reply: Reply::View(id) }
+        Decision { events, reply: Reply::View(id), waits: None }
     }
 
-    /// What is to happen.
-    pub(super) fn events(&self) -> &[What] {
-        &self.events
+    /// The caller waits until the batch system has answered for this reservation.
+    pub(super) fn wait_after(id: ReservationId, events: Vec<What>) -> Decision {
+        Decision { waits: Some(id), ..Decision::show_after(id, events) }
     }
 
-    /// What is to happen, alone.
-    pub(super) fn into_events(self) -> Vec<What> {
-        self.events
+    /// The reservation whose caller waits.
+    pub(super) fn waits(&self) -> Option<ReservationId> {
+        self.waits
     }
 }
 

@@ -1,11 +1,12 @@
 //! One reservation in the book. It relies on the life cycle for its moves and knows when it must be looked at
 //! next.
 
+use super::event::What;
 use super::spans;
 use crate::clock::{Millis, Moment};
-use crate::ids::{JobId, Name};
+use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::State;
-use crate::problem::Problem;
+use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,40 @@ pub struct Entry {
     pub version: u32,
     /// When it was over; meaningless before.
     pub ended: Moment,
+    /// What the batch system is asked for, while it has not answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+}
+
+/// What a reservation waits for in [`State::Requested`] or [`State::ChangeRequested`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Waiting {
+    /// It is refused if the batch system has not answered by then.
+    pub until: Moment,
+    /// Since when.
+    pub since: Moment,
+    /// What comes of a grant.
+    pub then: Then,
+}
+
+/// What comes of a grant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Then {
+    /// It is held for this long.
+    Hold(Millis),
+    /// It is committed at once.
+    Book,
+    /// It was expired, and is committed with these jobs.
+    CommitLate(Vec<JobId>),
+    /// It has these terms.
+    Change {
+        /// The new terms.
+        spans: Vec<Span>,
+        /// Old and new terms together: what is taken meanwhile.
+        both: Vec<Span>,
+        /// Whether it had begun when the change was asked for.
+        begun: bool,
+    },
 }
 
 /// An id under which nothing is reserved, for a reason that is remembered.
@@ -71,14 +106,23 @@ impl Entry {
         self.state.holds_capacity()
     }
 
-    /// What it was promised, while it is live.
+    /// What it was promised, while it is live; while a change waits, old and new terms together.
     pub fn promised(&self) -> &[Span] {
-        if self.is_live() { &self.spans } else { &[] }
+        match &self.waiting {
+            _ if !self.is_live() => &[],
+            Some(Waiting { then: Then::Change { both, .. }, .. }) => both,
+            _ => &self.spans,
+        }
     }
 
     /// What it really has, while it is live.
     pub fn takes(&self) -> Vec<Span> {
-        spans::less(self.promised(), self.missing)
+        match &self.waiting {
+            Some(Waiting { then: Then::Change { spans, .. }, .. }) if self.is_live() => {
+                spans::both(&spans::less(&self.spans, self.missing), spans)
+            }
+            _ => spans::less(self.promised(), self.missing),
+        }
     }
 
     /// What it was promised at an instant; before its start, at its start, and after its end, at its end.
@@ -91,14 +135,54 @@ impl Entry {
     /// forgotten.
     pub(super) fn due(&self, retention: Seconds) -> Moment {
         match self.state {
-            State::Accepted => self.deadline,
+            State::Held => self.deadline,
             State::Committed => Moment::of(self.begin()),
             State::Active => Moment::of(self.end()),
-            // Never seen between two commands, unless a journal was cut off in the middle of one.
-            State::Requested | State::ChangeRequested => Moment(i64::MIN),
-            State::Rejected | State::Completed | State::Cancelled | State::Terminated => {
-                forgotten_at(self.ended, retention)
+            State::Requested => self.waits_until(),
+            State::ChangeRequested => self.waits_until().min(self.changes_state_at()),
+            _ => forgotten_at(self.ended, retention),
+        }
+    }
+
+    /// Without a wait there is nothing to wait for: it is due at once.
+    fn waits_until(&self) -> Moment {
+        self.waiting.as_ref().map_or(Moment(i64::MIN), |waiting| waiting.until)
+    }
+
+    /// While a change waits: when its old terms make it begin or end.
+    fn changes_state_at(&self) -> Moment {
+        Moment::of(if self.has_begun() { self.end() } else { self.begin() })
+    }
+
+    /// While a change waits: whether it was active when the change was asked for.
+    pub(super) fn has_begun(&self) -> bool {
+        matches!(&self.waiting, Some(Waiting { then: Then::Change { begun: true, .. }, .. }))
+    }
+
+    /// Whether it waits for a late commit.
+    pub(super) fn is_committed_late(&self) -> bool {
+        matches!(&self.waiting, Some(Waiting { then: Then::CommitLate(_), .. }))
+    }
+
+    /// What time does to it when it is due.
+    pub(super) fn due_event(&self, id: ReservationId) -> What {
+        match self.state {
+            State::Held => What::Expired { id },
+            State::Committed => What::Begun { id },
+            State::Active => What::Completed { id },
+            State::ChangeRequested if self.changes_state_at() <= self.waits_until() => {
+                if self.has_begun() {
+                    What::Completed { id }
+                } else {
+                    What::Begun { id }
+                }
             }
+            State::Requested | State::ChangeRequested => {
+                let waited =
+                    self.waiting.as_ref().map_or(Millis::ZERO, |waiting| waiting.until - waiting.since);
+                What::NotGranted { id, problem: Problem::new(Why::BatchTimeout { waited }) }
+            }
+            _ => What::Forgotten { id },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What happens to a book: the journal of a site is a list of these, and the book is their fold. And what a
 //! command gives back beside them.
 
-use crate::clock::Moment;
+use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::message::{Answer, Envelope};
 use crate::problem::Problem;
@@ -21,8 +21,41 @@ pub struct Event {
 /// What can happen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum What {
+    /// A request has room in the book; the batch system is asked for it. Its room is taken meanwhile.
+    Requested {
+        /// Its id.
+        id: ReservationId,
+        /// Whose it is.
+        owner: Name,
+        /// What was asked for.
+        request: Request,
+        /// The resource on which it is placed.
+        resource: Name,
+        /// What is wanted there.
+        span: Span,
+        /// How long it is to be held once it is granted.
+        hold_for: Millis,
+        /// Whether it is to be committed as soon as it is granted.
+        book: bool,
+        /// It is refused if the batch system has not answered by then.
+        until: Moment,
+    },
+    /// The batch system granted a request: its room is held.
+    Granted {
+        /// Which.
+        id: ReservationId,
+        /// Until when it is held if nobody commits it.
+        deadline: Moment,
+    },
+    /// The batch system did not grant a request, a late commit or a change, or did not answer in time.
+    NotGranted {
+        /// Which.
+        id: ReservationId,
+        /// Why.
+        problem: Problem,
+    },
     /// A request was accepted: its room is held.
-    Accepted {
+    Held {
         /// Its id.
         id: ReservationId,
         /// Whose it is.
@@ -48,7 +81,7 @@ pub enum What {
         problem: Problem,
     },
     /// A hold lasts longer.
-    Extended {
+    HeldLonger {
         /// Which.
         id: ReservationId,
         /// Until when.
@@ -63,24 +96,35 @@ pub enum What {
         /// Of a late commit: what was still to be had.
         late: Option<Vec<Span>>,
     },
+    /// A late commit has room in the book; the batch system is asked for it.
+    CommitRequested {
+        /// Which.
+        id: ReservationId,
+        /// Jobs that were not attached before.
+        jobs: Vec<JobId>,
+        /// What is still to be had.
+        spans: Vec<Span>,
+        /// It is refused if the batch system has not answered by then.
+        until: Moment,
+    },
     /// Nobody committed it in time.
     Expired {
         /// Which.
         id: ReservationId,
     },
-    /// Its owner wants other terms.
+    /// Its owner wants other terms, for which there is room. Old and new terms are taken until it is settled.
     ChangeRequested {
         /// Of which.
         id: ReservationId,
-        /// What is wanted now.
-        request: Request,
+        /// The new terms.
+        spans: Vec<Span>,
+        /// It is refused if the batch system has not answered by then.
+        until: Moment,
     },
-    /// That was answered.
+    /// The new terms are promised now.
     ChangeSettled {
         /// Of which.
         id: ReservationId,
-        /// What is promised now; None where it is what it was.
-        spans: Option<Vec<Span>>,
     },
     /// Part of it was given back early.
     Released {
@@ -186,6 +230,8 @@ pub struct Change {
 pub struct Handled {
     /// For the caller, once the events are in the journal.
     pub answer: Answer,
+    /// The reservation that waits for the batch system. The caller gets its answer when that has come, not this one.
+    pub waits: Option<ReservationId>,
     /// For the journal, in order; they are in the book already.
     pub events: Vec<Event>,
     /// For schedules of the resources, in order.
@@ -205,9 +251,13 @@ impl What {
     /// The reservation that it is about, if it is about one.
     pub fn id(&self) -> Option<ReservationId> {
         match self {
-            What::Accepted { id, .. }
+            What::Requested { id, .. }
+            | What::Granted { id, .. }
+            | What::NotGranted { id, .. }
+            | What::CommitRequested { id, .. }
+            | What::Held { id, .. }
             | What::Refused { id, .. }
-            | What::Extended { id, .. }
+            | What::HeldLonger { id, .. }
             | What::Committed { id, .. }
             | What::Expired { id }
             | What::ChangeRequested { id, .. }
@@ -230,9 +280,13 @@ impl What {
     /// A word for people and programs.
     pub fn word(&self) -> &'static str {
         match self {
-            What::Accepted { .. } => "accepted",
+            What::Requested { .. } => "requested",
+            What::Granted { .. } => "granted",
+            What::NotGranted { .. } => "not-granted",
+            What::CommitRequested { .. } => "commit-requested",
+            What::Held { .. } => "held",
             What::Refused { .. } => "refused",
-            What::Extended { .. } => "extended",
+            What::HeldLonger { .. } => "held-longer",
             What::Committed { .. } => "committed",
             What::Expired { .. } => "expired",
             What::ChangeRequested { .. } => "change-requested",

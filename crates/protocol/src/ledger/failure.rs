@@ -74,7 +74,7 @@ impl Ledger {
         let (now, state) = (self.latest, entry.state);
         match state {
             _ if missing == entry.missing => {}
-            State::Accepted => {
+            State::Held => {
                 self.record(now, What::Cancelled { id, because: Because::Lost }, &mut course);
             }
             _ => self.record_as_it_is(now, What::Missing { id, capacity: missing }, &mut course),
@@ -131,7 +131,7 @@ impl Ledger {
                 continue;
             }
             let what = match entry.state {
-                State::Accepted => What::Cancelled { id, because: Because::Lost },
+                State::Held => What::Cancelled { id, because: Because::Lost },
                 _ => What::Missing { id, capacity: missing },
             };
             self.record_as_it_is(now, what, course);

@@ -5,13 +5,14 @@
 
 use super::answers::Answered;
 use super::book::Footprint;
-use super::entry::{Denied, Entry, forgotten_at};
+use super::entry::{Denied, Entry, Then, Waiting, forgotten_at};
 use super::event::{Change, Event, What};
 use super::{Ledger, spans};
 use crate::clock::Moment;
 use crate::flaw::Flaw;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::{Move, State};
+use crate::problem::Problem;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Span, Time};
 
@@ -21,10 +22,20 @@ impl Ledger {
         let at = event.at;
         self.latest = self.latest.max(at);
         match &event.what {
-            What::Accepted { id, owner, request, resource, span, deadline } => {
-                let entry = Entry::accepted(self.accepted, at, owner, request, resource, *span, *deadline);
-                self.accept(*id, entry?)
+            What::Held { id, owner, request, resource, span, deadline } => {
+                let mut entry = Entry::requested(self.accepted, at, owner, request, resource, *span)?;
+                entry.moves(Move::Hold);
+                entry.deadline = *deadline;
+                self.observe_grant(&entry);
+                self.accept(*id, entry)
             }
+            What::Requested { id, owner, request, resource, span, hold_for, book, until } => {
+                let mut entry = Entry::requested(self.accepted, at, owner, request, resource, *span)?;
+                let then = if *book { Then::Book } else { Then::Hold(*hold_for) };
+                entry.waiting = Some(Waiting { until: *until, since: at, then });
+                self.accept(*id, entry)
+            }
+            What::NotGranted { id, problem } => self.refuse_waiting(at, *id, problem),
             What::Refused { id, owner, request, problem } => {
                 self.observe_refusal(problem);
                 let refusal = Some((request.clone(), problem.clone()));
@@ -57,40 +68,46 @@ impl Ledger {
     fn apply_to_entry(&mut self, at: Moment, what: &What) -> Option<Change> {
         let id = what.id()?;
         let state = self.entries.get(&id)?.state;
-        if !matches!(what, What::Extended { .. } | What::Released { .. } | What::Missing { .. }) {
+        if !matches!(what, What::HeldLonger { .. } | What::Released { .. } | What::Missing { .. }) {
             self.observe(id, what);
         }
-        self.edit(at, id, |entry| match what {
-            What::Extended { deadline, .. } => entry.deadline = *deadline,
+        let new = matches!(what, What::Granted { .. })
+            && self.entries.get(&id).is_some_and(|entry| !entry.is_committed_late());
+        let change = self.edit(at, id, |entry| match what {
+            What::HeldLonger { deadline, .. } => entry.deadline = *deadline,
             What::Missing { capacity, .. } => entry.missing = *capacity,
             What::Released { spans, .. } => entry.take_new(spans),
-            What::ChangeSettled { spans, .. } => {
-                if entry.moves(Move::SettleChange)
-                    && let Some(spans) = spans
-                {
-                    entry.take_new(spans);
-                    entry.missing = Capacity::ZERO;
-                }
-            }
+            What::Granted { deadline, .. } => entry.granted(*deadline),
+            What::ChangeSettled { .. } => entry.changed(),
             What::Committed { jobs, late, .. } => {
                 let moved = entry.moves(Move::Commit);
                 entry.jobs.extend(jobs.iter().filter(|_| moved));
-                if let (true, State::Rejected, Some(spans)) = (moved, state, late) {
+                if let (true, State::Expired, Some(spans)) = (moved, state, late) {
                     entry.take_new(spans);
                 }
             }
-            What::ChangeRequested { .. } => {
-                entry.moves(Move::RequestChange);
+            What::CommitRequested { jobs, spans, until, .. } => {
+                if entry.moves(Move::Request) {
+                    entry.take_new(spans);
+                    let then = Then::CommitLate(jobs.clone());
+                    entry.waiting = Some(Waiting { until: *until, since: at, then });
+                }
             }
+            What::ChangeRequested { spans, until, .. } => entry.wants(at, spans, *until),
             What::Begun { .. } => {
                 entry.moves(Move::Begin);
+                entry.waiting = None;
             }
             What::Expired { .. } => entry.ends(Move::Expire, at),
             What::Cancelled { .. } => entry.ends(Move::Cancel, at),
             What::Completed { .. } => entry.ends(Move::Complete, at),
             What::Terminated { .. } => entry.ends(Move::Terminate, at),
             _ => {}
-        })
+        });
+        if let Some(entry) = self.entries.get(&id).filter(|_| new).cloned() {
+            self.observe_grant(&entry);
+        }
+        change
     }
 
     fn accept(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
@@ -98,7 +115,6 @@ impl Ledger {
             return None;
         }
         self.accepted = self.accepted.saturating_add(1);
-        self.observe_grant(&entry);
         if let Some(resource) = self.at(&entry.resource) {
             self.books[resource].advance(entry.accepted.second());
         }
@@ -144,10 +160,30 @@ impl Ledger {
 
     fn footprint(&self, entry: &Entry) -> Footprint {
         let footprint = Footprint::of(entry);
-        if self.broken.is(Flaw::HoldsTakeNoRoom) && entry.state == State::Accepted {
+        if self.broken.is(Flaw::HoldsTakeNoRoom) && entry.state == State::Held {
             return footprint.without_room();
         }
         footprint
+    }
+
+    /// What was never promised is remembered as refused; an expired hold or a committed reservation is what it was.
+    fn refuse_waiting(&mut self, at: Moment, id: ReservationId, problem: &Problem) -> Option<Change> {
+        let entry = self.entries.get(&id).filter(|entry| entry.state.is_waiting())?;
+        let (state, late) = (entry.state, entry.is_committed_late());
+        let change = self.edit(at, id, |entry| match state {
+            State::Requested if late => entry.ends(Move::Expire, at),
+            State::Requested => entry.ends(Move::Reject, at),
+            _ => entry.settles(),
+        });
+        if self.entries.get(&id).is_some_and(|entry| entry.state == State::Rejected)
+            && let Some(entry) = self.entries.remove(&id)
+        {
+            self.agenda.remove(&(entry.due(self.rules.retention), id));
+            self.observe_refusal(problem);
+            let refusal = Some((entry.request, problem.clone()));
+            self.deny(id, Denied { owner: entry.owner, at, refusal });
+        }
+        change
     }
 
     pub(super) fn deny(&mut self, id: ReservationId, denied: Denied) -> Option<Change> {
@@ -177,30 +213,70 @@ impl Ledger {
 }
 
 impl Entry {
-    fn accepted(
+    fn requested(
         serial: u64,
         at: Moment,
         owner: &Name,
         request: &Request,
         resource: &Name,
         span: Span,
-        deadline: Moment,
     ) -> Option<Entry> {
-        let state = State::Requested.after(Move::Accept).ok()?;
         (span.area() > 0).then(|| Entry {
             owner: owner.clone(),
             request: request.clone(),
-            state,
+            state: State::Requested,
             resource: resource.clone(),
             spans: vec![span],
             serial,
             accepted: at,
-            deadline,
+            deadline: at,
             jobs: Vec::new(),
             missing: Capacity::ZERO,
             version: 1,
             ended: at,
+            waiting: None,
         })
+    }
+
+    /// The batch system granted what it was asked for.
+    fn granted(&mut self, deadline: Moment) {
+        if self.moves(Move::Hold) {
+            self.deadline = deadline;
+            self.waiting = None;
+        }
+    }
+
+    /// Other terms are wanted: longer ones where it has begun.
+    fn wants(&mut self, at: Moment, spans: &[Span], until: Moment) {
+        let begun = self.state == State::Active;
+        if self.moves(if begun { Move::Extend } else { Move::RequestChange }) {
+            let (spans, both) = (spans.to_vec(), spans::both(&self.spans, spans));
+            let then = Then::Change { spans, both, begun };
+            self.waiting = Some(Waiting { until, since: at, then });
+        }
+    }
+
+    /// It has the terms that it waited for.
+    fn changed(&mut self) {
+        let waiting = self.waiting.clone();
+        self.settles();
+        if let Some(Waiting { then: Then::Change { spans, begun, .. }, .. }) = waiting {
+            self.take_new(&spans);
+            if !begun {
+                self.missing = Capacity::ZERO;
+            }
+        }
+    }
+
+    /// It waits for other terms no more.
+    fn settles(&mut self) {
+        let begun = self.has_begun();
+        if self.moves(Move::SettleChange) {
+            self.waiting = None;
+            if begun {
+                self.moves(Move::Begin);
+            }
+        }
     }
 
     /// Makes a move, if there is such a move from where it is.
@@ -215,6 +291,7 @@ impl Entry {
     fn ends(&mut self, attempted: Move, at: Moment) {
         if self.moves(attempted) {
             self.ended = at;
+            self.waiting = None;
             if matches!(self.state, State::Completed | State::Terminated) {
                 self.spans = spans::until(&self.spans, rest_from(at));
             }

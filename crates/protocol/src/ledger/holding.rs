@@ -59,14 +59,19 @@ impl Ledger {
         let seen = &mut self.observed;
         let lifetime = Moment::of(entry.end()) - entry.accepted;
         match (entry.state, what) {
-            (State::Accepted, What::Committed { .. }) => seen.committed += 1,
-            (State::Rejected, What::Committed { .. }) => {
+            (State::Held, What::Committed { .. }) => seen.committed += 1,
+            (State::Expired, What::Committed { .. }) => {
                 // It was confirmed after all.
                 seen.evaporated = seen.evaporated.saturating_sub(1);
                 seen.committed += 1;
             }
-            (State::Accepted, What::Expired { .. }) => seen.evaporated += 1,
-            (State::Accepted, What::Cancelled { .. }) => seen.cancelled += 1,
+            // A late commit was granted: the hold had not evaporated after all.
+            (State::Requested, What::Granted { .. }) if entry.is_committed_late() => {
+                seen.evaporated = seen.evaporated.saturating_sub(1);
+                return;
+            }
+            (State::Held, What::Expired { .. }) => seen.evaporated += 1,
+            (State::Held, What::Cancelled { .. }) => seen.cancelled += 1,
             _ => return,
         }
         if matches!(what, What::Committed { .. }) {

@@ -19,7 +19,6 @@ mod adopting;
 mod answers;
 mod book;
 mod commands;
-mod consent;
 mod decision;
 mod entry;
 mod event;
@@ -38,13 +37,14 @@ mod snapshot;
 mod spans;
 mod state;
 mod view;
+mod waiting;
 
-pub use consent::{Consent, Objection, Taking};
-pub use entry::{Denied, Entry};
+pub use entry::{Denied, Entry, Then, Waiting};
 pub use event::{Because, Change, Event, Handled, Ticked, What};
 pub use limits::Usage;
 pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, UserLimits};
 pub use snapshot::{RestoreError, Snapshot};
+pub use spans::taken;
 pub use view::{View, Views};
 
 use crate::clock::Moment;
@@ -52,7 +52,7 @@ use crate::deadline::Observed;
 use crate::flaw::Broken;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
-use crate::message::{Answer, Envelope, Reservation};
+use crate::message::{Answer, Call, Caller, Envelope, Reservation};
 use crate::problem::{Problem, Why};
 use answers::Answers;
 use book::Book;
@@ -119,37 +119,46 @@ impl Ledger {
     /// Takes a command. What it decides it decides without changing anything; what it changes it changes by
     /// events.
     pub fn handle(&mut self, now: Moment, envelope: &Envelope, views: &Views) -> Handled {
-        self.handle_with(now, envelope, views, &mut |_| Ok(()))
+        let mut course = self.tick(now);
+        let (answer, waits) = self.answer(envelope, views, &mut course);
+        Handled { answer, waits, events: course.events, changes: course.changes }
+    }
+
+    /// Answers a call that changes nothing, from the book as it is: time does not pass by it.
+    pub fn ask(&mut self, now: Moment, caller: &Caller, call: &Call, views: &Views) -> Answer {
+        let now = now.max(self.latest);
+        if !call.only_asks() {
+            return Problem::new(Why::Busy).into();
+        }
+        let decision = self.decide(now, caller, call, views);
+        self.carry_out(now, decision, &mut Ticked::default())
     }
 
     fn answer(
         &mut self,
         envelope: &Envelope,
         views: &Views,
-        consent: &mut Consent<'_>,
         course: &mut Ticked,
-    ) -> Answer {
+    ) -> (Answer, Option<ReservationId>) {
         let now = self.latest;
         if envelope.call.only_asks() {
             let decision = self.decide(now, &envelope.caller, &envelope.call, views);
-            return self.carry_out(now, decision, course);
+            return (self.carry_out(now, decision, course), None);
         }
         if let Some(known) = self.answers.get(envelope.key) {
             let same = *known.envelope == *envelope;
-            return if same {
-                known.answer.again(now - known.at)
-            } else {
-                Problem::new(Why::KeyTaken(envelope.key)).into()
-            };
+            let again = || known.answer.again(now - known.at);
+            let taken = || Problem::new(Why::KeyTaken(envelope.key)).into();
+            return (if same { again() } else { taken() }, None);
         }
         let decision = self.decide(now, &envelope.caller, &envelope.call, views);
-        let decision = match self.consented(decision, consent) {
-            Ok(decision) => decision,
-            Err(put_off) => return put_off.into(),
-        };
+        let waits = decision.waits();
         let answer = self.carry_out(now, decision, course);
-        self.remember(now, envelope, &answer, course);
-        answer
+        let passing = matches!(&answer, Answer::Problem(problem) if problem.why.is_passing());
+        if waits.is_none() && !passing {
+            self.remember(now, envelope, &answer, course);
+        }
+        (answer, waits)
     }
 
     fn remember(&mut self, now: Moment, envelope: &Envelope, answer: &Answer, course: &mut Ticked) {
@@ -188,8 +197,8 @@ impl Ledger {
         let answer =
             answer.map(|(at, key)| (forgotten_at(at, self.rules.retention), What::AnswerForgotten { key }));
         let entry = self.agenda.first().map(|&(due, id)| {
-            let state = self.entries.get(&id).map(|entry| entry.state);
-            (due, due_event(id, state))
+            let entry = self.entries.get(&id);
+            (due, entry.map_or(What::Forgotten { id }, |entry| entry.due_event(id)))
         });
         match (entry, answer) {
             (Some(entry), Some(answer)) => Some(if entry.0 <= answer.0 { entry } else { answer }),
@@ -283,16 +292,5 @@ impl Ledger {
         let ids = book.into_iter().flat_map(|book| &book.begins).map(|(_, id)| *id);
         let entries = ids.filter_map(|id| Some((id, self.entries.get(&id)?)));
         entries.flat_map(|(id, entry)| entry.takes().into_iter().map(move |span| (id, span)))
-    }
-}
-
-/// What time does to a reservation in a state; to an id that stands for nothing, where there is none.
-fn due_event(id: ReservationId, state: Option<State>) -> What {
-    match state {
-        Some(State::Accepted) => What::Expired { id },
-        Some(State::Committed) => What::Begun { id },
-        Some(State::Active) => What::Completed { id },
-        Some(State::ChangeRequested) => What::ChangeSettled { id, spans: None },
-        _ => What::Forgotten { id },
     }
 }

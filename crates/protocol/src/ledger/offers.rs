@@ -7,7 +7,7 @@ use super::{Offered, Reveal};
 use crate::clock::{Millis, Moment};
 use crate::ids::ReservationId;
 use crate::life_cycle::State;
-use crate::message::{Offer, Reservation, Slot};
+use crate::message::{Condition, Offer, Reservation, Slot};
 use crate::request::Objective;
 use bookahead_plan::placement::Request;
 use bookahead_plan::{Capacity, Seconds, Span, Time};
@@ -90,7 +90,7 @@ impl Ledger {
         let span = Span { interval: entry.interval(), capacity };
         let offered = self.rules.resources.iter().find(|offered| offered.resource.name == entry.resource);
         let slots = offered.map(|offered| Slot { cost: cost(offered, &entry.spans), ..slot(offered, span) });
-        let held = state == State::Accepted;
+        let held = state == State::Held;
         Reservation {
             id,
             owner,
@@ -99,6 +99,7 @@ impl Ledger {
             held_for: held.then(|| (entry.deadline - now).max(Millis::ZERO)),
             jobs: jobs.into_iter().map(|job| (0, job)).collect(),
             missing: vec![missing],
+            condition: Condition::of(&[missing]),
             version,
         }
     }

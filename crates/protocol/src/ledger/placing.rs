@@ -1,7 +1,6 @@
 //! Where a part could go: every suitable resource is looked at, within the limits of the caller. Nothing is
 //! booked here.
 
-use super::event::What;
 use super::limits::Usage;
 use super::offers::Candidate;
 use super::rules::UserLimits;
@@ -198,18 +197,16 @@ impl Ledger {
         if free && !rest.is_empty() { Ok(rest) } else { Err(Why::Expired) }
     }
 
-    /// What happens when a slot is promised.
-    pub(super) fn promise(
+    /// What is promised where a request is placed: to whom, for what, where and when.
+    pub(super) fn placed(
         &self,
-        id: ReservationId,
-        owner: &Name,
+        caller: &Caller,
         request: &Request,
         best: &Candidate,
-        deadline: Moment,
-    ) -> What {
+    ) -> (Name, Request, Name, Span) {
         let resource = self.rules.resources[best.resource].resource.name.clone();
         let span = best.span(&request.parts[0].wanted);
-        What::Accepted { id, owner: owner.clone(), request: request.clone(), resource, span, deadline }
+        (caller.user.clone(), request.clone(), resource, span)
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Rules {
     pub retention: Seconds,
     /// It remembers at most so many answers; the oldest go first.
     pub most_answers: usize,
+    /// How long the batch system may take to grant something before it is refused. None where nobody is asked: what the
+    /// book has room for is promised at once.
+    pub consent: Option<Millis>,
 }
 
 /// A resource, and how requests are placed on it.
@@ -135,6 +138,7 @@ impl Rules {
             holds: HoldRules::default(),
             retention: Seconds(86_400),
             most_answers: 100_000,
+            consent: None,
         }
     }
 
@@ -165,6 +169,9 @@ impl Rules {
     fn check_lengths(&self) -> Result<(), RulesError> {
         if self.retention < Seconds::ZERO {
             return Err(RulesError::Negative("the time for which answers are remembered"));
+        }
+        if self.consent.is_some_and(|limit| limit <= Millis::ZERO) {
+            return Err(RulesError::Negative("the time that the batch system has to answer, or zero: it"));
         }
         if self.holds.longest < Millis::ZERO {
             return Err(RulesError::Negative("the longest hold"));

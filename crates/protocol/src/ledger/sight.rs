@@ -10,7 +10,6 @@
 use super::entry::Entry;
 use super::rules::Offered;
 use super::share::{Free, Share};
-use super::spans::less;
 use super::view::View;
 use super::{Ledger, book::Book};
 use crate::ids::{Name, ReservationId};
@@ -79,10 +78,10 @@ impl<'a> Reservations<'a> {
     fn list(&self, cut: Time, into: &mut Vec<Span>) -> bool {
         let ids = self.begins.range(..(cut, ReservationId(0))).map(|(_, id)| id);
         for entry in ids.filter(|id| Some(**id) != self.without).filter_map(|id| self.entries.get(id)) {
-            if entry.missing == Capacity::ZERO {
+            if entry.missing == Capacity::ZERO && entry.waiting.is_none() {
                 into.extend_from_slice(&entry.spans);
             } else {
-                into.extend(less(&entry.spans, entry.missing));
+                into.extend(entry.takes());
             }
         }
         self.begins.last().is_none_or(|(last, _)| *last < cut)

@@ -29,6 +29,13 @@ pub(super) fn lowered(spans: &[Span], from: Time, keep: Capacity) -> Vec<Span> {
     left
 }
 
+/// With one more at their end.
+pub(super) fn extended(spans: &[Span], more: Span) -> Vec<Span> {
+    let mut longer = spans.to_vec();
+    append(&mut longer, more);
+    longer
+}
+
 /// With so much less of each.
 pub(super) fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
     let lowered = spans.iter().map(|span| {
@@ -36,6 +43,29 @@ pub(super) fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
         Span { capacity, ..*span }
     });
     lowered.filter(|span| span.capacity > Capacity::ZERO).collect()
+}
+
+/// The least spans that cover both: at every instant as much as the larger of the two takes.
+pub(super) fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
+    let all = || one.iter().chain(other);
+    let mut edges: Vec<Time> = all().flat_map(|span| [span.interval.begin, span.interval.end]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let mut covered = Vec::new();
+    for pair in edges.windows(2) {
+        let interval = Interval::new(pair[0], pair[1]);
+        let capacity = taken(one, interval.begin).max(taken(other, interval.begin));
+        if capacity > Capacity::ZERO {
+            append(&mut covered, Span { interval, capacity });
+        }
+    }
+    covered
+}
+
+/// How much spans take at an instant.
+pub fn taken(spans: &[Span], at: Time) -> Capacity {
+    let then = spans.iter().filter(|span| span.interval.begin <= at && at < span.interval.end);
+    Capacity(then.map(|span| span.capacity.0).sum())
 }
 
 /// Capacity times time.
@@ -63,6 +93,15 @@ mod tests {
             capacity: Capacity(capacity),
         };
         list.iter().map(span).collect()
+    }
+
+    #[test]
+    fn what_covers_two_takes_as_much_as_the_larger_at_every_instant() {
+        assert_eq!(both(&[], &spans(&[(0, 9, 4)])), spans(&[(0, 9, 4)]));
+        assert_eq!(both(&spans(&[(0, 9, 4)]), &spans(&[(5, 12, 2)])), spans(&[(0, 9, 4), (9, 12, 2)]));
+        assert_eq!(both(&spans(&[(0, 2, 4)]), &spans(&[(5, 7, 4)])), spans(&[(0, 2, 4), (5, 7, 4)]));
+        assert_eq!(both(&spans(&[(0, 2, 1), (2, 4, 3)]), &spans(&[(0, 4, 3)])), spans(&[(0, 4, 3)]));
+        assert_eq!(both(&[], &[]), []);
     }
 
     #[test]

@@ -222,7 +222,7 @@ impl World {
             return;
         }
         self.client = match answer {
-            Answer::Reservation(held) if held.state == State::Accepted => Client::Committing,
+            Answer::Reservation(held) if held.state == State::Held => Client::Committing,
             Answer::Reservation(held) if held.state == State::Committed => Client::Committed,
             _ => Client::Refused,
         };

@@ -180,7 +180,7 @@ impl Do {
             Do::Reserve { wanted, hold_for, book } => {
                 Call::Reserve { id, request: from_now(wanted), hold_for: Millis(*hold_for), book: *book }
             }
-            Do::Extend(hold_for) => Call::ExtendHold { id, hold_for: Millis(*hold_for) },
+            Do::Extend(hold_for) => Call::Hold { id, hold_for: Millis(*hold_for) },
             Do::Commit => Call::Commit { id, jobs: vec![JobId(7)] },
             Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
             Do::Cancel => Call::Cancel { id },
@@ -421,7 +421,7 @@ fn happen(town: &mut Town, what: &Happens) {
             let calls = [
                 Call::Commit { id, jobs: vec![JobId(3)] },
                 Call::Cancel { id },
-                Call::ExtendHold { id, hold_for: Millis::seconds(60) },
+                Call::Hold { id, hold_for: Millis::seconds(60) },
                 Call::Attach { id, part: 0, job: JobId(4) },
                 Call::Release { id, part: 0, from: second + Seconds(20), keep: Capacity(1) },
                 Call::Change { id, version: None, request },

@@ -84,7 +84,7 @@ impl Sight for Broker {
 
 fn block(booking: &Booking, slot: &Slot, viewer: &Viewer) -> Option<api::Block> {
     let stamp = |time: Time| api::Timestamp::try_from(time).ok();
-    let held = booking.state == State::Accepted;
+    let held = booking.state == State::Held;
     let owner = booking.owner();
     let seen = viewer.sees(&owner);
     Some(api::Block {

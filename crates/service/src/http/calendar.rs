@@ -21,7 +21,7 @@ const MOST_EVENTS: usize = 10_000;
 
 /// Those that were never more than asked for have no place in a calendar.
 const SHOWN: [Life; 7] = [
-    Life::Accepted,
+    Life::Held,
     Life::Committed,
     Life::ChangeRequested,
     Life::Active,
@@ -84,7 +84,7 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
 /// What a calendar program makes of it.
 fn status(state: Life) -> &'static str {
     match state {
-        Life::Requested | Life::Accepted => "TENTATIVE",
+        Life::Requested | Life::Held => "TENTATIVE",
         Life::Committed | Life::ChangeRequested | Life::Active | Life::Completed => "CONFIRMED",
         Life::Rejected | Life::Cancelled | Life::Terminated => "CANCELLED",
     }

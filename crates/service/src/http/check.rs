@@ -4,7 +4,7 @@
 use super::Limits;
 use super::problem::Refusal;
 use bookahead_api::{
-    Attach, AttributeValue, Change, Code, Commit, ExtendHold, Heartbeat, JobsQuery, ListQuery, Part, Probe,
+    Attach, AttributeValue, Change, Code, Commit, Hold, Heartbeat, JobsQuery, ListQuery, Part, Probe,
     Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SubmitJob,
 };
 use bookahead_protocol::Name;
@@ -38,7 +38,7 @@ impl Checked for Change {
     }
 }
 
-impl Checked for ExtendHold {
+impl Checked for Hold {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {
         hold(self.hold_for_ms)
     }

@@ -95,7 +95,7 @@ pub(super) async fn show(
         ("id" = ReservationIdText, Path, description = "Which"),
         SpareKey,
     ),
-    request_body(content = Option<api::ExtendHold>, content_type = "application/json"),
+    request_body(content = Option<api::Hold>, content_type = "application/json"),
     responses(
         (status = 200, description = "How it is now", body = api::Reservation,
             headers(("ETag" = String, description = "Its version, and what it looks like"))),
@@ -107,7 +107,7 @@ pub(super) async fn extend(
     Changing(asking): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
-    OrNothing(extend): OrNothing<api::ExtendHold>,
+    OrNothing(extend): OrNothing<api::Hold>,
 ) -> Answered {
     changed(&shared, &asking, key.key, extend.call(id)).await
 }

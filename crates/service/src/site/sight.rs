@@ -132,7 +132,7 @@ impl Site {
         let spans = self.ledger.reserved(resource).filter(|(_, span)| overlap(span.interval, window));
         let drawn = spans.take(MOST_BLOCKS).filter_map(|(id, span)| {
             let entry = self.ledger.entry(id)?;
-            let held = entry.state == State::Accepted;
+            let held = entry.state == State::Held;
             let kind = if held { api::BlockKind::Hold } else { api::BlockKind::Reservation };
             let block = block(kind, span)?;
             if !viewer.sees(&entry.owner) {

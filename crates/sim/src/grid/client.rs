@@ -165,7 +165,7 @@ impl Client {
         for (_, record, step) in due {
             let Record { id, wish, cancelled, .. } = &mut self.records[record];
             let call = match step {
-                Step::Extend => Call::ExtendHold { id: *id, hold_for: wish.hold_for },
+                Step::Extend => Call::Hold { id: *id, hold_for: wish.hold_for },
                 Step::Commit => Call::Commit { id: *id, jobs: Vec::new() },
                 Step::Cancel => {
                     *cancelled = true;
@@ -198,12 +198,12 @@ impl Client {
         let next = match (call, reservation.state, record.wish.intent) {
             (
                 Call::Reserve { .. },
-                State::Accepted,
+                State::Held,
                 Intent::Commit(wait) | Intent::CommitAndCancel(wait, _),
             ) => (wait, Step::Commit),
-            (Call::Reserve { .. }, State::Accepted, Intent::ExtendAndCommit(wait)) => (wait, Step::Extend),
-            (Call::ExtendHold { .. }, State::Accepted, Intent::ExtendAndCommit(wait)) => (wait, Step::Commit),
-            (Call::Reserve { .. }, State::Accepted, Intent::Cancel(wait)) => (wait, Step::Cancel),
+            (Call::Reserve { .. }, State::Held, Intent::ExtendAndCommit(wait)) => (wait, Step::Extend),
+            (Call::Hold { .. }, State::Held, Intent::ExtendAndCommit(wait)) => (wait, Step::Commit),
+            (Call::Reserve { .. }, State::Held, Intent::Cancel(wait)) => (wait, Step::Cancel),
             (Call::Commit { .. }, State::Committed, Intent::CommitAndCancel(_, wait)) => (wait, Step::Cancel),
             _ => return,
         };

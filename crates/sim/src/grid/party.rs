@@ -78,7 +78,7 @@ impl Flaw {
     pub(super) fn replayed(flaw: Option<Flaw>, event: &ledger::Event) -> ledger::Event {
         let mut event = event.clone();
         if flaw == Some(Flaw::ForgetDeadlines)
-            && let ledger::What::Accepted { deadline, .. } = &mut event.what
+            && let ledger::What::Held { deadline, .. } = &mut event.what
         {
             *deadline = Moment::MAX;
         }

@@ -124,7 +124,7 @@ impl Witness {
         if envelope.call.only_asks() {
             self.asking.insert(envelope.key);
         }
-        if let Call::ExtendHold { id, .. } = &envelope.call {
+        if let Call::Hold { id, .. } = &envelope.call {
             self.extended.insert((by, *id));
         }
         if let Call::Cancel { id } | Call::Release { id, .. } | Call::Change { id, .. } = &envelope.call {
@@ -174,10 +174,10 @@ impl Witness {
         let before = self.promises.get(&(by, *id));
         // An old answer that is repeated takes nothing back.
         let stale = before.is_some_and(|before| {
-            before.state != State::Accepted && *state == State::Accepted
+            before.state != State::Held && *state == State::Held
                 || before.state == *state && before.until > until
         });
-        if matches!(state, State::Accepted | State::Committed | State::Active) && !stale {
+        if matches!(state, State::Held | State::Committed | State::Active) && !stale {
             self.promises.insert((by, *id), promise);
         }
     }
@@ -306,7 +306,7 @@ fn broker_keeps(
 ) -> Result<(), String> {
     let Some(booking) = booking else { return Err("was promised and is not known any more".to_owned()) };
     // One that was held may have lost a part when it was to be committed.
-    let lost = promise.state == State::Accepted && booking.outcome == Some(Outcome::PartLost);
+    let lost = promise.state == State::Held && booking.outcome == Some(Outcome::PartLost);
     if booking.is_being_committed() {
         return Ok(());
     }
@@ -315,10 +315,10 @@ fn broker_keeps(
 
 fn state_keeps(promise: &Promise, state: State, now: Moment, excused: bool) -> Result<(), String> {
     let kept = match (promise.state, state) {
-        (State::Accepted, State::Accepted) => now <= promise.until,
-        (State::Accepted, State::Rejected) => now >= promise.until,
+        (State::Held, State::Held) => now <= promise.until,
+        (State::Held, State::Rejected) => now >= promise.until,
         (_, State::Cancelled | State::Terminated) => excused,
-        (State::Accepted, _) => true,
+        (State::Held, _) => true,
         (_, state) => is_standing(state),
     };
     if kept {

@@ -111,7 +111,7 @@ impl Reservation {
     /// The only way to change the state. GridSim confirms, attaches jobs and cancels only before expiry and start: of the
     /// moves in the table it knows none from an expired reservation, and no commit of an active one.
     pub(super) fn apply(&mut self, step: Move) -> Result<(), IllegalMove> {
-        let early = matches!(self.state, State::Accepted | State::Committed);
+        let early = matches!(self.state, State::Held | State::Committed);
         if matches!(step, Move::Commit | Move::Cancel) && !early {
             return Err(IllegalMove { from: self.state, attempted: step });
         }

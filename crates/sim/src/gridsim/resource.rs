@@ -144,7 +144,7 @@ impl Resource {
             return Err(Refusal::Busy { id, hint: self.hint(request, start) });
         };
         let mut accepted = Reservation::new(Span { interval: slot, capacity });
-        legal(accepted.apply(Move::Accept));
+        legal(accepted.apply(Move::Hold));
         accepted.expires = (self.now + self.rules.patience).min(start).max(self.now + Seconds(1));
         self.profile.add(accepted.span);
         self.events.insert((accepted.expires, Event::Expiry(id)));

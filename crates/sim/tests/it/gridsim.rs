@@ -53,7 +53,7 @@ fn a_reservation_is_accepted_committed_active_and_completed() {
     let mut resource = resource(2);
     let booked = resource.create(Time(0), &request(100, 50, 2)).unwrap();
     let state = |resource: &mut Resource, now| resource.query(Time(now), booked.id).unwrap().state;
-    assert_eq!(state(&mut resource, 0), State::Accepted);
+    assert_eq!(state(&mut resource, 0), State::Held);
     resource.commit(Time(10), booked.id, []).unwrap();
     assert_eq!(state(&mut resource, 99), State::Committed);
     let jobs = [1, 2, 3].map(|id| job(id, 20, Stopped::Return));
@@ -184,7 +184,7 @@ fn a_change_is_granted_where_there_is_room_and_leaves_the_old_terms_where_there_
     assert_eq!((status.state, status.cpus), (State::Active, 2));
     let accepted = resource.create(Time(150), &request(900, 10, 1)).unwrap();
     let change = resource.modify(Time(150), accepted.id, &request(950, 10, 1));
-    assert_eq!(change, illegal(State::Accepted, Move::RequestChange));
+    assert_eq!(change, illegal(State::Held, Move::RequestChange));
 }
 
 #[test]

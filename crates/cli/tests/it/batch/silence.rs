@@ -158,7 +158,7 @@ fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_
         let shown = north.client().show(fleeting).await.unwrap();
         assert_eq!(shown.state, api::State::Rejected);
         let again = broker.get(hold(new_id(), both(20))).await;
-        assert_eq!((again.state, world.kept()), (State::Accepted, [3, 2]));
+        assert_eq!((again.state, world.kept()), (State::Held, [3, 2]));
         for asker in SITES.map(|name| world.grid.asker(name)) {
             let live = asker.live().await.unwrap();
             assert!(live.iter().all(|one| one.missing == [0]), "{live:?}");

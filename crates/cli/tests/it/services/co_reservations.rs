@@ -101,7 +101,7 @@ fn where_one_site_has_no_room_nothing_stays_held_anywhere() {
         nothing_new(&grid, 1).await;
         // Two of the three are still to be had, and given up again.
         let held = broker.get(hold(new_id(), together(vec![flexible(); 2]))).await;
-        assert_eq!((held.state, sites_of(&held)), (State::Accepted, BTreeSet::from(["north", "west"])));
+        assert_eq!((held.state, sites_of(&held)), (State::Held, BTreeSet::from(["north", "west"])));
         nothing_new(&grid, 3).await;
         broker.get(Call::Cancel { id: held.id }).await;
         nothing_new(&grid, 1).await;

@@ -90,8 +90,8 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         assert_eq!((offers.len(), offers[0].slots[0].begin), (1, stamp(begin)));
         let held = hold(&ada, wanted, 2_000).await;
         let (id, version) = (held.id, held.version);
-        assert_eq!((held.state, held.slots[0].begin), (api::State::Accepted, stamp(begin)));
-        let longer = ada.extend(id, &api::ExtendHold { hold_for_ms: 60_000 }).await.unwrap();
+        assert_eq!((held.state, held.slots[0].begin), (api::State::Held, stamp(begin)));
+        let longer = ada.extend(id, &api::Hold { hold_for_ms: 60_000 }).await.unwrap();
         assert!(longer.held_for_ms > held.held_for_ms, "{longer:?}");
         let committed = ada.commit(id, &api::Commit::default()).await.unwrap();
         assert_eq!((committed.state, committed.held_for_ms), (api::State::Committed, None));

@@ -86,11 +86,11 @@ impl Negotiation {
             self.refused(&reserve, &held).await;
             return Outcome::Refused(problem.why.code());
         }
-        self.took_place(&held, State::Accepted, Phase::Held);
+        self.took_place(&held, State::Held, Phase::Held);
         calls.push((reserve, held));
         // What is held in time can be committed, whoever crashes.
         let (id, job) = (self.id, make::job_id().unwrap());
-        calls.push(self.change(Call::ExtendHold { id, hold_for: HOLD }, State::Accepted, Phase::Held).await);
+        calls.push(self.change(Call::Hold { id, hold_for: HOLD }, State::Held, Phase::Held).await);
         calls.push(
             self.change(Call::Commit { id, jobs: Vec::new() }, State::Committed, Phase::Committed).await,
         );

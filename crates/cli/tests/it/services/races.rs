@@ -31,7 +31,7 @@ fn of_two_who_want_the_last_processors_exactly_one_gets_them() {
             let answers = [one, other].map(Result::unwrap);
             let won = answers
                 .each_ref()
-                .map(|answer| matches!(answer, Answer::Reservation(held) if held.state == State::Accepted));
+                .map(|answer| matches!(answer, Answer::Reservation(held) if held.state == State::Held));
             assert_eq!(won.iter().filter(|won| **won).count(), 1, "{answers:?}");
             let (winner, loser) = if won[0] { (0, 1) } else { (1, 0) };
             wins[winner] += 1;

@@ -75,7 +75,7 @@ fn a_client_that_leaves_in_the_middle_and_comes_back_gets_the_answer_of_its_firs
         assert!(matches!(again, Err(ClientError::KeyInFlight(_))), "{again:?}");
         grid.of("west").signal("CONT");
         let answer = broker.insist(&call).await;
-        assert!(matches!(&answer, Answer::Reservation(held) if held.state == State::Accepted), "{answer:?}");
+        assert!(matches!(&answer, Answer::Reservation(held) if held.state == State::Held), "{answer:?}");
         assert!(is_same(&answer, &broker.insist(&call).await));
         assert_eq!(broker.all().await.unwrap().len(), 1, "it was booked once");
         is_held_everywhere(&grid).await;
@@ -95,7 +95,7 @@ fn a_broker_that_is_told_to_end_in_the_middle_of_a_negotiation_comes_to_its_end_
         grid.of("grid").signal("TERM");
         grid.of("west").signal("CONT");
         let answer = asking.await.unwrap().unwrap();
-        assert!(matches!(&answer, Answer::Reservation(held) if held.state == State::Accepted), "{answer:?}");
+        assert!(matches!(&answer, Answer::Reservation(held) if held.state == State::Held), "{answer:?}");
         let (status, said) = grid.of_mut("grid").ended().await;
         assert!(status.success(), "{said}");
         grid.of_mut("grid").start(None).await;

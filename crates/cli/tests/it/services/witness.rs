@@ -160,7 +160,7 @@ impl Seen {
     /// What the client was told is so, wherever somebody could be asked.
     fn check_promises(&self, id: ReservationId, phase: Phase) -> Result<(), String> {
         let promised = match phase {
-            Phase::Held => Some(api::State::Accepted),
+            Phase::Held => Some(api::State::Held),
             Phase::Committed => Some(api::State::Committed),
             Phase::Over => None,
             Phase::Between => return Ok(()),

@@ -279,7 +279,7 @@ impl Choice {
             && interval.end <= order.latest_end
             && order.ranked.get(at)?.delay.duration() <= interval.length()
             && order.task.cores <= capacity;
-        let ours = held.id == self.all[at].known_as.id && held.state == State::Accepted;
+        let ours = held.id == self.all[at].known_as.id && held.state == State::Held;
         (ours && fits).then_some(interval.begin)
     }
 

@@ -31,9 +31,9 @@ mod site;
 pub use broker::{Event as FloodEvent, Flood, FloodEffects, Outcome as FloodOutcome, answer_stranger};
 pub use site::{Action, Copies, Event as CopyEvent, SiteEffects};
 
+pub use super::words::Ending;
 use crate::ids::{JobId, Name};
 use bookahead_plan::{Capacity, Seconds};
-use serde::{Deserialize, Serialize};
 
 /// What broker and site say to each other about copies of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -98,17 +98,6 @@ pub struct Work {
     pub cores: Capacity,
     /// How long it takes there at most.
     pub estimate: Seconds,
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Ending {
-    /// To its end.
-    Finished,
-    /// With an error, or stopped by the site.
-    Failed,
-    /// The site went down after it had started the job; how far that went is not known.
-    Lost,
 }
 
 /// A message to be sent.

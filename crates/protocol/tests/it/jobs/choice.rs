@@ -80,7 +80,7 @@ fn the_hold_that_is_done_first_is_committed_with_the_job_and_the_others_are_canc
     assert_eq!(hear(&mut choice, Moment(500), &done[1]).events.len(), 1);
     assert_eq!(hear(&mut choice, Moment(500), &done[2]).events.len(), 1);
     assert!(choice.is_over() && choice.next_timer().is_none());
-    assert!(sites.iter().all(|site| site.in_state(State::Accepted).is_empty()));
+    assert!(sites.iter().all(|site| site.in_state(State::Held).is_empty()));
 }
 
 #[test]

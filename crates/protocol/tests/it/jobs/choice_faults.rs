@@ -143,7 +143,7 @@ fn whatever_goes_wrong_one_reservation_is_booked_and_told_or_none_is() {
             }
         }
         assert!(told <= 1, "seed {seed}: the outcome is told once");
-        let held: usize = sites.iter().map(|site| site.in_state(State::Accepted).len()).sum();
+        let held: usize = sites.iter().map(|site| site.in_state(State::Held).len()).sum();
         assert_eq!(held, 0, "seed {seed}: nothing is held any more");
     }
     assert!(booked > failed && failed > 0, "both were seen: {booked} {failed}");

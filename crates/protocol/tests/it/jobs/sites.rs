@@ -43,7 +43,7 @@ impl PlainSite {
     /// Holds that were not committed in time are gone.
     pub(super) fn expire(&mut self, now: Moment) {
         for (reservation, until) in self.book.values_mut() {
-            if reservation.state == State::Accepted && *until <= now {
+            if reservation.state == State::Held && *until <= now {
                 reservation.state = State::Rejected;
             }
         }
@@ -82,7 +82,7 @@ impl PlainSite {
         let reservation = Reservation {
             id,
             owner: envelope.caller.user.clone(),
-            state: State::Accepted,
+            state: State::Held,
             slots: vec![slot],
             held_for: Some(hold_for),
             jobs: Vec::new(),
@@ -97,7 +97,7 @@ impl PlainSite {
         let Some((reservation, _)) = self.book.get_mut(&id) else {
             return Problem::new(Why::Unknown(id)).into();
         };
-        if reservation.state != State::Accepted {
+        if reservation.state != State::Held {
             return Problem::new(Why::Expired).into();
         }
         reservation.state = State::Committed;

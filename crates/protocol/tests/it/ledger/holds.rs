@@ -5,7 +5,7 @@ use bookahead_protocol::deadline::Adaptive;
 use bookahead_protocol::ledger::HoldRules;
 
 fn extend(site: &mut Site, now: i64, id: u128, hold_for: i64) -> Answer {
-    site.call(now, "ann", Call::ExtendHold { id: ReservationId(id), hold_for: Millis(hold_for) })
+    site.call(now, "ann", Call::Hold { id: ReservationId(id), hold_for: Millis(hold_for) })
 }
 
 fn held_for(answer: &Answer) -> i64 {

@@ -179,7 +179,7 @@ fn only_the_owner_and_operators_may_act() {
     site.hold(0, "ann", 1, fixed(100, 200, 8));
     let jobs = vec![];
     let calls = [
-        Call::ExtendHold { id, hold_for: Millis(1) },
+        Call::Hold { id, hold_for: Millis(1) },
         Call::Commit { id, jobs },
         Call::Attach { id, part: 0, job: JobId(1) },
         Call::Change { id, version: None, request: fixed(100, 200, 1) },

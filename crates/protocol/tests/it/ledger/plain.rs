@@ -66,7 +66,7 @@ impl Plain {
     pub(super) fn advance(&mut self, now: i64) {
         while self.now <= now {
             for item in self.items.values_mut().filter(|item| item.real) {
-                if item.state == State::Accepted && item.deadline <= self.now {
+                if item.state == State::Held && item.deadline <= self.now {
                     item.ends(State::Rejected, self.now);
                 }
                 if item.state == State::Committed && item.begin() * 1_000 <= self.now {
@@ -130,7 +130,7 @@ impl Plain {
         if let Some(start) = start {
             item.promised[start as usize..(start + wanted.duration.0) as usize].fill(wanted.capacity.0);
             item.takes = item.promised;
-            item.state = if book { State::Committed } else { State::Accepted };
+            item.state = if book { State::Committed } else { State::Held };
             item.deadline = (self.now + hold_for.min(self.longest_hold)).min(start * 1_000);
         }
         let word = if item.real { Ok(item.state) } else { Err("refused") };
@@ -143,10 +143,10 @@ impl Plain {
         let item = self.owned(id, owner)?;
         match (item.real, item.state) {
             (false, _) => Err("refused"),
-            (true, State::Accepted) => {
+            (true, State::Held) => {
                 let longer = (now + hold_for.min(longest)).min(item.begin() * 1_000);
                 item.deadline = item.deadline.max(longer);
-                Ok(State::Accepted)
+                Ok(State::Held)
             }
             (true, State::Rejected) => Err("expired"),
             (true, state @ (State::Committed | State::Active)) => Ok(state),
@@ -159,7 +159,7 @@ impl Plain {
         let item = self.owned(id, owner)?;
         match (item.real, item.state) {
             (false, _) => return Err("refused"),
-            (true, State::Accepted) => item.state = State::Committed,
+            (true, State::Held) => item.state = State::Committed,
             (true, State::Committed | State::Active) => {}
             (true, State::Rejected) if late => return self.commit_late(id, now),
             (true, State::Rejected) => return Err("expired"),
@@ -184,7 +184,7 @@ impl Plain {
         let now = self.now;
         let item = self.owned(id, owner)?;
         match item.state {
-            State::Accepted | State::Committed => item.ends(State::Cancelled, now),
+            State::Held | State::Committed => item.ends(State::Cancelled, now),
             // Nothing can be committed late then.
             State::Rejected if item.real => item.state = State::Cancelled,
             State::Active => item.ends(State::Terminated, now),

@@ -90,7 +90,7 @@ impl Do {
             Do::Reserve { wanted, hold_for, book } => {
                 Call::Reserve { id, request: request(*wanted), hold_for: Millis(*hold_for), book: *book }
             }
-            Do::Extend(hold_for) => Call::ExtendHold { id, hold_for: Millis(*hold_for) },
+            Do::Extend(hold_for) => Call::Hold { id, hold_for: Millis(*hold_for) },
             Do::Commit => Call::Commit { id, jobs: vec![] },
             Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
             Do::Cancel => Call::Cancel { id },
@@ -218,7 +218,7 @@ proptest! {
                 Do::Tick => {}
                 what => {
                     let id = ReservationId(step.id);
-                    let held = site.ledger.entry(id).filter(|entry| entry.state == State::Accepted);
+                    let held = site.ledger.entry(id).filter(|entry| entry.state == State::Held);
                     let mine = held.is_some_and(|entry| entry.owner == USERS[step.user].into());
                     let key = Key(1_000 + at as u128);
                     let call = what.call(step.id).unwrap();

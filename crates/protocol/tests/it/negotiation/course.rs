@@ -32,12 +32,12 @@ fn pair() -> Request {
 fn two_parts_are_probed_held_and_committed_together() {
     let mut town = two_clusters();
     let held = reservation(town.reserve("broker", 1, pair(), false));
-    assert_eq!(held.state, State::Accepted);
+    assert_eq!(held.state, State::Held);
     assert!(held.held_for.is_some_and(|left| left > Millis::ZERO && left <= Millis::seconds(30)), "{held:?}");
     let [one, other] = held.slots.as_slice() else { panic!("{held:?}") };
     assert_eq!((one.interval, one.interval.begin), (other.interval, Time(100)));
     assert_ne!(one.site, other.site);
-    assert_eq!((town.states("north"), town.states("south")), (vec![State::Accepted], vec![State::Accepted]));
+    assert_eq!((town.states("north"), town.states("south")), (vec![State::Held], vec![State::Held]));
 
     let committed = reservation(town.commit("broker", 1));
     assert_eq!(committed.state, State::Committed);
@@ -85,7 +85,7 @@ fn one_refusal_gives_the_others_back_and_the_next_candidate_is_tried() {
     let sites: Vec<&str> = held.slots.iter().map(|slot| slot.site.as_str()).collect();
     assert_eq!(sites, ["east", "south"]);
     assert_eq!((town.heard("east", "reserve"), town.heard("east", "cancel")), (2, 1));
-    assert_eq!(town.states("east"), [State::Cancelled, State::Accepted]);
+    assert_eq!(town.states("east"), [State::Cancelled, State::Held]);
     assert_eq!(town.states("north"), [State::Committed]);
     assert!(town.head("broker").is_settled());
 }
@@ -168,7 +168,7 @@ fn a_hold_can_be_extended() {
     let mut town = two_clusters();
     let before = reservation(town.reserve("broker", 1, pair(), false));
     town.wait(20_000);
-    let longer = Call::ExtendHold { id: ReservationId(1), hold_for: Millis::seconds(60) };
+    let longer = Call::Hold { id: ReservationId(1), hold_for: Millis::seconds(60) };
     let after = reservation(town.call("broker", longer));
     assert!(after.held_for > before.held_for, "{after:?}");
     town.wait(30_000);
@@ -217,7 +217,7 @@ fn a_repeated_call_has_one_effect_and_the_same_answer() {
     let committed = town.send("broker", &commit);
     town.wait(1_000);
     let again = reservation(town.send("broker", &reserve));
-    assert_eq!((again.state, &again.slots), (State::Accepted, &first.slots), "the answer of the first time");
+    assert_eq!((again.state, &again.slots), (State::Held, &first.slots), "the answer of the first time");
     let left = |held: &Reservation| held.held_for.map_or(0, |left| left.0);
     assert_eq!(left(&again), left(&first) - 1_000, "its countdown has gone on");
     assert_eq!(town.send("broker", &commit), committed);
@@ -306,7 +306,7 @@ fn brokers_stack_three_levels_deep_and_are_asked_like_sites() {
     town.broker("top", &["middle"]);
     let held = reservation(town.reserve("top", 1, pair(), false));
     assert_eq!(held.slots[0].resource, name("middle/broker/north/cluster"));
-    assert_eq!((town.states("north"), town.states("south")), (vec![State::Accepted], vec![State::Accepted]));
+    assert_eq!((town.states("north"), town.states("south")), (vec![State::Held], vec![State::Held]));
     for broker in ["broker", "middle"] {
         let levels: Vec<&str> =
             town.heard.iter().filter(|(_, to, _)| *to == name(broker)).map(|(_, _, word)| *word).collect();

@@ -33,7 +33,7 @@ fn what_was_only_tried_is_given_back_and_its_owner_told() {
     // The survey ends without south; north is asked to hold, and its answer is lost with the broker.
     town.away.insert(name("broker"));
     town.wait(5_500);
-    assert_eq!(town.states("north"), [State::Accepted]);
+    assert_eq!(town.states("north"), [State::Held]);
     town.away.clear();
     town.restart("broker", &PEERS, 100);
     assert_eq!(town.states("north"), [State::Cancelled]);
@@ -70,7 +70,7 @@ fn what_was_decided_is_finished_after_a_crash() {
     town.away.insert(name("south"));
     let commit = town.envelope(Call::Commit { id: ReservationId(1), jobs: vec![] });
     assert_eq!(town.send("broker", &commit), None, "one part is committed, the other does not answer");
-    assert_eq!((town.states("north"), town.states("south")), (vec![State::Committed], vec![State::Accepted]));
+    assert_eq!((town.states("north"), town.states("south")), (vec![State::Committed], vec![State::Held]));
     town.away.clear();
     town.restart("broker", &PEERS, 100);
     assert_eq!(reservation(town.send("broker", &commit)).state, State::Committed);

@@ -65,7 +65,7 @@ fn standing<'a>(
     if !caller.may_act_for(&booking.owner()) {
         return Err(Why::NotOwner(id));
     }
-    if matches!(booking.state, State::Requested | State::Accepted | State::Rejected) {
+    if matches!(booking.state, State::Requested | State::Held | State::Rejected) {
         return Err(Why::Unsupported(Impossible::JobsOfAHold));
     }
     booking.state.after(Move::Commit)?;

@@ -35,7 +35,7 @@ async fn each_is_told_what_happens_to_what_he_may_see() {
     let (first, second) = (next(&mut own).await, next(&mut own).await);
     assert_eq!(
         (first.kind.as_str(), first.reservation, first.state),
-        ("accepted", Some(hers), Some(api::State::Accepted))
+        ("accepted", Some(hers), Some(api::State::Held))
     );
     assert_eq!((second.kind.as_str(), second.reservation), ("cancelled", Some(hers)));
     let mut told = Vec::new();
@@ -78,7 +78,7 @@ async fn who_watches_one_is_first_told_how_it_is() {
     let state = next(&mut watch).await;
     assert_eq!(
         (state.kind.as_str(), state.state, state.reservation),
-        ("state", Some(api::State::Accepted), Some(id))
+        ("state", Some(api::State::Held), Some(id))
     );
     cancel(&north, "ada", other).await;
     client.commit(id, &api::Commit::default()).await.unwrap();

@@ -1,0 +1,23 @@
+//! A site and a broker as plain values. Inputs and the time go in; events, replies, calls to peers and orders to the batch
+//! system come out. The daemons, the simulated grid and the fault schedules drive these very values.
+//!
+//! - [`step`]: what goes in and comes out, and the rule of durability
+//! - [`batch`], [`job`]: what a site and its batch system say to each other
+//! - [`queries`]: what can be seen without changing anything; [`register`]: what parties tell of themselves
+//!
+//! Nothing here reads a clock or a file, starts a thread, waits, or iterates over a hash map.
+
+pub mod batch;
+pub mod job;
+pub mod queries;
+pub mod register;
+pub mod step;
+
+pub use batch::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
+pub use job::{Ended, Job, JobChange, JobState, JobStatus, Work};
+pub use queries::{Filter, Queries, Viewer};
+pub use register::{Heartbeat, Known, Load, OfferedResource, Role};
+pub use step::{
+    CallId, Input, JobCall, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark,
+    Reply,
+};

@@ -1,0 +1,336 @@
+//! What goes into a party and what comes out. One rule holds for all who drive one: an [`Output`] leaves only when its
+//! events are durable. Only [`Output::batch_now`] may be carried out before that. Inputs carry the number of a call in place
+//! of a channel, so that a party can be cloned, compared and driven by a simulator.
+
+use crate::batch::{BatchOrder, BatchReport};
+use crate::queries::Queries;
+use crate::register::Heartbeat;
+use bookahead_plan::{Capacity, Time};
+use bookahead_protocol::jobs::{JobRequest, JobView};
+use bookahead_protocol::problem::Problem;
+use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Moment, Name, ReservationId, State};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// A call that waits for its reply, in this life of the party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// How a call came here: calls to peers that are made because of it carry this on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The trace it belongs to (W3C `traceparent`).
+    pub trace: Option<Arc<str>>,
+    /// The brokers it came through, by their identities, the first first.
+    pub via: Arc<[Name]>,
+}
+
+/// What can come in.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A client calls.
+    Call {
+        /// Which call.
+        call: CallId,
+        /// What, and who.
+        envelope: Envelope,
+        /// How it came here.
+        origin: Origin,
+    },
+    /// A client submits a job.
+    Submit {
+        /// Which call.
+        call: CallId,
+        /// Whose job.
+        caller: Caller,
+        /// The key of the call.
+        key: Key,
+        /// The id of the job.
+        id: JobId,
+        /// What.
+        job: Box<JobRequest>,
+        /// How it came here.
+        origin: Origin,
+    },
+    /// A client or broker cancels a job.
+    CancelJob {
+        /// Which call.
+        call: CallId,
+        /// Who.
+        caller: Caller,
+        /// Which job.
+        id: JobId,
+    },
+    /// A broker lets a job run that claims.
+    Go {
+        /// Which call.
+        call: CallId,
+        /// Who.
+        caller: Caller,
+        /// Which job.
+        id: JobId,
+    },
+    /// A peer answers a call that was made to it ([`PeerRequest::Call`]).
+    Answered {
+        /// Which peer.
+        from: Name,
+        /// The key of that call.
+        key: Key,
+        /// Its answer.
+        answer: Answer,
+        /// How the call came here that it was made because of.
+        origin: Origin,
+    },
+    /// A peer answers a question about a job ([`PeerRequest::Job`]).
+    JobAnswered {
+        /// Which peer.
+        from: Name,
+        /// Which job, by its id there.
+        id: JobId,
+        /// What was asked.
+        asked: JobCall,
+        /// How the job stands there, or why not.
+        answer: Result<Box<JobView>, Problem>,
+    },
+    /// A peer says that it is there, or answered when it was asked.
+    Heard {
+        /// Which call; None where it was asked by us.
+        call: Option<CallId>,
+        /// What it says.
+        heartbeat: Box<Heartbeat>,
+        /// How long it took to ask, in milliseconds, where it was asked.
+        round_trip: Option<u64>,
+    },
+    /// A peer has not answered for too long.
+    Silent {
+        /// Which.
+        peer: Name,
+    },
+    /// The batch system reports.
+    Batch(BatchReport),
+    /// Somebody wants to see the batch system as it is now; a party that has just looked does nothing.
+    WantLook,
+    /// Time has passed.
+    Time,
+}
+
+/// What a call is answered with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// To [`Input::Call`].
+    Answer(Answer),
+    /// To [`Input::Submit`], [`Input::CancelJob`] and [`Input::Go`].
+    Job(Result<Box<JobView>, Problem>),
+    /// To [`Input::Heard`].
+    Registered(Result<(), Problem>),
+}
+
+/// Something to be sent to a peer. What is not answered is sent again by the party, not by who carries it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PeerCall {
+    /// To whom.
+    pub to: Name,
+    /// What.
+    pub request: PeerRequest,
+    /// How the call came here that it is made because of.
+    pub origin: Origin,
+}
+
+/// What is asked of a peer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PeerRequest {
+    /// A call about a reservation, answered by [`Input::Answered`].
+    Call(Box<Envelope>),
+    /// About a job, answered by [`Input::JobAnswered`].
+    Job {
+        /// On whose behalf.
+        caller: Caller,
+        /// Which job, by its id there.
+        id: JobId,
+        /// What.
+        ask: JobCall,
+        /// With [`JobCall::Submit`]: the job.
+        job: Option<Box<JobRequest>>,
+    },
+}
+
+pub use bookahead_protocol::jobs::race::Ask as JobCall;
+
+/// What came of an input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output<E> {
+    /// To be written down, in order. Everything else but `batch_now` leaves when they are durable.
+    pub events: Vec<E>,
+    /// Answers to calls.
+    pub replies: Vec<(CallId, Reply)>,
+    /// Calls to peers.
+    pub calls: Vec<PeerCall>,
+    /// Orders to the batch system.
+    pub batch: Vec<BatchOrder>,
+    /// Orders that may be carried out at once, by a scheduler that forgets with this process: room to be taken.
+    pub batch_now: Vec<BatchOrder>,
+    /// For those who watch, each with its place among the events.
+    pub notices: Vec<(usize, Notice)>,
+    /// For the log of the operator.
+    pub remarks: Vec<Remark>,
+}
+
+/// What those who watch are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// When it happened.
+    pub at: Moment,
+    /// What, in a word.
+    pub kind: &'static str,
+    /// To which reservation.
+    pub id: Option<ReservationId>,
+    /// Whose it is.
+    pub owner: Option<Name>,
+    /// Its state afterwards.
+    pub state: Option<State>,
+    /// Its version afterwards.
+    pub version: Option<u32>,
+    /// Where some of it is missing now.
+    pub missing: Option<Missing>,
+}
+
+/// Something is missing of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// How much; zero where it is whole again.
+    pub capacity: Capacity,
+    /// Begins within the window of its request at which it could be had whole, if its owner changed it.
+    pub could_begin: Vec<Time>,
+}
+
+/// A line for the log of the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// How much it matters.
+    pub level: Level,
+    /// A stable name to search and alert for, such as `orphan_job_cancelled`.
+    pub event: &'static str,
+    /// What happened, in a sentence.
+    pub message: String,
+    /// About which reservation.
+    pub reservation: Option<ReservationId>,
+    /// About which job.
+    pub job: Option<JobId>,
+    /// About which peer or resource.
+    pub name: Option<Name>,
+}
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Worth knowing.
+    Info,
+    /// To be looked at.
+    Warn,
+    /// A promise is in danger, or nothing works.
+    Error,
+}
+
+/// A site or a broker.
+pub trait Party: Queries + Clone + Send + 'static {
+    /// What it writes down.
+    type Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static;
+    /// What stands for all events up to one.
+    type State: Serialize + DeserializeOwned + Send + 'static;
+    /// What is shown and is not in the events, such as the last look at the batch system. Cheap to clone.
+    type Facts: Clone + Send + Sync + 'static;
+
+    /// What kind of journal it keeps.
+    const KIND: &'static str;
+    /// The version of its events and states.
+    const SCHEMA: u32;
+
+    /// Begins from a state. Says why it cannot.
+    fn restore(&mut self, state: Self::State) -> Result<(), String>;
+    /// Takes over what happened before a restart; and, on a copy for readers, what happened elsewhere.
+    fn apply(&mut self, event: &Self::Event);
+    /// Begins its life, after everything was replayed.
+    fn start(&mut self, now: Moment) -> Result<Output<Self::Event>, String>;
+    /// Takes an input.
+    fn step(&mut self, now: Moment, input: Input) -> Output<Self::Event>;
+    /// When it wants [`Input::Time`].
+    fn wake_at(&self) -> Option<Moment>;
+    /// What stands for all its events so far.
+    fn state(&self) -> Self::State;
+
+    /// A copy for readers, to which events are applied as they become durable.
+    fn read_copy(&self) -> Self;
+    /// Whether readers can see anything of an event; others are not applied to copies.
+    fn is_shown(event: &Self::Event) -> bool;
+    /// What is shown beside the events, with a number that grows whenever it changes.
+    fn facts(&self) -> (u64, Self::Facts);
+    /// On a copy for readers: this is to be shown from now on.
+    fn set_facts(&mut self, facts: Self::Facts);
+}
+
+impl<E> Default for Output<E> {
+    fn default() -> Output<E> {
+        Output {
+            events: Vec::new(),
+            replies: Vec::new(),
+            calls: Vec::new(),
+            batch: Vec::new(),
+            batch_now: Vec::new(),
+            notices: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+}
+
+impl<E> Output<E> {
+    /// Whether nothing came of it.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+            && self.replies.is_empty()
+            && self.calls.is_empty()
+            && self.batch.is_empty()
+            && self.batch_now.is_empty()
+            && self.notices.is_empty()
+            && self.remarks.is_empty()
+    }
+
+    /// Answers a call about a reservation.
+    pub fn answer(&mut self, call: CallId, answer: impl Into<Answer>) {
+        self.replies.push((call, Reply::Answer(answer.into())));
+    }
+
+    /// Answers a call about a job.
+    pub fn answer_job(&mut self, call: CallId, answer: Result<JobView, Problem>) {
+        self.replies.push((call, Reply::Job(answer.map(Box::new))));
+    }
+}
+
+impl Notice {
+    /// Of a reservation, and no more is to be said.
+    pub fn about(at: Moment, kind: &'static str, id: ReservationId) -> Notice {
+        Notice { at, kind, id: Some(id), owner: None, state: None, version: None, missing: None }
+    }
+}
+
+impl Remark {
+    /// A line about nothing in particular.
+    pub fn new(level: Level, event: &'static str, message: impl Into<String>) -> Remark {
+        Remark { level, event, message: message.into(), reservation: None, job: None, name: None }
+    }
+
+    /// About a reservation.
+    pub fn of(self, id: ReservationId) -> Remark {
+        Remark { reservation: Some(id), ..self }
+    }
+
+    /// About a job.
+    pub fn of_job(self, id: JobId) -> Remark {
+        Remark { job: Some(id), ..self }
+    }
+
+    /// About a peer or a resource.
+    pub fn at(self, name: Name) -> Remark {
+        Remark { name: Some(name), ..self }
+    }
+}
