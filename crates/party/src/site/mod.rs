@@ -203,8 +203,11 @@ impl Site {
         {
             return calls.push((call, envelope));
         }
-        let needs_look =
-            matches!(envelope.call, Call::Probe { .. } | Call::Reserve { .. } | Call::Change { .. });
+        let needs_look = match &envelope.call {
+            Call::Reserve { id, .. } => self.ledger.entry(*id).is_none(),
+            Call::Probe { .. } | Call::Change { .. } | Call::Extend { .. } => true,
+            _ => false,
+        };
         if self.asks() && !self.met && needs_look {
             return out.answer(call, Problem::new(Why::NoBatchSystem));
         }

@@ -1,0 +1,3 @@
+//! Sites and brokers as values: inputs in, outputs out, no threads and no time but what the tests say.
+
+mod site;
