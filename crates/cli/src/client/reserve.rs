@@ -125,7 +125,7 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
     let ended = ended?;
     show(session, &ended)?;
     match ended.state {
-        State::Rejected | State::Cancelled => {
+        State::Rejected | State::Expired | State::Cancelled => {
             let problem = Box::new(Problem::new(Code::Expired, "the hold is over and was not committed"));
             let text = refusal::text(&problem, Some(&session.dates));
             Err(Refused { problem, text }.into())

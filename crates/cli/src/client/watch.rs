@@ -81,7 +81,8 @@ async fn watch_again(
 
 /// Nothing more happens to it.
 fn is_over(state: State) -> bool {
-    matches!(state, State::Rejected | State::Completed | State::Cancelled | State::Terminated)
+    use State::{Cancelled, Completed, Expired, Rejected, Terminated};
+    matches!(state, Rejected | Expired | Completed | Cancelled | Terminated)
 }
 
 /// One line for each event.

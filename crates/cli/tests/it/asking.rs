@@ -62,7 +62,7 @@ impl Asking {
     pub(crate) fn hold(&self, capacity: &str) -> String {
         let tomorrow = ["reserve", "--duration", "2h", "--from", "tomorrow 9:00", "--capacity"];
         let held = self.document(&[&tomorrow[..], &[capacity]].concat());
-        assert_eq!(held["state"], "accepted");
+        assert_eq!(held["state"], "held");
         held["id"].as_str().unwrap().to_owned()
     }
 

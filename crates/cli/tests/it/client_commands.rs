@@ -30,7 +30,7 @@ fn a_probe_shows_what_could_be_had_and_how_to_hold_it() {
     let held = shell(&asking, after(&ran.err, "hold the first with: "));
     assert_eq!(held.code, Some(0), "{held:?}");
     assert!(
-        held.out.contains("accepted, held for ") && held.err.contains("bookahead commit rsv_"),
+        held.out.contains("held for ") && held.err.contains("bookahead commit rsv_"),
         "{held:?}"
     );
     let offers = asking.document(&[&wanted[..], &["--most", "1", "--require", "gpus>=4"]].concat());
@@ -43,8 +43,8 @@ fn the_life_of_a_reservation_in_commands() {
     let asking = Asking::site(SITE);
     let id = asking.hold("32");
     let shown = asking.ends(0, &["show", &id]);
-    assert!(shown.out.starts_with(&format!("{id}: accepted, held for 4:")), "{shown:?}");
-    assert_eq!(asking.document(&["extend", &id, "--hold", "4m"])["state"], "accepted");
+    assert!(shown.out.starts_with(&format!("{id}: held for 4:")), "{shown:?}");
+    assert_eq!(asking.document(&["hold", &id, "--for", "4m"])["state"], "held");
     assert_eq!(asking.document(&["commit", &id])["state"], "committed");
     let listed =
         asking.document(&["list", "--state", "committed", "--mine", "--from", "-1h", "--until", "+3d"]);
@@ -181,7 +181,7 @@ fn whoever_waits_for_a_hold_is_told_what_became_of_it() {
     let asking = Asking::site(SITE);
     let words = ["reserve", "--wait", "--capacity", "4", "--duration", "1h", "--from", "tomorrow 9:00"];
     let ran = asking.ends(3, &[&words[..], &["--hold", "1s"]].concat());
-    assert!(ran.out.contains(": accepted, held for 0:0") && ran.out.contains(": rejected"), "{ran:?}");
+    assert!(ran.out.contains(": held for 0:0") && ran.out.contains(": expired"), "{ran:?}");
     assert!(ran.err.contains("error: expired: "), "{ran:?}");
     let mut waiting = asking.command(&[&words[..], &["--id", "rsv_abc"]].concat());
     let waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
