@@ -90,7 +90,7 @@ codes! {
         "Ask again later, with the same key.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Ask again later, with the same key.";
-    BatchTimeout = "batch-timeout", 504, "The batch system did not answer in time",
+    BatchTimeout = "batch-timeout", 409, "The batch system did not answer in time",
         "Nothing is booked; ask again later with a new id, or ask another site.";
     Circle = "circle", 409, "Brokers in a circle",
         "Ask another; brokers that name each other, or themselves, take this for an answer and go on without.";

@@ -208,7 +208,7 @@ impl Site {
             Call::Probe { .. } | Call::Change { .. } | Call::Extend { .. } => true,
             _ => false,
         };
-        if self.asks() && !self.met && needs_look {
+        if self.asks() && needs_look && (!self.met || self.is_silent()) {
             return out.answer(call, Problem::new(Why::NoBatchSystem));
         }
         let views = self.facts.views.clone();

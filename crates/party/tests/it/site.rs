@@ -263,6 +263,18 @@ fn after_an_unanswered_order_that_was_not_carried_out_it_is_ordered_again() {
 }
 
 #[test]
+fn while_the_batch_system_is_known_to_be_silent_new_requests_are_refused_at_once() {
+    let mut bench = Bench::met();
+    let order = look_of(&bench.pass(10));
+    let (at, outcome) = (bench.now, Err(BatchError::Unknown("no answer".into())));
+    bench.step(Input::Batch(BatchReport::Looked { order: Some(order), at, outcome }));
+    assert_eq!(refusals(&bench.call(1, reserve(1, 2_000, 100, 4))), [Why::NoBatchSystem]);
+    let order = look_of(&bench.pass(1));
+    bench.looked(order, seen(&[]));
+    keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
+}
+
+#[test]
 fn a_look_that_began_before_a_report_does_not_undo_it() {
     let mut bench = Bench::met();
     let look = look_of(&bench.step(Input::WantLook));
