@@ -2,12 +2,12 @@
 //! resources do the rest. Users never look into a resource: they see its answers and their jobs.
 
 use super::measures::{Measures, Sum};
+use super::model::{
+    Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work, Zone,
+};
 use super::setup::{Choices, PARALLEL, SITES, Site};
 use super::workload::Drawn;
 use bookahead_plan::{Seconds, Time};
-use bookahead_sim::gridsim::{
-    Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work, Zone,
-};
 
 /// A variant of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! It relies on the pieces and returns that a resource has noted; it decides nothing.
 
 use super::case::Placed;
+use super::model::{Resource, Work};
 use bookahead_plan::{Interval, Time};
-use bookahead_sim::gridsim::{Resource, Work};
 use std::ops::AddAssign;
 
 /// A sum and how many went into it.

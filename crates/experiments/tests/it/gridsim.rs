@@ -1,10 +1,10 @@
 //! What a user sees of a grid resource: life cycles, zones, hints, and jobs that are given too much time or too little.
 
-use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_sim::gridsim::{
+use bookahead_experiments::gridsim::model::{
     IllegalMove, Job, JobId, LocalTime, Move, Piece, Rating, Refusal, Request, Resource, Returned, Rules,
     Start, State, Stopped, UseError, Work, Zone,
 };
+use bookahead_plan::{Interval, Seconds, Time};
 
 const RATING: u32 = 100;
 

@@ -1,14 +1,25 @@
 //! What must hold of a grid resource whatever users do: a CPU has one job at a time, reserved CPUs are there for the
 //! reservation, the queue keeps its order, and every job comes back once with the work done that its time allows.
 
-use crate::equals_reference::cases;
-use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_sim::gridsim::{
+use bookahead_experiments::gridsim::model::{
     Job, JobId, LocalTime, Piece, Rating, Request, ReservationId, Resource, Rules, Start, State, Stopped,
     Work, Zone,
 };
+use bookahead_plan::{Interval, Seconds, Time};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
+
+/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
+fn cases(cases: u32) -> ProptestConfig {
+    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
+    ProptestConfig {
+        cases: if quick { cases / 4 } else { cases },
+        rng_seed: RngSeed::Fixed(2000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 /// Something a user does, some time after the one before.
 #[derive(Debug, Clone)]
