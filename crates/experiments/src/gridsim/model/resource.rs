@@ -5,72 +5,96 @@
 //! The events of one instant come in this order: ends of jobs, ends of slots, expiries, beginnings of slots; then the
 //! queue gets what CPUs are left; then come the operations of users, in the order in which they are called.
 //!
-//! It never lets a job from the queue run into a reservation: one that would, by its size and the rating of the CPU it
-//! would get, waits, and all behind it wait with it (first come, first served, no backfilling). A reservation is
-//! granted where running jobs and other reservations leave room; the queue is not asked.
+//! It never takes a CPU from a job that came from the queue, nor lets such a job run into a reservation: one that
+//! would, by its size and the rating of the CPU it would get, waits, and all behind it wait with it (first come, first
+//! served, no backfilling). A reservation is granted where running jobs and other reservations leave room; the queue is
+//! not asked.
 
-use super::cpus::{Cpus, Rating};
-use super::dispatch::{Event, Running};
-use super::job::{Job, Piece, Returned};
-use super::reservation::{Booked, Refusal, Request, Reservation, ReservationId, Status, busy_hint};
-use super::zone::Zone;
+use super::cpus::{CpuId, Cpus, Rating};
+use super::request::{Booked, Job, Piece, Refusal, Request, ReservationId, Returned, Stopped, busy_hint};
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
-use bookahead_protocol::{IllegalMove, Move, State};
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt;
 
 /// What a resource does where the user does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Where it is.
-    pub zone: Zone,
     /// An accepted reservation expires after this, or at its start where that is earlier. An immediate one must be
     /// committed within the second.
     pub patience: Seconds,
     /// The unit of the busy-time hint.
     pub hint_unit: Seconds,
-    /// A reservation without a duration is cut here, if nothing cuts it earlier.
-    pub longest_open_slot: Seconds,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules {
-            zone: Zone::default(),
-            patience: Seconds(600),
-            hint_unit: Seconds(60),
-            longest_open_slot: Seconds(3600),
-        }
+        Rules { patience: Seconds(600), hint_unit: Seconds(60) }
     }
 }
 
-/// Why an operation on a reservation cannot be.
+/// Why a reservation cannot be committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UseError {
+pub enum CommitError {
     /// There is no such reservation.
-    Unknown(ReservationId),
-    /// Not in its state.
-    Illegal(IllegalMove),
-    /// The new terms cannot be had; the old ones stay.
-    Refused(Refusal),
+    Unknown,
+    /// It has expired.
+    Expired,
+    /// Its slot has begun.
+    Begun,
+}
+
+/// What is going to happen. The order of the variants is the order inside an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The job on this CPU is done.
+    JobEnd(CpuId),
+    /// The reservation's time is over.
+    SlotEnd(ReservationId),
+    /// The reservation was to be committed before now.
+    Expiry(ReservationId),
+    /// The reservation's time has come.
+    Begin(ReservationId),
+}
+
+/// A job on a CPU.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    job: Job,
+    since: Time,
+    /// When it will be done.
+    done: Time,
+    reservation: Option<ReservationId>,
+}
+
+/// An accepted reservation.
+#[derive(Debug, Clone)]
+struct Reservation {
+    span: Span,
+    expires: Time,
+    /// Why it can no longer be committed.
+    closed: Option<CommitError>,
+    /// Attached and not started, in the order in which they start.
+    jobs: VecDeque<Job>,
+    /// The CPUs it holds while active.
+    cpus: Vec<CpuId>,
 }
 
 /// CPUs, a queue, and reservations.
 #[derive(Clone)]
 pub struct Resource {
-    pub(super) rules: Rules,
-    pub(super) cpus: Cpus,
-    pub(super) profile: Profile,
-    pub(super) now: Time,
-    pub(super) queue: VecDeque<Job>,
+    rules: Rules,
+    cpus: Cpus,
+    profile: Profile,
+    now: Time,
+    queue: VecDeque<Job>,
     /// Of each CPU.
-    pub(super) running: Vec<Option<Running>>,
-    pub(super) events: BTreeSet<(Time, Event)>,
-    pub(super) reservations: Vec<Reservation>,
-    pub(super) pieces: Vec<Piece>,
-    pub(super) returned: Vec<Returned>,
+    running: Vec<Option<Running>>,
+    events: BTreeSet<(Time, Event)>,
+    reservations: Vec<Reservation>,
+    pieces: Vec<Piece>,
+    returned: Vec<Returned>,
 }
 
+/// For users.
 impl Resource {
     /// Idle from `origin` on, with a CPU for each rating; None without a CPU or with one that is rated zero.
     pub fn new(ratings: Vec<Rating>, rules: Rules, origin: Time) -> Option<Resource> {
@@ -92,9 +116,9 @@ impl Resource {
         })
     }
 
-    /// The ratings of its CPUs.
-    pub fn ratings(&self) -> &[Rating] {
-        self.cpus.ratings()
+    /// How many CPUs it has.
+    pub fn capacity(&self) -> Capacity {
+        Capacity(self.running.len() as u32)
     }
 
     /// What jobs have had which CPU when, in the order in which they left it.
@@ -105,14 +129,6 @@ impl Resource {
     /// What went back to users, in order.
     pub fn returned(&self) -> &[Returned] {
         &self.returned
-    }
-
-    /// Lets time pass. An instant before the last one counts as the last one, here and in every operation.
-    pub fn advance(&mut self, now: Time) {
-        while let Some(&(next, _)) = self.events.first().filter(|(next, _)| *next <= now) {
-            self.instant(next);
-        }
-        self.instant(now.max(self.now));
     }
 
     /// Lets time pass until nothing happens any more.
@@ -133,24 +149,20 @@ impl Resource {
     pub fn create(&mut self, now: Time, request: &Request) -> Result<Booked, Refusal> {
         self.advance(now);
         request.check(self.now, self.capacity())?;
-        let id = ReservationId(self.reservations.len() as u32);
         let start = request.start_at(self.now);
-        let capacity = Capacity(request.cpus);
-        let Some(slot) = self.room(request, start) else {
-            let length = request.duration.unwrap_or(Seconds(1));
-            let mut rejected = Reservation::new(Span::starting(start, length, capacity));
-            legal(rejected.apply(Move::Reject));
-            self.reservations.push(rejected);
-            return Err(Refusal::Busy { id, hint: self.hint(request, start) });
-        };
-        let mut accepted = Reservation::new(Span { interval: slot, capacity });
-        legal(accepted.apply(Move::Accept));
-        accepted.expires = (self.now + self.rules.patience).min(start).max(self.now + Seconds(1));
-        self.profile.add(accepted.span);
-        self.events.insert((accepted.expires, Event::Expiry(id)));
-        let booked = Booked { id, slot, expires: accepted.expires };
-        self.reservations.push(accepted);
-        Ok(booked)
+        let need = Need { capacity: Capacity(request.cpus), length: request.duration };
+        if !self.profile.fits(start, need) {
+            let fit = self.profile.earliest_fit(start, need, None).unwrap_or(Time::MAX);
+            return Err(Refusal::Busy { hint: busy_hint(fit - start, self.rules.hint_unit) });
+        }
+        let id = ReservationId(self.reservations.len() as u32);
+        let span = Span::starting(start, need.length, need.capacity);
+        let expires = (self.now + self.rules.patience).min(start).max(self.now + Seconds(1));
+        self.profile.add(span);
+        self.events.insert((expires, Event::Expiry(id)));
+        let (jobs, cpus) = (VecDeque::new(), Vec::new());
+        self.reservations.push(Reservation { span, expires, closed: None, jobs, cpus });
+        Ok(Booked { id, slot: span.interval, expires })
     }
 
     /// Confirms a reservation, with the jobs that are to run in it: none, one or more. Until its start it can be
@@ -160,112 +172,138 @@ impl Resource {
         now: Time,
         id: ReservationId,
         jobs: impl IntoIterator<Item = Job>,
-    ) -> Result<(), UseError> {
+    ) -> Result<(), CommitError> {
         self.advance(now);
-        let reservation = self.reservations.get_mut(id.0 as usize).ok_or(UseError::Unknown(id))?;
-        reservation.apply(Move::Commit).map_err(UseError::Illegal)?;
+        let reservation = self.reservations.get_mut(id.0 as usize).ok_or(CommitError::Unknown)?;
+        if let Some(why) = reservation.closed {
+            return Err(why);
+        }
         reservation.jobs.extend(jobs);
         self.events.remove(&(reservation.expires, Event::Expiry(id)));
         self.events.insert((reservation.span.interval.begin, Event::Begin(id)));
         self.advance(self.now);
         Ok(())
     }
+}
 
-    /// Asks for other terms for a committed reservation. Where there is no room for them it keeps the old ones.
-    pub fn modify(&mut self, now: Time, id: ReservationId, terms: &Request) -> Result<Interval, UseError> {
-        self.advance(now);
-        let old = self.apply(id, Move::RequestChange)?;
-        self.withdraw(id, old);
-        let answer = self.other_terms(terms, id);
-        let span = answer.unwrap_or(old);
-        self.profile.add(span);
-        self.events.insert((span.interval.begin, Event::Begin(id)));
-        self.reservations[id.0 as usize].span = span;
-        legal(self.reservations[id.0 as usize].apply(Move::SettleChange));
-        self.advance(self.now);
-        answer.map(|span| span.interval).map_err(UseError::Refused)
+/// As time passes.
+impl Resource {
+    /// Lets time pass. An instant before the last one counts as the last one.
+    fn advance(&mut self, now: Time) {
+        while let Some(&(next, _)) = self.events.first().filter(|(next, _)| *next <= now) {
+            self.instant(next);
+        }
+        self.instant(now.max(self.now));
     }
 
-    /// Gives a reservation up: cancels it before its start, terminates it while active. Its jobs go back as they are.
-    pub fn cancel(&mut self, now: Time, id: ReservationId) -> Result<State, UseError> {
-        self.advance(now);
-        let active = self.reservations.get(id.0 as usize).is_some_and(|known| known.state() == State::Active);
-        let span = self.apply(id, if active { Move::Terminate } else { Move::Cancel })?;
-        self.withdraw(id, span);
-        for job in self.release(id) {
-            self.returned.push(Returned { job: job.id, at: self.now, left: job.work });
+    /// All that happens at one instant, up to the operations of users.
+    fn instant(&mut self, now: Time) {
+        self.now = now.max(self.now);
+        self.profile.advance(self.now);
+        while let Some((_, event)) = self.events.first().copied().filter(|(time, _)| *time <= self.now) {
+            self.events.pop_first();
+            match event {
+                Event::JobEnd(cpu) => self.job_end(cpu),
+                Event::SlotEnd(id) => self.slot_end(id),
+                Event::Expiry(id) => {
+                    let reservation = &mut self.reservations[id.0 as usize];
+                    reservation.closed = Some(CommitError::Expired);
+                    self.profile.remove(reservation.span);
+                }
+                Event::Begin(id) => self.begin(id),
+            }
         }
         self.serve_queue();
-        Ok(self.reservations[id.0 as usize].state())
     }
 
-    /// How a reservation stands.
-    pub fn query(&mut self, now: Time, id: ReservationId) -> Option<Status> {
-        self.advance(now);
-        Some(self.reservations.get(id.0 as usize)?.status(self.rules.zone))
-    }
-
-    pub(super) fn capacity(&self) -> Capacity {
-        Capacity(self.cpus.ratings().len() as u32)
-    }
-
-    fn apply(&mut self, id: ReservationId, step: Move) -> Result<Span, UseError> {
-        let reservation = self.reservations.get_mut(id.0 as usize).ok_or(UseError::Unknown(id))?;
-        reservation.apply(step).map_err(UseError::Illegal)?;
-        Ok(reservation.span)
-    }
-
-    /// Takes a reservation's span out of the profile, and what is going to happen to it out of the events.
-    fn withdraw(&mut self, id: ReservationId, span: Span) {
-        self.profile.remove(span);
-        let Interval { begin, end } = span.interval;
-        let expires = self.reservations[id.0 as usize].expires;
-        for event in [(expires, Event::Expiry(id)), (begin, Event::Begin(id)), (end, Event::SlotEnd(id))] {
-            self.events.remove(&event);
+    /// Starts jobs from the queue, in order, until one would run into a reservation or no CPU is free. The first is
+    /// measured on the fastest free CPU, the one it would get.
+    fn serve_queue(&mut self) {
+        while let (Some(&job), Some(cpu)) = (self.queue.front(), self.cpus.fastest_free()) {
+            let length = job.work.run_time(self.cpus.rating(cpu));
+            if !self.profile.fits(self.now, Need { capacity: Capacity(1), length }) {
+                return;
+            }
+            self.queue.pop_front();
+            self.cpus.take(cpu);
+            self.profile.add(Span::starting(self.now, length, Capacity(1)));
+            self.run(job, cpu, None);
         }
     }
 
-    /// The slot for a request, if there is room for it at its start.
-    fn room(&self, request: &Request, start: Time) -> Option<Interval> {
-        let capacity = Capacity(request.cpus);
-        if let Some(length) = request.duration {
-            let fits = self.profile.fits(start, Need { capacity, length });
-            return fits.then(|| Interval::starting(start, length));
+    /// The reservation takes its CPUs, which the profile has kept free, and starts its first jobs.
+    fn begin(&mut self, id: ReservationId) {
+        let reservation = &mut self.reservations[id.0 as usize];
+        reservation.closed = Some(CommitError::Begun);
+        let Span { interval, capacity } = reservation.span;
+        for _ in 0..capacity.0 {
+            let free = self.cpus.fastest_free();
+            debug_assert!(free.is_some(), "a reservation finds its CPUs free");
+            let Some(cpu) = free else { break };
+            self.cpus.take(cpu);
+            self.reservations[id.0 as usize].cpus.push(cpu);
+            self.next_in_slot(id, cpu);
         }
-        let needed_by_others = self.profile.first_below(start, i64::from(capacity.0));
-        let end = needed_by_others.map_or(Time::MAX, |(below, _)| below);
-        let slot = Interval::new(start, end.min(start + self.rules.longest_open_slot));
-        (!slot.is_empty()).then_some(slot)
+        self.events.insert((interval.end, Event::SlotEnd(id)));
     }
 
-    fn hint(&self, request: &Request, start: Time) -> Seconds {
-        let need = Need { capacity: Capacity(request.cpus), length: request.duration.unwrap_or(Seconds(1)) };
-        let fit = self.profile.earliest_fit(start, need, None).unwrap_or(Time::MAX);
-        busy_hint(fit - start, self.rules.hint_unit)
+    /// Gives a CPU of an active reservation to its next job, if it has one.
+    fn next_in_slot(&mut self, id: ReservationId, cpu: CpuId) {
+        let reservation = &mut self.reservations[id.0 as usize];
+        let Some(job) = reservation.jobs.pop_front() else { return };
+        self.run(job, cpu, Some(id));
     }
 
-    fn other_terms(&self, terms: &Request, id: ReservationId) -> Result<Span, Refusal> {
-        terms.check(self.now, self.capacity())?;
-        let start = terms.start_at(self.now);
-        let busy = || Refusal::Busy { id, hint: self.hint(terms, start) };
-        let interval = self.room(terms, start).ok_or_else(busy)?;
-        Ok(Span { interval, capacity: Capacity(terms.cpus) })
+    fn run(&mut self, job: Job, cpu: CpuId, reservation: Option<ReservationId>) {
+        let done = self.now + job.work.run_time(self.cpus.rating(cpu));
+        self.running[cpu.0 as usize] = Some(Running { job, since: self.now, done, reservation });
+        // Of a job in a reservation, the end of the slot may come first and stop it.
+        self.events.insert((done, Event::JobEnd(cpu)));
     }
-}
 
-/// A move that the resource makes itself, which is legal by construction.
-pub(super) fn legal(step: Result<(), IllegalMove>) {
-    debug_assert!(step.is_ok(), "the resource makes only legal moves: {step:?}");
-}
-
-impl fmt::Display for UseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UseError::Unknown(id) => write!(f, "there is no reservation {}", id.0),
-            UseError::Illegal(step) => step.fmt(f),
-            UseError::Refused(refusal) => refusal.fmt(f),
+    fn job_end(&mut self, cpu: CpuId) {
+        let Some((job, reservation)) = self.stop(cpu) else { return };
+        self.give_to_user(&job);
+        match reservation {
+            // The reservation keeps its CPU to the end of the slot, used or not.
+            Some(id) => {
+                if self.reservations[id.0 as usize].span.interval.end > self.now {
+                    self.next_in_slot(id, cpu);
+                }
+            }
+            None => self.cpus.give_back(cpu),
         }
     }
-}
 
-impl std::error::Error for UseError {}
+    /// Frees the CPUs of a reservation. Jobs that ran are dealt with before those that did not start.
+    fn slot_end(&mut self, id: ReservationId) {
+        let mut jobs = Vec::new();
+        for cpu in std::mem::take(&mut self.reservations[id.0 as usize].cpus) {
+            jobs.extend(self.stop(cpu).map(|(job, _)| job));
+            self.cpus.give_back(cpu);
+        }
+        jobs.extend(std::mem::take(&mut self.reservations[id.0 as usize].jobs));
+        for job in jobs {
+            match job.stopped {
+                Stopped::Queue => self.queue.push_back(job),
+                Stopped::Return => self.give_to_user(&job),
+            }
+        }
+    }
+
+    fn give_to_user(&mut self, job: &Job) {
+        self.returned.push(Returned { job: job.id, at: self.now, left: job.work });
+    }
+
+    /// Takes the job off a CPU and notes how long it had it; the job with what is left of it.
+    fn stop(&mut self, cpu: CpuId) -> Option<(Job, Option<ReservationId>)> {
+        let Running { mut job, since, done, reservation } = self.running[cpu.0 as usize].take()?;
+        self.events.remove(&(done, Event::JobEnd(cpu)));
+        let interval = Interval::new(since, self.now);
+        job.work = job.work.after(self.cpus.rating(cpu), interval.length());
+        if !interval.is_empty() {
+            self.pieces.push(Piece { job: job.id, cpu, interval, reservation });
+        }
+        Some((job, reservation))
+    }
+}
