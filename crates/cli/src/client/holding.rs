@@ -3,7 +3,7 @@
 use super::place::Place;
 use super::request::length::{Length, some_time};
 use super::reserve::show;
-use super::session::Session;
+use super::session::{Session, by_clock};
 use anyhow::Result;
 use bookahead_api::{Commit, ExtendHold};
 use bookahead_protocol::{JobId, ReservationId};
@@ -45,8 +45,9 @@ pub(crate) struct ExtendArguments {
 }
 
 pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    let extend = ExtendHold { hold_for_ms: session.hold_ms(arguments.hold.0) };
-    let reservation = session.ask("extending", session.client.extend(arguments.id, &extend))?;
-    show(&session, &reservation)
+    by_clock(&arguments.place, |session| {
+        let extend = ExtendHold { hold_for_ms: session.hold_ms(arguments.hold.0) };
+        let reservation = session.ask("extending", session.timed_client().extend(arguments.id, &extend))?;
+        show(session, &reservation)
+    })
 }
