@@ -120,6 +120,8 @@ codes! {
         "Send less; the detail names the limit.";
     UnsupportedMediaType = "unsupported-media-type", 415, "Media type not understood",
         "Send application/json.";
+    OtherClock = "other-clock", 412, "Times for a clock of another speed",
+        "Compute the times by Bookahead-Now and Bookahead-Clock-Speed of the answer, and send that speed.";
     OverLimit = "over-limit", 422, "More than is served at once",
         "Ask for less; the detail names the limit.";
     NoVersion = "no-version", 428, "If-Match missing",

@@ -4,7 +4,7 @@ use super::failure::Usage;
 use super::place::Place;
 use super::request::length::{Length, some_time};
 use super::reserve::show;
-use super::session::Session;
+use super::session::{Session, by_clock};
 use super::when::When;
 use anyhow::{Result, bail};
 use bookahead_api::{Commit, Extend, Hold};
@@ -47,10 +47,11 @@ pub(crate) struct HoldArguments {
 }
 
 pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    let hold = Hold { hold_for_ms: session.hold_ms(arguments.hold.0) };
-    let reservation = session.ask("holding longer", session.client.hold(arguments.id, &hold))?;
-    show(&session, &reservation)
+    by_clock(&arguments.place, |session| {
+        let hold = Hold { hold_for_ms: session.hold_ms(arguments.hold.0) };
+        let reservation = session.ask("holding longer", session.timed_client().hold(arguments.id, &hold))?;
+        show(session, &reservation)
+    })
 }
 
 #[derive(Args)]

@@ -66,6 +66,15 @@ impl Asking {
         held["id"].as_str().unwrap().to_owned()
     }
 
+    /// How many requests the server has answered, apart from those of this function.
+    #[track_caller]
+    pub(crate) fn requests(&self) -> u64 {
+        let metrics = self.service.ask("GET", "/metrics", "", "").body;
+        let counts = metrics.lines().filter_map(|line| line.strip_prefix("bookahead_http_requests_total{"));
+        let others = counts.filter(|count| !count.starts_with("route=\"/metrics\""));
+        others.map(|count| count.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
     /// Looks until a document is as it should be.
     #[track_caller]
     pub(crate) fn until(&self, arguments: &[&str], so: impl Fn(&Value) -> bool) -> Value {

@@ -86,6 +86,32 @@ fn what_is_refused_ends_with_3_and_says_what_would_do_instead() {
     assert!(unknown.err.contains("error: unknown: rsv_77 is not known here"), "{unknown:?}");
 }
 
+#[test]
+fn a_command_makes_one_request() {
+    let asking = Asking::site(SITE);
+    let tomorrow = ["--capacity", "4", "--duration", "1h", "--from", "tomorrow 9:00", "--until", "+3d"];
+    let hold = [&["reserve", "--id", "rsv_1"], &tomorrow[..]].concat();
+    let commands: [&[&str]; 12] = [
+        &[&["probe"], &tomorrow[..]].concat(),
+        &hold,
+        &["extend", "rsv_1", "--hold", "4m"],
+        &["commit", "rsv_1"],
+        &["show", "rsv_1"],
+        &["list", "--from", "-1h"],
+        &["release", "rsv_1", "--from", "tomorrow 9:30", "--keep", "1"],
+        &["cancel", "rsv_1"],
+        &["submit", "--limit", "1m", "--", "/bin/true"],
+        &["jobs"],
+        &["sites"],
+        &["calendar"],
+    ];
+    for command in commands {
+        let before = asking.requests();
+        asking.ends(0, command);
+        assert_eq!(asking.requests() - before, 1, "{command:?}");
+    }
+}
+
 /// Runs a command as it is shown, with the binary of this test.
 fn shell(asking: &Asking, command: &str) -> Ran {
     let words = command.strip_prefix("bookahead ").unwrap_or_else(|| panic!("{command}"));
@@ -171,7 +197,8 @@ fn a_watch_of_one_reservation_ends_when_that_is_over() {
     let again = asking.ends(0, &["watch", &id, "--after", &before.to_string()]);
     assert_eq!(again.out.lines().count(), 1, "{again:?}");
     assert!(
-        again.out.contains("cancelled") && again.err.contains(&format!("watching {id} at north")),
+        again.out.contains("cancelled")
+            && again.err.contains(&format!("watching {id} at {}", asking.service.url())),
         "{again:?}"
     );
 }
