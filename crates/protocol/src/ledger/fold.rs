@@ -10,7 +10,7 @@ use super::event::{Change, Event, What};
 use super::{Ledger, spans};
 use crate::clock::Moment;
 use crate::flaw::Flaw;
-use crate::ids::{Name, ReservationId};
+use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{Move, State};
 use crate::problem::Problem;
 use crate::request::Request;
@@ -93,12 +93,7 @@ impl Ledger {
                     entry.take_new(spans);
                 }
             }
-            What::CommitRequested { jobs, spans, until, .. } => {
-                if entry.moves(Move::Request) {
-                    entry.take_new(spans);
-                    entry.waits(at, *until, Then::CommitLate(jobs.clone()));
-                }
-            }
+            What::CommitRequested { jobs, spans, until, .. } => entry.commits_late(at, jobs, spans, *until),
             What::ChangeRequested { spans, extends, until, .. } => entry.wants(at, spans, *extends, *until),
             What::Begun { .. } => {
                 entry.moves(Move::Begin);
@@ -246,6 +241,14 @@ impl Entry {
 
     fn waits(&mut self, since: Moment, until: Moment, then: Then) {
         self.waiting = Some(Waiting { until, since, then, asked: None });
+    }
+
+    /// It was expired, and is to be committed all the same.
+    fn commits_late(&mut self, at: Moment, jobs: &[JobId], spans: &[Span], until: Moment) {
+        if self.moves(Move::Request) {
+            self.take_new(spans);
+            self.waits(at, until, Then::CommitLate(jobs.to_vec()));
+        }
     }
 
     /// The batch system granted what it was asked for. What it held before a late commit it was granted before.
