@@ -93,9 +93,7 @@ impl Ledger {
                     entry.take_new(spans);
                 }
             }
-            What::CommitRequested { jobs, spans, until, .. } => {
-                entry.commits_late(at, jobs, spans, *until);
-            }
+            What::CommitRequested { jobs, spans, until, .. } => entry.commits_late(at, jobs, spans, *until),
             What::ChangeRequested { spans, extends, until, .. } => entry.wants(at, spans, *extends, *until),
             What::Begun { .. } => {
                 entry.moves(Move::Begin);
@@ -243,6 +241,14 @@ impl Entry {
 
     fn waits(&mut self, since: Moment, until: Moment, then: Then) {
         self.waiting = Some(Waiting { until, since, then, asked: None });
+    }
+
+    /// It was expired, and is to be committed all the same.
+    fn commits_late(&mut self, at: Moment, jobs: &[JobId], spans: &[Span], until: Moment) {
+        if self.moves(Move::Request) {
+            self.take_new(spans);
+            self.waits(at, until, Then::CommitLate(jobs.to_vec()));
+        }
     }
 
     /// The batch system granted what it was asked for. What it held before a late commit it was granted before.

@@ -5,7 +5,6 @@
 //! ([`Ledger::settled_answer`]).
 
 use super::Ledger;
-use super::decision::Decision;
 use super::entry::{Then, Waiting};
 use super::event::{Ticked, What};
 use crate::clock::{Millis, Moment};
@@ -63,12 +62,10 @@ impl Ledger {
         self.entries.get(&id)?.waiting.as_ref()?.asked.as_deref()
     }
 
-    /// What is said to a repetition of a call that is not answered yet: it waits too.
-    pub(super) fn decide_again(&self, envelope: &Envelope) -> Option<Decision> {
+    /// The call with this key because of which the reservation of a call waits.
+    pub(super) fn asked_by_key(&self, envelope: &Envelope) -> Option<(ReservationId, &Envelope)> {
         let id = envelope.call.id()?;
-        let asked = self.asked(id).filter(|asked| asked.key == envelope.key)?;
-        let same = asked == envelope;
-        Some(if same { Decision::wait_after(id, Vec::new()) } else { Why::KeyTaken(envelope.key).into() })
+        Some((id, self.asked(id).filter(|asked| asked.key == envelope.key)?))
     }
 
     /// Lets events about one reservation happen. If it waits no longer then, the call because of which it waited is

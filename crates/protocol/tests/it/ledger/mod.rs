@@ -77,13 +77,14 @@ struct Site {
     views: Views,
     events: Vec<Event>,
     changes: Vec<Change>,
+    /// The last key that was made; those that a test names are smaller.
     keys: u128,
 }
 
 impl Site {
     fn new(rules: Rules) -> Site {
         let ledger = Ledger::new(rules).unwrap();
-        Site { ledger, views: Views::default(), events: vec![], changes: vec![], keys: 0 }
+        Site { ledger, views: Views::default(), events: vec![], changes: vec![], keys: 1_000_000 }
     }
 
     fn show(&mut self, view: View) {

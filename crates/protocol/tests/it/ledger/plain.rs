@@ -50,7 +50,7 @@ enum Then {
     Hold(i64),
     Book,
     CommitLate,
-    Change { to: Terms, begun: bool },
+    Change { to: Box<Terms>, begun: bool },
 }
 
 /// `Err("waits")` where the answer comes later.
@@ -157,7 +157,7 @@ impl Plain {
             }
             Then::Book | Then::CommitLate => item.state = State::Committed,
             Then::Change { to, begun } => {
-                item.promised = to;
+                item.promised = *to;
                 item.takes_its_terms(if begun { State::Active } else { State::Committed }, now);
             }
         }
@@ -401,7 +401,7 @@ impl Plain {
             *takes = wanted.max(*takes);
         }
         item.state = State::ChangeRequested;
-        item.waiting = Some(Wait { until, key, then: Then::Change { to, begun } });
+        item.waiting = Some(Wait { until, key, then: Then::Change { to: Box::new(to), begun } });
         self.at_once(id, Err("waits"))
     }
 }
