@@ -261,14 +261,6 @@ impl Entry {
         }
     }
 
-    /// A late commit waits for the batch system.
-    fn commits_late(&mut self, at: Moment, jobs: &[JobId], spans: &[Span], until: Moment) {
-        if self.moves(Move::Request) {
-            self.take_new(spans);
-            self.waits(at, until, Then::CommitLate(jobs.to_vec()));
-        }
-    }
-
     /// Other terms are wanted.
     fn wants(&mut self, at: Moment, spans: &[Span], extends: bool, until: Moment) {
         let begun = self.state == State::Active;

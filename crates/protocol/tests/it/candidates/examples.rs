@@ -2,7 +2,7 @@
 
 use super::{PLENTY, chosen, part, slot};
 use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::candidates::{Budget, Excluded, Found, Search, Searched};
+use bookahead_protocol::candidates::{Budget, Excluded, Found, Search, Searched, UNIT};
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request};
 
 fn request(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
@@ -186,10 +186,12 @@ fn what_was_refused_is_not_given_again() {
 fn a_search_that_used_up_its_budget_says_so() {
     let request = request(vec![part(10, 1); 2], vec![together(0, 1)]);
     let found = vec![(0..50).map(|at| slot("north", at * 100, 0)).collect(); 2];
-    let mut search = Search::new(&request, found, Budget { steps: 30 });
+    let work = 10_000;
+    let mut search = Search::new(&request, found, Budget { work });
     let given = search.by_ref().count();
     assert!((1..50).contains(&given), "{given}");
-    assert_eq!((search.searched(), search.steps()), (Searched::Stopped, 30));
+    assert_eq!(search.searched(), Searched::Stopped);
+    assert!((work..work + UNIT).contains(&search.work()), "{}", search.work());
     assert_eq!(search.next(), None);
 }
 

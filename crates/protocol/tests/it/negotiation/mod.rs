@@ -3,5 +3,6 @@
 
 mod course;
 mod recovery;
+mod searching;
 mod surveys;
 pub(crate) mod town;
