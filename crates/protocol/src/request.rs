@@ -11,11 +11,11 @@ use thiserror::Error;
 /// Parts are told apart by so few bits, and searched exactly.
 pub const MOST_PARTS: usize = 32;
 
-/// So many different constraints a request of so many parts may have. All that can sensibly be said between two parts is
-/// a handful: when one begins and ends by the other, at which sites they are, which link joins them; and most pairs of a
-/// large request have nothing to do with each other. Every slot that is looked at is checked against those of its part.
+/// The most different constraints that a request of so many parts may have: four for each pair of parts, which is when
+/// they begin, when they end and where they are, said in full for every pair; and 64 more, for links and for small
+/// requests. Each slot that a search looks at is checked against all constraints about the place of its part.
 pub const fn most_constraints(parts: usize) -> usize {
-    16 * parts + 64
+    2 * parts * parts.saturating_sub(1) + 64
 }
 
 /// What is wanted, all of it or nothing.
