@@ -62,8 +62,7 @@ impl Choice {
         }
         let suitable = order.ranked.len();
         let latest_end = order.latest_end;
-        let notice = order.notice;
-        order.ranked.retain(|ranked| ranked.delay.ready(now, notice) + ranked.delay.duration() <= latest_end);
+        order.ranked.retain(|ranked| ranked.ready(now) + ranked.delay.duration() <= latest_end);
         let too_late = order.ranked.is_empty() && suitable > 0;
         let identities = order.ranked.iter().map(|_| Identity::make(identities)).collect();
         self.note(Event::Begun { order: Box::new(order), identities }, &mut effects);
@@ -212,9 +211,9 @@ impl Choice {
             return self.decide(Outcome::Failed(why), effects);
         };
         let last = first.saturating_add(order.at_a_time.max(1)).min(self.all.len());
-        self.until = Some(now + order.answer_within);
-        let ready: Vec<Time> =
-            order.ranked[first..last].iter().map(|ranked| ranked.delay.ready(now, order.notice)).collect();
+        let asked = &order.ranked[first..last];
+        self.until = asked.iter().map(|ranked| now + ranked.hold_time).max();
+        let ready: Vec<Time> = asked.iter().map(|ranked| ranked.ready(now)).collect();
         self.note(Event::Asking(last), effects);
         for (at, ready) in (first..last).zip(ready) {
             self.all[at].stand = Stand::Asked(ready);
