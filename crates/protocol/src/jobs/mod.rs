@@ -19,4 +19,4 @@ pub use choice::{Choice, Order};
 pub use patience::Patience;
 pub use race::Race;
 pub use ranking::{Delay, Ranked, Site, Task, rank};
-pub use words::{Ending, JobRequest, JobView, JobWord, Mode, Work};
+pub use words::{Ending, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Work};

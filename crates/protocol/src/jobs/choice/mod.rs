@@ -115,6 +115,11 @@ impl Choice {
         open.map(|entry| entry.repeated.at).chain(self.until).min()
     }
 
+    /// Whether it knows what is to be done.
+    pub fn has_begun(&self) -> bool {
+        self.order.is_some()
+    }
+
     /// Whether nothing more is to be done or to be expected.
     pub fn is_over(&self) -> bool {
         self.outcome.is_some() && !self.all.iter().any(|entry| entry.stand.is_open())
@@ -130,6 +135,11 @@ impl Choice {
         let ranked = self.order.iter().flat_map(|order| &order.ranked);
         let asked = ranked.zip(&self.all).filter(|(_, entry)| entry.stand != Stand::Unasked);
         asked.map(|(ranked, entry)| (&ranked.site, entry.known_as.id))
+    }
+
+    /// The keys of all calls that it makes.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.all.iter().flat_map(|entry| entry.known_as.keys())
     }
 
     /// Takes an event from the journal. The events of a run, in their order, lead to the state in which it can be
@@ -185,7 +195,7 @@ impl Choice {
     fn place_of(&self, from: &Name, key: Key) -> Option<usize> {
         let ranked = &self.order.as_deref()?.ranked;
         let mut all = self.all.iter().zip(ranked);
-        all.position(|(entry, ranked)| ranked.site == *from && entry.known_as.has(key))
+        all.position(|(entry, ranked)| ranked.site == *from && entry.known_as.keys().contains(&key))
     }
 
     fn note(&mut self, event: Event, effects: &mut Effects) {

@@ -124,7 +124,7 @@ impl Identity {
         }
     }
 
-    pub(super) fn has(&self, key: Key) -> bool {
-        [self.reserve, self.commit, self.cancel].contains(&key)
+    pub(super) fn keys(&self) -> [Key; 3] {
+        [self.reserve, self.commit, self.cancel]
     }
 }

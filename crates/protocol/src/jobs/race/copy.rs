@@ -84,7 +84,16 @@ impl Copy {
 
     /// The id of the present copy.
     pub(super) fn id(&self) -> JobId {
-        match self.sent {
+        self.id_of(self.sent)
+    }
+
+    /// The ids of all that were sent.
+    pub(super) fn ids(&self) -> impl Iterator<Item = JobId> {
+        (1..=self.sent).map(|number| self.id_of(number))
+    }
+
+    fn id_of(&self, number: usize) -> JobId {
+        match number {
             0 | 1 => self.entry.copy,
             later => JobId(Key(self.entry.copy.0).derived(later).0),
         }

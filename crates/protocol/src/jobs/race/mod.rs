@@ -189,9 +189,19 @@ impl Race {
         effects
     }
 
+    /// Whether it knows what is to be done.
+    pub fn has_begun(&self) -> bool {
+        !self.copies.is_empty() || self.outcome.is_some()
+    }
+
     /// Where copies may be, with the ids of the present ones.
     pub fn places(&self) -> impl Iterator<Item = (&Entry, JobId)> {
         self.copies.iter().map(|copy| (&copy.entry, copy.id()))
+    }
+
+    /// The ids of all copies that were sent, also of those that are gone.
+    pub fn ids(&self) -> impl Iterator<Item = JobId> {
+        self.copies.iter().flat_map(Copy::ids)
     }
 
     /// The sites where a copy waits, as far as they have acknowledged it.
