@@ -59,13 +59,13 @@ impl Writer {
         match written {
             Ok(tail) => {
                 self.tail = tail;
-                batches.into_iter().for_each(|batch| batch.done.keep(Ok(())));
+                batches.into_iter().for_each(|batch| drop(batch.done.send(Ok(()))));
                 Ok(())
             }
             Err(error) => {
                 // Later appends are to be refused before anybody learns of this one.
                 self.queue.poison(&error.to_string());
-                batches.into_iter().for_each(|batch| batch.done.keep(Err(error.clone())));
+                batches.into_iter().for_each(|batch| drop(batch.done.send(Err(error.clone()))));
                 Err(error)
             }
         }
@@ -110,13 +110,13 @@ impl Writer {
             Order::Snapshot { up_to, state, done } => {
                 let outcome = self.snapshot(up_to, &state);
                 let fatal = fatal(&outcome);
-                done.keep(outcome);
+                let _ = done.send(outcome);
                 fatal
             }
             Order::Compact { done } => {
                 let outcome = self.compact();
                 let fatal = fatal(&outcome);
-                done.keep(outcome);
+                let _ = done.send(outcome);
                 fatal
             }
         }
