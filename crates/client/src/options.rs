@@ -19,7 +19,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long one try may take, from its begin to the last byte of the answer.
     pub timeout: Duration,
-    /// How long calls that make or change something are tried again when no answer comes. Zero is once only.
+    /// How long calls that make or change something are tried again when no answer comes, unless the server cannot be reached
+    /// at the first try. Zero is once only.
     pub patience: Duration,
     /// How long nothing may be heard of a server that is watched; it speaks up now and then even if nothing happens.
     pub quiet: Duration,

@@ -3,6 +3,7 @@
 //!
 //! - [`step`]: what goes in and comes out, and the rule of durability
 //! - [`batch`], [`job`]: what a site and its batch system say to each other
+//! - [`site`]: the book, its batch system and its jobs
 //! - [`queries`]: what can be seen without changing anything; [`register`]: what parties tell of themselves
 //!
 //! Nothing here reads a clock or a file, starts a thread, waits, or iterates over a hash map.
@@ -11,6 +12,7 @@ pub mod batch;
 pub mod job;
 pub mod queries;
 pub mod register;
+pub mod site;
 pub mod step;
 
 pub use batch::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};

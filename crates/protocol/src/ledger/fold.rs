@@ -10,7 +10,7 @@ use super::event::{Change, Event, What};
 use super::{Ledger, spans};
 use crate::clock::Moment;
 use crate::flaw::Flaw;
-use crate::ids::{Name, ReservationId};
+use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{Move, State};
 use crate::problem::Problem;
 use crate::request::Request;
@@ -87,11 +87,7 @@ impl Ledger {
                 }
             }
             What::CommitRequested { jobs, spans, until, .. } => {
-                if entry.moves(Move::Request) {
-                    entry.take_new(spans);
-                    let then = Then::CommitLate(jobs.clone());
-                    entry.waiting = Some(Waiting { until: *until, since: at, then });
-                }
+                entry.commits_late(at, jobs, spans, *until);
             }
             What::ChangeRequested { spans, until, .. } => entry.wants(at, spans, *until),
             What::Begun { .. } => {
@@ -243,6 +239,14 @@ impl Entry {
         if self.moves(Move::Hold) {
             self.deadline = deadline;
             self.waiting = None;
+        }
+    }
+
+    /// A late commit waits for the batch system.
+    fn commits_late(&mut self, at: Moment, jobs: &[JobId], spans: &[Span], until: Moment) {
+        if self.moves(Move::Request) {
+            self.take_new(spans);
+            self.waiting = Some(Waiting { until, since: at, then: Then::CommitLate(jobs.to_vec()) });
         }
     }
 

@@ -6,7 +6,7 @@
 //! - on the way in: [`observe`] (trace, metrics), [`guard`] (who, how often, how many at once), [`via`] (through whom), [`asking`] (what he may),
 //!   [`body`] and [`query`] (what), [`check`] (within bounds), [`key`] (once)
 //! - the routes: [`probes`], [`reservations`], [`looking`], [`jobs`], [`watch`], [`calendar`], [`health`]
-//! - on the way out: [`call`] (to the party and back), [`answer`], [`problem`], [`audit`]
+//! - on the way out: [`call`] (to the party and back), [`answer`], [`problem`], [`audit`], [`server_clock`]
 
 mod answer;
 mod asking;
@@ -31,6 +31,7 @@ mod query;
 mod rate;
 mod reservations;
 pub mod serve;
+mod server_clock;
 mod stop;
 mod trace;
 mod via;

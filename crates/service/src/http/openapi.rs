@@ -98,7 +98,9 @@ pub(super) fn text() -> String {
     info(
         title = "Bookahead",
         description = "Advance reservations for clusters and other shared resources. A site and a broker answer the same routes. \
-            Times are RFC 3339 with an offset, in whole seconds; whatever is refused is told as a problem document (RFC 9457).",
+            Times are RFC 3339 with an offset, in whole seconds; whatever is refused is told as a problem document (RFC 9457). \
+            Every answer tells the clock of the server: its present in Bookahead-Now, its speed in Bookahead-Clock-Speed unless that is 1. \
+            A request with Bookahead-Clock-Speed is refused by a server whose clock has another speed.",
     ),
     tags(
         (name = "reservations", description = "From a question to a promise, and what becomes of it"),

@@ -310,6 +310,10 @@ async fn a_living_workload_in_faster_time_is_there_from_the_beginning() {
     let asked = client(running.url());
     let health = asked.health().await.unwrap();
     assert_eq!(health.clock_speed, 60);
+    assert_eq!(asked.server_clock().unwrap().speed, 60, "every answer tells it");
+    let error = asked.with_clock_speed(1).sites().await.unwrap_err();
+    assert_eq!(error.problem().unwrap().code, "other-clock");
+    asked.with_clock_speed(60).sites().await.unwrap();
     eventually("jobs run", || async {
         let sites = asked.sites().await.unwrap().sites;
         (sites[0].loads[0].running_jobs > 0).then_some(())

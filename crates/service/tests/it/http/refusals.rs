@@ -56,6 +56,7 @@ fn cases() -> Vec<Case<'static>> {
             &[("idempotency-key", "1"), ("content-type", "text/plain")],
             case("POST", "/v1/reservations", reserve(4), (415, "unsupported-media-type")),
         ),
+        with(&[("bookahead-clock-speed", "60")], case("GET", "/v1/reservations", "", (412, "other-clock"))),
         case("POST", "/v1/reservations", "", (415, "unsupported-media-type")),
         case("POST", "/v1/reservations", "{", json),
         case("POST", "/v1/reservations", "[]", json),

@@ -50,10 +50,6 @@ impl Cpus {
         Cpus { ratings, free }
     }
 
-    pub(super) fn ratings(&self) -> &[Rating] {
-        &self.ratings
-    }
-
     pub(super) fn rating(&self, cpu: CpuId) -> Rating {
         self.ratings[cpu.0 as usize]
     }
