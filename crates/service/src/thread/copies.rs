@@ -100,12 +100,7 @@ impl<P: Party> Copies<P> {
             returned: Condvar::new(),
         };
         let log = Log { first: 0, changes: VecDeque::new(), next: [0; COPIES], closed: false };
-        Copies {
-            log: Mutex::new(log),
-            grown: Condvar::new(),
-            short: pool(0..1),
-            long: pool(1..COPIES),
-        }
+        Copies { log: Mutex::new(log), grown: Condvar::new(), short: pool(0..1), long: pool(1..COPIES) }
     }
 
     /// Shows a durable group to all readers that come from now on.
@@ -229,7 +224,9 @@ mod tests {
 
     fn books(copies: &Copies<Toy>) -> Vec<Toy> {
         let pools = [&copies.short, &copies.long];
-        let all = pools.into_iter().flat_map(|pool| (0..pool.copies.len()).filter_map(|place| pool.take_idle(place)));
+        let all = pools
+            .into_iter()
+            .flat_map(|pool| (0..pool.copies.len()).filter_map(|place| pool.take_idle(place)));
         let mut all: Vec<Taken<'_, Toy>> = all.collect();
         all.iter_mut().for_each(|taken| copies.bring_up_to_date(taken));
         all.iter().map(|taken| taken.copy.party.clone()).collect()

@@ -201,7 +201,10 @@ impl PartyHandle {
 }
 
 fn defect(reply: &Reply) -> NoReply {
-    tracing::error!(event = "wrong_reply", "a call was answered with another kind of reply; this is a defect: {reply:?}");
+    tracing::error!(
+        event = "wrong_reply",
+        "a call was answered with another kind of reply; this is a defect: {reply:?}"
+    );
     NoReply::Gone
 }
 

@@ -158,7 +158,9 @@ impl PartyOptions {
             release,
             shared,
             copies,
-            every: Some(self.events_between_snapshots).filter(|every| *every > 0).unwrap_or(EVENTS_BETWEEN_SNAPSHOTS),
+            every: Some(self.events_between_snapshots)
+                .filter(|every| *every > 0)
+                .unwrap_or(EVENTS_BETWEEN_SNAPSHOTS),
             last,
             last_snapshot,
             snapshot: None,

@@ -60,10 +60,11 @@ impl<P: Party> Releaser<P> {
             }
         };
         if wrote {
-            self.shared.durable.fetch_max(sequences.end.saturating_sub(1), Ordering::AcqRel);
             crash::pass(Point::Written);
         }
+        // Before its number is told: a watcher that goes on after that number must have seen it.
         self.copies.append(shown);
+        self.shared.durable.fetch_max(sequences.end.saturating_sub(1), Ordering::AcqRel);
         self.send(replies, calls, orders, wrote);
         // What is no event has the number of the event before it: with that of one to come, a watcher that goes on from there
         // would miss it.

@@ -68,7 +68,11 @@ impl<P: Party> Run<P> {
     }
 
     /// Works until the party is closed or cannot go on; then closes the journal.
-    pub(super) fn run(mut self, releasing: JoinHandle<()>, keeping_up: JoinHandle<()>) -> Result<(), PartyError> {
+    pub(super) fn run(
+        mut self,
+        releasing: JoinHandle<()>,
+        keeping_up: JoinHandle<()>,
+    ) -> Result<(), PartyError> {
         let ended = Ended(self.shared.clone());
         let worked = self.work();
         let Run { journal, release, snapshot, shared, copies, messages, .. } = self;
@@ -228,7 +232,9 @@ impl<P: Party> Run<P> {
         };
         match spawn("snapshot", write) {
             Ok(thread) => self.snapshot = Some(thread),
-            Err(why) => tracing::error!(event = "thread_failed", "cannot start a thread for a snapshot: {why}"),
+            Err(why) => {
+                tracing::error!(event = "thread_failed", "cannot start a thread for a snapshot: {why}")
+            }
         }
     }
 }

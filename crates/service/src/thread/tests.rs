@@ -3,9 +3,7 @@
 use super::*;
 use bookahead_party::queries::{BatchHealth, ResourceSchedule};
 use bookahead_party::register::{Known, Role};
-use bookahead_party::{
-    BatchOrder, BatchReport, Filter, Notice, OrderId, Origin, Output, Queries, Viewer,
-};
+use bookahead_party::{BatchOrder, BatchReport, Filter, Notice, OrderId, Origin, Output, Queries, Viewer};
 use bookahead_plan::Interval;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::{Problem, Why};
