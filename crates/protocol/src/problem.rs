@@ -134,7 +134,10 @@ pub enum Why {
     #[error("the batch system of the site does not answer; ask again later")]
     NoBatchSystem,
     /// The batch system of the site did not answer in time. If it grants the request after all, that is undone.
-    #[error("the batch system of the site did not answer within {} s; nothing is booked, ask again with a new id", .waited.0 / 1_000)]
+    #[error(
+        "the batch system of the site did not answer within {} s; nothing was booked or changed, ask again later",
+        .waited.0 / 1_000
+    )]
     BatchTimeout {
         /// How long the site waited.
         waited: Millis,

@@ -73,7 +73,10 @@ pub(crate) struct ExtendArguments {
 }
 
 pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
+    by_clock(&arguments.place, |session| extend_in(arguments, session))
+}
+
+fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
     let now = session.ask("looking", session.client.show(arguments.id))?;
     let [slot] = now.slots.as_slice() else {
         bail!(Usage(format!(
@@ -91,7 +94,7 @@ pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
         let end = session.dates.wall(slot.end);
         bail!(Usage(format!("it ends at {end}; give a later end (to end earlier: bookahead release)")));
     }
-    let extended = session.client.extend(arguments.id, Some(now.version), &Extend { end });
+    let extended = session.timed_client().extend(arguments.id, Some(now.version), &Extend { end });
     let reservation = session.ask("extending", extended)?;
-    show(&session, &reservation)
+    show(session, &reservation)
 }

@@ -1,12 +1,14 @@
 //! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first, and those that
-//! are in use last: holds are cancelled, and of what is committed as much is marked as missing as must be. Whenever
-//! room appears, the oldest that miss something get it first.
+//! are in use last: what waits for the batch system is refused, holds are cancelled, and of what is committed as much is
+//! marked as missing as must be. Whenever room appears, the oldest that miss something get it first.
 
 use super::event::{Because, Ticked, What};
 use super::{Ledger, spans};
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
+use crate::problem::{Problem, Why};
+use bookahead_plan::placement::Reason;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use std::collections::BTreeSet;
 
@@ -63,10 +65,11 @@ impl Ledger {
     }
 
     /// Whoever keeps the machines has only so much for a reservation; or all of it again, as far as there is room. A hold
-    /// of which something is missing is cancelled.
+    /// of which something is missing is cancelled. For what is only requested nothing has to be kept.
     pub fn kept(&mut self, now: Moment, id: ReservationId, kept: Capacity) -> Ticked {
         let mut course = self.tick(now);
-        let Some(entry) = self.entries.get(&id).filter(|entry| entry.is_live()) else { return course };
+        let promised_to = |entry: &&super::Entry| entry.is_live() && entry.state != State::Requested;
+        let Some(entry) = self.entries.get(&id).filter(promised_to) else { return course };
         let promised = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
         let missing = promised.saturating_sub(kept.0);
         let free = self.at(&entry.resource).map_or(0, |at| self.free_beside(id, at));
@@ -116,8 +119,9 @@ impl Ledger {
         newest_last.sort_unstable();
         let mut was_hit = false;
         while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
-            && let Some((_, _, id)) = newest_last.pop()
+            && let Some(next) = newest_last.pop()
         {
+            let id = next.2;
             let Some(entry) = self.entries.get(&id) else { continue };
             let overfull = entry.takes().into_iter().map(|span| {
                 let free = self.books[at].profile.min_free(since(span.interval, from));
@@ -130,12 +134,19 @@ impl Ledger {
             if missing <= entry.missing {
                 continue;
             }
+            was_hit = true;
             let what = match entry.state {
+                State::Requested | State::ChangeRequested => {
+                    let problem = Problem::new(Why::NoSlot(Reason::NoRoom));
+                    self.happen(now, vec![What::NotGranted { id, problem }], course);
+                    // What it was promised before may have to be hit as well.
+                    newest_last.push(next);
+                    continue;
+                }
                 State::Held => What::Cancelled { id, because: Because::Lost },
                 _ => What::Missing { id, capacity: missing },
             };
             self.record_as_it_is(now, what, course);
-            was_hit = true;
         }
         was_hit
     }

@@ -151,12 +151,17 @@ impl Ledger {
             let taken = || Problem::new(Why::KeyTaken(envelope.key)).into();
             return (if same { again() } else { taken() }, None);
         }
-        let decision = self.decide(now, &envelope.caller, &envelope.call, views);
+        let decision = self.decide_again(envelope);
+        let decision = decision.unwrap_or_else(|| self.decide(now, &envelope.caller, &envelope.call, views));
         let waits = decision.waits();
         let answer = self.carry_out(now, decision, course);
         let passing = matches!(&answer, Answer::Problem(problem) if problem.why.is_passing());
-        if waits.is_none() && !passing {
-            self.remember(now, envelope, &answer, course);
+        match waits {
+            Some(id) if self.asked(id).is_none() => {
+                self.record(now, What::Asked { envelope: Box::new(envelope.clone()) }, course);
+            }
+            None if !passing => self.remember(now, envelope, &answer, course),
+            _ => {}
         }
         (answer, waits)
     }
@@ -178,7 +183,7 @@ impl Ledger {
         let now = now.max(self.latest);
         while let Some((due, what)) = self.next_due().filter(|(due, _)| *due <= now) {
             self.latest = self.latest.max(due);
-            self.record(self.latest, what, &mut course);
+            self.happen(self.latest, vec![what], &mut course);
         }
         self.latest = now;
         self.books.iter_mut().for_each(|book| book.advance(now.second()));

@@ -1,10 +1,11 @@
 //! Copies of a job at several sites, step by step.
 
 use bookahead_plan::{Capacity, Seconds};
+use bookahead_protocol::jobs::flooding::Work;
 use bookahead_protocol::jobs::flooding::{
     Action, CopyEvent, Ending, FloodEvent, FloodOutcome, Outgoing, answer_stranger,
 };
-use bookahead_protocol::jobs::{Copies, Flood, JobMessage, Patience, Work};
+use bookahead_protocol::jobs::{Copies, Flood, JobMessage, Patience};
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 
 pub(super) const JOB: JobId = JobId(9);
