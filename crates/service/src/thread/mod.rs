@@ -99,8 +99,8 @@ pub enum PartyError {
     /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The party refuses to start with what is in its journal or in its batch system.
-    #[error("{name} cannot start: {why}")]
+    /// The party does not go on with what is in its journal, its configuration or its batch system.
+    #[error("{name} cannot run: {why}")]
     Unfit {
         /// Which party.
         name: Name,
@@ -134,9 +134,13 @@ impl PartyOptions {
         party: P,
         connect: impl FnOnce(&PartyHandle) -> Outlets,
     ) -> Result<PartyThread, PartyError> {
-        let Opened { party, journal, last, last_snapshot } = self.open(party)?;
+        let Opened { mut party, journal, last, last_snapshot } = self.open(party)?;
         let (inbox, messages) = channel();
+        // Before it starts: what comes of that is shown when it is durable.
         let copies = Arc::new(Copies::new(&party));
+        let last_facts = party.facts().0;
+        let now = self.clock.now();
+        let started = party.start(now).map_err(|why| self.unfit(why))?;
         let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last));
         let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), copies: copies.clone() };
         let Outlets { peers, batch } = connect(&handle);
@@ -149,8 +153,8 @@ impl PartyOptions {
             let copies = copies.clone();
             move || copies.keep_up()
         })?;
-        let mut run = Run {
-            last_facts: party.facts().0,
+        let run = Run {
+            last_facts,
             party,
             inline,
             journal: Arc::new(journal),
@@ -165,11 +169,10 @@ impl PartyOptions {
             last_snapshot,
             snapshot: None,
             unanswered: 0,
-            orders_on_their_way: 0,
             close_by: None,
         };
-        run.start()?;
-        let thread = spawn(&format!("party {}", self.name), move || run.run(releasing, keeping_up))?;
+        let work = move || run.run((now, started), releasing, keeping_up);
+        let thread = spawn(&format!("party {}", self.name), work)?;
         Ok(PartyThread { handle, thread })
     }
 
@@ -183,6 +186,10 @@ impl PartyOptions {
         Ok((last, dropped))
     }
 
+    fn unfit(&self, why: String) -> PartyError {
+        PartyError::Unfit { name: self.name.clone(), why }
+    }
+
     fn open<P: Party>(&self, mut party: P) -> Result<Opened<P>, PartyError> {
         let kind = Kind::new(P::KIND, self.name.to_string(), P::SCHEMA);
         let (journal, Replay { snapshot, events, set_aside, .. }) =
@@ -190,8 +197,7 @@ impl PartyOptions {
         let last_snapshot = snapshot.as_ref().map_or(0, |snapshot| snapshot.up_to);
         let last = events.last().map_or(last_snapshot, |record| record.sequence);
         if let Some(snapshot) = snapshot {
-            let unfit = |why| PartyError::Unfit { name: self.name.clone(), why };
-            party.restore(snapshot.state()?).map_err(unfit)?;
+            party.restore(snapshot.state()?).map_err(|why| self.unfit(why))?;
         }
         for damage in &set_aside {
             let event = "journal_damage";

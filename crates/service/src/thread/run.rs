@@ -7,7 +7,7 @@ use super::crash::{self, Point};
 use super::release::Group;
 use super::{Message, PartyError, Shared, lock, spawn};
 use crate::journal::Journal;
-use bookahead_party::{BatchOrder, BatchReport, Input, Output, Party};
+use bookahead_party::{BatchReport, Input, Output, Party};
 use bookahead_protocol::Moment;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -42,8 +42,6 @@ pub(super) struct Run<P: Party> {
     pub(super) last_facts: u64,
     /// Calls that the party has taken and not answered.
     pub(super) unanswered: usize,
-    /// Groups with orders for the inline scheduler that are not durable yet.
-    pub(super) orders_on_their_way: usize,
     /// When it ends even if calls are unanswered.
     pub(super) close_by: Option<Instant>,
 }
@@ -59,22 +57,15 @@ impl Drop for Ended {
 }
 
 impl<P: Party> Run<P> {
-    /// Begins the life of the party.
-    pub(super) fn start(&mut self) -> Result<(), PartyError> {
-        let now = self.shared.clock.now();
-        let started = self.party.start(now);
-        let output = started.map_err(|why| PartyError::Unfit { name: self.shared.name.clone(), why })?;
-        self.settle(now, output)
-    }
-
-    /// Works until the party is closed or cannot go on; then closes the journal.
+    /// Works until the party is closed or cannot go on; then closes the journal. Begins with what came of its start.
     pub(super) fn run(
         mut self,
+        (now, started): (Moment, Output<P::Event>),
         releasing: JoinHandle<()>,
         keeping_up: JoinHandle<()>,
     ) -> Result<(), PartyError> {
         let ended = Ended(self.shared.clone());
-        let worked = self.work();
+        let worked = self.settle(now, started).and_then(|()| self.work());
         let Run { journal, release, snapshot, shared, copies, messages, .. } = self;
         // Without more groups the releaser comes to its end; then nothing has the journal but this thread.
         drop(release);
@@ -115,8 +106,9 @@ impl<P: Party> Run<P> {
                 }
                 Some(Message::Input(input)) => self.step(now, *input, &mut output),
                 Some(Message::Orders(orders)) => {
-                    self.orders_on_their_way -= 1;
-                    self.carry_out(now, orders, &mut output);
+                    let reports = self.inline.carry_out(now, orders);
+                    self.take_reports(now, reports, &mut output);
+                    self.advance(now, &mut output);
                 }
                 Some(Message::Failed) => return Ok(()),
                 Some(Message::Close) => self.close_by = Some(Instant::now() + GRACE),
@@ -131,7 +123,7 @@ impl<P: Party> Run<P> {
 
     /// Whether it was closed and nothing is under way, or not for long.
     fn is_done(&self) -> bool {
-        let quiet = self.unanswered == 0 && self.orders_on_their_way == 0;
+        let quiet = self.unanswered == 0 && self.inline.is_quiet();
         self.close_by.is_some_and(|by| quiet || Instant::now() >= by)
     }
 
@@ -167,23 +159,24 @@ impl<P: Party> Run<P> {
         absorb(output, stepped);
     }
 
-    /// Has orders carried out by the inline scheduler, and the party hear what came of them.
-    fn carry_out(&mut self, now: Moment, orders: Vec<BatchOrder>, output: &mut Output<P::Event>) {
-        for order in orders {
-            let reports = self.inline.carry_out(now, order);
-            self.take_reports(now, reports, output);
+    /// Has the inline scheduler do what may be done before it is durable, until the party wants no more of that.
+    fn carry_out_now(&mut self, now: Moment, output: &mut Output<P::Event>) {
+        while !output.batch_now.is_empty() {
+            match self.inline.carry_out_now(now, std::mem::take(&mut output.batch_now)) {
+                Ok(reports) => {
+                    self.take_reports(now, reports, output);
+                    self.advance(now, output);
+                }
+                Err(orders) => {
+                    output.batch.splice(..0, orders);
+                }
+            }
         }
-        self.advance(now, output);
     }
 
     /// Has an output written down, and lets it leave when it is. What may be ordered at once is ordered before.
     fn settle(&mut self, now: Moment, mut output: Output<P::Event>) -> Result<(), PartyError> {
-        if self.inline.is_some() {
-            while !output.batch_now.is_empty() {
-                let orders = std::mem::take(&mut output.batch_now);
-                self.carry_out(now, orders, &mut output);
-            }
-        }
+        self.carry_out_now(now, &mut output);
         let (facts_number, facts) = self.party.facts();
         let new_facts = (facts_number != self.last_facts).then_some(facts);
         if output.is_empty() && new_facts.is_none() {
@@ -196,16 +189,18 @@ impl<P: Party> Run<P> {
         }
         let ticket = self.journal.append(&output.events)?;
         self.last += output.events.len() as u64;
-        let Output { mut events, replies, calls, batch, batch_now, notices, remarks } = output;
+        let Output { mut events, replies, calls, batch: orders, notices, remarks, stop, .. } = output;
         self.unanswered = self.unanswered.saturating_sub(replies.len());
-        let orders: Vec<BatchOrder> = batch_now.into_iter().chain(batch).collect();
-        self.orders_on_their_way += usize::from(self.inline.is_some() && !orders.is_empty());
+        self.inline.note_leaving(&orders);
         events.retain(P::is_shown);
         let shown = Change { events, facts: new_facts };
         let group = Group { ticket, shown, replies, calls, orders, notices, remarks, wrote };
         // The releaser ends before this thread only where the journal failed, which is noted and told.
         let _ = self.release.send(group);
-        Ok(())
+        match stop {
+            Some(why) => Err(PartyError::Unfit { name: self.shared.name.clone(), why }),
+            None => Ok(()),
+        }
     }
 
     /// Takes a snapshot where it is time, and lets another thread write it.
@@ -241,7 +236,7 @@ impl<P: Party> Run<P> {
 
 /// Adds one output to another, as if both had come of one input.
 fn absorb<E>(all: &mut Output<E>, more: Output<E>) {
-    let Output { events, replies, calls, batch, batch_now, notices, remarks } = more;
+    let Output { events, replies, calls, batch, batch_now, notices, remarks, stop } = more;
     let before = all.events.len();
     all.events.extend(events);
     all.replies.extend(replies);
@@ -250,4 +245,5 @@ fn absorb<E>(all: &mut Output<E>, more: Output<E>) {
     all.batch_now.extend(batch_now);
     all.notices.extend(notices.into_iter().map(|(at, notice)| (before + at, notice)));
     all.remarks.extend(remarks);
+    all.stop = all.stop.take().or(stop);
 }
