@@ -7,7 +7,7 @@ use crate::thread::{PartyHandle, ReadKind};
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options};
 use bookahead_party::{Input, JobCall, Origin, PeerCall, PeerRequest};
-use bookahead_protocol::jobs::{JobRequest, JobView};
+use bookahead_protocol::jobs::JobRequest;
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,7 +175,7 @@ async fn ask_about_job(
         JobCall::Drop => client.cancel_job(id).await,
     };
     let answer = match answer {
-        Ok(job) => Ok(Box::new(JobView::from(job))),
+        Ok(job) => Ok(Box::new(documents::job_view(job))),
         Err(ClientError::Refused(problem)) => Err(refusal(*problem)?),
         Err(why) => {
             tracing::debug!(event = "peer_call_failed", peer = %to, job = %id, "{why}");

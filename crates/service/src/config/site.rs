@@ -251,6 +251,7 @@ fn wrong_rules(rules: &Rules, why: &ledger::RulesError) -> Wrong {
             Wrong::new("capacity", text).within(place(name).unwrap_or(0)).within("resource")
         }
         Why::NoSlots => Wrong::new("slots", text).within("reveal"),
+        Why::NoTimeToAnswer => Wrong::new("answer_within", text).within("batch"),
         Why::OtherSite { .. } | Why::Negative(_) => Wrong::all(text),
     }
 }

@@ -86,7 +86,7 @@ fn status(state: Life) -> &'static str {
     match state {
         Life::Requested | Life::Held => "TENTATIVE",
         Life::Committed | Life::ChangeRequested | Life::Active | Life::Completed => "CONFIRMED",
-        Life::Rejected | Life::Cancelled | Life::Terminated => "CANCELLED",
+        Life::Rejected | Life::Expired | Life::Cancelled | Life::Terminated => "CANCELLED",
     }
 }
 

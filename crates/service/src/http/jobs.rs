@@ -5,6 +5,7 @@ use super::Shared;
 use super::answer::{created, written};
 use super::asking::{Asking, Changing};
 use super::body::Document;
+use super::documents;
 use super::key::{Optional, Required};
 use super::looking::PAGE;
 use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
@@ -48,7 +49,8 @@ pub(super) async fn submit(
     Document(job): Document<api::SubmitJob>,
 ) -> Result<Response, Refusal> {
     let id = job.id.unwrap_or_else(|| key.job());
-    let (caller, origin, key, job) = (asking.caller(), asking.origin(), key.key, Box::new(job.into()));
+    let (caller, origin, key, job) =
+        (asking.caller(), asking.origin(), key.key, Box::new(documents::job_request(job)));
     let input = move |call| Input::Submit { call, caller, key, id, job, origin };
     let job = shared.job_call(&asking, key, id, "submit", input).await?;
     created(&job, &format!("/v1/jobs/{}", job.id))
@@ -90,7 +92,7 @@ fn page(mut jobs: impl Iterator<Item = JobView>, after: Option<JobId>, limit: us
     if let Some(after) = after {
         jobs.find(|job| job.id == after)?;
     }
-    let page: Vec<api::Job> = jobs.by_ref().take(limit).map(Into::into).collect();
+    let page: Vec<api::Job> = jobs.by_ref().take(limit).map(documents::job).collect();
     let next = jobs.next().and(page.last()).map(|last| last.id.to_string());
     Some(api::Jobs { jobs: page, next })
 }
@@ -109,7 +111,7 @@ pub(super) async fn show(
     let viewer = asking.viewer();
     let found = shared.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
     let found = found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
-    written(&api::Job::from(found))
+    written(&documents::job(found))
 }
 
 /// End a job
@@ -175,7 +177,7 @@ impl Shared {
             asks.line().inspect(|line| line.note_outcome(said));
             outcome
         });
-        Ok((*outcome.await?.map_err(|why| self.unanswered(why))??).into())
+        Ok(documents::job(*outcome.await?.map_err(|why| self.unanswered(why))??))
     }
 }
 

@@ -84,7 +84,9 @@ impl Inline {
                 self.newest.insert(backing.id, number);
             }
             let told = scheduler.carry_out(now, order).into_iter();
-            reports.extend(told.filter(|report| !matches!(report, BatchReport::Kept { order, .. } if *order == number)));
+            reports.extend(
+                told.filter(|report| !matches!(report, BatchReport::Kept { order, .. } if *order == number)),
+            );
         }
         Ok(reports)
     }
