@@ -7,9 +7,10 @@ use super::{DaemonError, JOURNAL, Running};
 use crate::config::SiteConfig;
 use crate::thread::{BatchSide, Outlets, PartyHandle, PartyOptions};
 use bookahead_lrms::worker::Worker;
-use bookahead_party::Input;
 use bookahead_party::site::{OnLostJournal, Site, SiteOptions};
+use bookahead_party::{BatchOrder, Input};
 use std::path::Path;
+use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Starts a site. `base` is the folder that its paths begin at. `on_lost_journal` is what becomes of what its batch system
@@ -32,15 +33,17 @@ pub async fn site(
             (start(options, site, move |_| Outlets::only(batch)).await?, Watched::default())
         }
         Some(batch) => {
-            let look_every = batch.look_every.0;
+            let (look_every, at_once) = (batch.look_every.0, batch.at_once);
             let site_options = SiteOptions { on_lost_journal: Some(on_lost_journal), look_every };
             let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
             let Driven { batch, runner } = driven(config, batch, base, &state).await?;
             let connect = move |party: &PartyHandle| {
                 let (party, clock) = (party.clone(), party.clock());
-                let worker =
-                    Worker::start(batch, move || clock.now(), move |report| party.tell(Input::Batch(report)));
-                Outlets::only(BatchSide::Worker(Box::new(move |orders| worker.send(orders))))
+                let report = move |report| party.tell(Input::Batch(report));
+                let worker = Worker::start(batch, at_once, Arc::new(move || clock.now()), Arc::new(report));
+                let sink =
+                    move |orders: Vec<BatchOrder>| orders.into_iter().for_each(|order| worker.order(order));
+                Outlets::only(BatchSide::Worker(Box::new(sink)))
             };
             let watched = Watched { commands: Some(runner), look_every: Some(look_every) };
             (start(options, site, connect).await?, watched)

@@ -36,12 +36,15 @@ pub(super) struct Releaser<P: Party> {
 }
 
 impl<P: Party> Releaser<P> {
-    pub(super) fn run(self) {
+    /// Works until there are no more groups, or the journal has failed. Gives back what orders go to: ending a worker may take
+    /// as long as its commands.
+    pub(super) fn run(self) -> OrderSink {
         while let Ok(group) = self.groups.recv() {
             if !self.release(group) {
-                return;
+                break;
             }
         }
+        self.orders
     }
 
     /// Whether the journal still works.

@@ -1,7 +1,7 @@
 //! The loop of the party thread: a message and the time go into the party, and what comes of them goes to the journal and,
 //! behind it, to the releaser. With the inline scheduler, its reports are stepped into the party within the same group.
 
-use super::batch::Inline;
+use super::batch::{Inline, OrderSink};
 use super::copies::{Change, Copies};
 use super::crash::{self, Point};
 use super::release::Group;
@@ -61,7 +61,7 @@ impl<P: Party> Run<P> {
     pub(super) fn run(
         mut self,
         (now, started): (Moment, Output<P::Event>),
-        releasing: JoinHandle<()>,
+        releasing: JoinHandle<OrderSink>,
         keeping_up: JoinHandle<()>,
     ) -> Result<(), PartyError> {
         let ended = Ended(self.shared.clone());
@@ -69,7 +69,7 @@ impl<P: Party> Run<P> {
         let Run { journal, release, snapshot, shared, copies, messages, .. } = self;
         // Without more groups the releaser comes to its end; then nothing has the journal but this thread.
         drop(release);
-        let _ = releasing.join();
+        let orders = releasing.join();
         let _ = snapshot.map(JoinHandle::join);
         copies.close();
         let _ = keeping_up.join();
@@ -77,6 +77,7 @@ impl<P: Party> Run<P> {
         // Nothing is sent to a dropped inbox, so no call waits that came after this.
         drop(messages);
         drop(ended);
+        drop(orders);
         if let Some(why) = lock(&shared.failed).take() {
             return Err(why.into());
         }
@@ -228,7 +229,7 @@ impl<P: Party> Run<P> {
         match spawn("snapshot", write) {
             Ok(thread) => self.snapshot = Some(thread),
             Err(why) => {
-                tracing::error!(event = "thread_failed", "cannot start a thread for a snapshot: {why}")
+                tracing::error!(event = "thread_failed", "cannot start a thread for a snapshot: {why}");
             }
         }
     }
