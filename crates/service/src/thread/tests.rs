@@ -17,6 +17,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// Nothing here takes that long, unless it hangs.
 const LONG: Duration = Duration::from_secs(20);
 
+/// Says that a step has begun, and waits.
+type Stop = (Sender<()>, Receiver<()>);
+
 /// A party whose book is a set of ids: [`Call::Cancel`] notes one, and [`Call::Show`] knows whether it is noted.
 #[derive(Clone, Default)]
 pub(super) struct Toy {
@@ -28,7 +31,7 @@ pub(super) struct Toy {
     /// Calls that wait for the batch system, by the order.
     waiting: BTreeMap<OrderId, bookahead_party::CallId>,
     /// When it is about to note something it says so, and waits until the sender of the other side is dropped.
-    stop: Option<Arc<Mutex<(Sender<()>, Receiver<()>)>>>,
+    stop: Option<Arc<Mutex<Stop>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

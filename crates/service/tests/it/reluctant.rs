@@ -110,7 +110,7 @@ async fn what_the_batch_system_refuses_is_told_in_its_words_and_what_it_does_not
     assert_eq!(refused.problem(), (409, "not-granted".into()));
     assert!(refused.body.contains("Requested nodes are busy"), "{}", refused.body);
     let late = ada.post_once("/v1/reservations", "late", &reserve(4)).await;
-    assert_eq!(late.problem(), (504, "batch-timeout".into()));
+    assert_eq!(late.problem(), (409, "batch-timeout".into()));
     north.end().await;
 }
 
