@@ -27,6 +27,34 @@ pub struct Health {
     pub clock_speed: u32,
     /// The last event that is written down.
     pub journal_sequence: u64,
+    /// Of a site with a batch system: how that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchHealth>,
+}
+
+/// How the batch system of a site is. The site takes calls in any case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BatchHealth {
+    /// In a word.
+    pub state: BatchState,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// How many seconds ago the site last saw it; none where it has not seen it since it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_seconds_ago: Option<u64>,
+}
+
+/// Whether a batch system answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchState {
+    /// It answers.
+    Ok,
+    /// It takes long to answer.
+    Slow,
+    /// It does not answer.
+    Silent,
 }
 
 /// Whether calls are taken.
@@ -38,6 +66,6 @@ pub enum Status {
     Ready,
     /// No longer: it finishes what is under way and stops.
     Stopping,
-    /// No: it cannot write its journal.
+    /// No: it has ended, cannot write its journal, or makes no progress.
     Failed,
 }

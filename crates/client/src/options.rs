@@ -48,8 +48,9 @@ impl Default for Options {
             ca: None,
             identity: None,
             connect_timeout: Duration::from_secs(5),
-            timeout: Duration::from_secs(30),
-            patience: Duration::from_secs(60),
+            // A server answers, or says that it cannot, within 75 seconds: its batch system may take a minute.
+            timeout: Duration::from_secs(90),
+            patience: Duration::from_secs(120),
             quiet: Duration::from_secs(90),
             most_bytes: 64 * 1024 * 1024,
             user: None,

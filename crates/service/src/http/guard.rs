@@ -5,15 +5,15 @@ use super::asking::Asking;
 use super::audit::{self, Line};
 use super::problem::{Refusal, ToldCode};
 use super::trace::Traced;
-use super::via::through;
+use super::via::{Via, through};
 use super::{Shared, server_clock};
-use crate::party::{Origin, Via};
 use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bookahead_api::Code;
+use bookahead_party::Origin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -56,7 +56,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal>
         );
         Refusal::new(Code::TooManyRequests, why).retry_after(seconds)
     })?;
-    server_clock::check(shared.door.clock(), request.headers())?;
+    server_clock::check(shared.party.clock(), request.headers())?;
     let via = through(request.headers(), shared.about.identity.as_ref())?;
     Ok((identity, via))
 }

@@ -22,7 +22,7 @@ pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Requ
     request.extensions_mut().insert(traced);
     let mut response = next.run(request).instrument(span).await;
     shared.metrics.answered(&route, method, response.status().as_u16(), began.elapsed());
-    server_clock::tell(shared.door.clock(), response.headers_mut());
+    server_clock::tell(shared.party.clock(), response.headers_mut());
     response
 }
 

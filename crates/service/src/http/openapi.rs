@@ -26,6 +26,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(probes::probe))
         .routes(routes!(reservations::reserve, looking::list))
         .routes(routes!(reservations::show, reservations::change, reservations::cancel))
+        .routes(routes!(reservations::hold))
         .routes(routes!(reservations::extend))
         .routes(routes!(reservations::commit))
         .routes(routes!(reservations::attach))
@@ -38,6 +39,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(looking::sites, looking::register))
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show, jobs::cancel))
+        .routes(routes!(jobs::go))
 }
 
 /// Routes for everybody.

@@ -139,7 +139,7 @@ async fn requests_calls_and_reservations_are_counted() {
     }
     let durable =
         metrics.body.lines().find_map(|line| line.strip_prefix("bookahead_journal_sequence ")).unwrap();
-    assert_eq!(durable.parse::<u64>().unwrap(), north.door().durable());
+    assert_eq!(durable.parse::<u64>().unwrap(), north.party().durable());
     assert!(!metrics.body.contains("ada"), "nobody is named");
     north.end().await;
 }
@@ -171,7 +171,7 @@ async fn every_answer_tells_the_clock() {
         let reply = asking.get(path).await;
         assert_eq!(reply.status, status, "{path}");
         let now: bookahead_api::Timestamp = reply.header("bookahead-now").unwrap().parse().unwrap();
-        let passed = north.door().clock().now().second() - now.time();
+        let passed = north.party().clock().now().second() - now.time();
         assert!((0..60).contains(&passed.0), "{path}: {reply:?}");
         assert_eq!(reply.header("bookahead-clock-speed"), None, "it is that of every clock");
     }

@@ -2,7 +2,7 @@
 //! last notices are remembered; who comes back later than that is told to look at everything anew. Who is slow is told
 //! the same, and holds nobody up.
 
-use crate::party::Notice;
+use bookahead_party::Notice;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
