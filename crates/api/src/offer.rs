@@ -32,6 +32,11 @@ pub struct Probe {
 pub struct Offers {
     /// The best first. None of them is held.
     pub offers: Vec<Offer>,
+    /// Age in seconds of the look at the batch system that the offers rest on; at a broker, the oldest of its sites. Missing
+    /// where no batch system is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, example = 4)]
+    pub looked_seconds_ago: Option<i64>,
 }
 
 /// A way to fulfil a request: one slot for each part.
@@ -114,7 +119,8 @@ impl TryFrom<Vec<protocol::Offer>> for Offers {
     type Error = OutOfCalendar;
 
     fn try_from(offers: Vec<protocol::Offer>) -> Result<Offers, OutOfCalendar> {
-        Ok(Offers { offers: offers.into_iter().map(Offer::try_from).collect::<Result<_, _>>()? })
+        let offers = offers.into_iter().map(Offer::try_from).collect::<Result<_, _>>()?;
+        Ok(Offers { offers, looked_seconds_ago: None })
     }
 }
 
