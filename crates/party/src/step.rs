@@ -168,12 +168,15 @@ pub struct Output<E> {
     pub calls: Vec<PeerCall>,
     /// Orders to the batch system.
     pub batch: Vec<BatchOrder>,
-    /// Orders that may be carried out at once, by a scheduler that forgets with this process: room to be taken.
+    /// Orders that may be carried out at once, by a scheduler that forgets with this process: room to be taken. They are not
+    /// reported. An older order of `batch` for the same reservation must not be carried out after a newer one of these.
     pub batch_now: Vec<BatchOrder>,
     /// For those who watch, each with its place among the events.
     pub notices: Vec<(usize, Notice)>,
     /// For the log of the operator.
     pub remarks: Vec<Remark>,
+    /// The party cannot go on, for a reason that only its operator can change. It is to be ended with this message.
+    pub stop: Option<String>,
 }
 
 /// What those who watch are told.
@@ -279,6 +282,7 @@ impl<E> Default for Output<E> {
             batch_now: Vec::new(),
             notices: Vec::new(),
             remarks: Vec::new(),
+            stop: None,
         }
     }
 }
@@ -293,6 +297,7 @@ impl<E> Output<E> {
             && self.batch_now.is_empty()
             && self.notices.is_empty()
             && self.remarks.is_empty()
+            && self.stop.is_none()
     }
 
     /// Answers a call about a reservation.

@@ -90,7 +90,7 @@ codes! {
         "Ask again later, with the same key; too much is under way, or the reservation waits for the batch system.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Ask again later, with the same key.";
-    BatchTimeout = "batch-timeout", 504, "The batch system did not answer in time",
+    BatchTimeout = "batch-timeout", 409, "The batch system did not answer in time",
         "Nothing was booked or changed. Ask again later, a new reservation with a new id, or ask another site.";
     Circle = "circle", 409, "Brokers in a circle",
         "Ask another; brokers that name each other, or themselves, take this for an answer and go on without.";
@@ -120,6 +120,8 @@ codes! {
         "Send less; the detail names the limit.";
     UnsupportedMediaType = "unsupported-media-type", 415, "Media type not understood",
         "Send application/json.";
+    OtherClock = "other-clock", 412, "Times for a clock of another speed",
+        "Compute the times by Bookahead-Now and Bookahead-Clock-Speed of the answer, and send that speed.";
     OverLimit = "over-limit", 422, "More than is served at once",
         "Ask for less; the detail names the limit.";
     NoVersion = "no-version", 428, "If-Match missing",

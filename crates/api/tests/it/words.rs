@@ -290,6 +290,8 @@ fn malformed() -> impl Strategy<Value = Malformed> {
     prop_oneof![
         Just(Malformed::NoParts),
         any::<usize>().prop_map(Malformed::TooManyParts),
+        (place(), place())
+            .prop_map(|(constraints, most)| Malformed::TooManyConstraints { constraints, most }),
         (place(), place(), place()).prop_map(|(constraint, part, parts)| Malformed::NoSuchPart {
             constraint,
             part,

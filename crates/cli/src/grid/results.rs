@@ -139,7 +139,7 @@ fn asked(grid: &Grid, client: &Client, name: &str, record: &Record) -> Asked {
             let entry = site.ledger().entry(record.id);
             (
                 entry.map(|entry| {
-                    word((entry.state == State::Rejected).then_some(&Outcome::Expired), entry.state)
+                    word((entry.state == State::Expired).then_some(&Outcome::Expired), entry.state)
                 }),
                 None,
             )
@@ -240,6 +240,6 @@ fn stood(entry: &Entry) -> Vec<Span> {
                 |span: &Span| Interval::new(span.interval.begin.min(ended), span.interval.end.min(ended));
             entry.spans.iter().map(|span| Span { interval: until(span), ..*span }).collect()
         }
-        State::Requested | State::Rejected | State::Held | State::Cancelled => Vec::new(),
+        State::Requested | State::Rejected | State::Held | State::Expired | State::Cancelled => Vec::new(),
     }
 }

@@ -92,7 +92,8 @@ impl Desk {
         });
         for (name, ledger) in sites {
             let offered = ledger.rules().resources.iter();
-            broker.register(name.clone(), offered.map(|offered| offered.resource.clone()).collect());
+            let resources = offered.map(|offered| offered.resource.clone()).collect();
+            broker.register(name.clone(), resources, None);
         }
         broker.resume(Moment(0));
         // Of its own bookings it knows everything.
@@ -140,6 +141,9 @@ impl Desk {
             for out in effects.send {
                 let Some(answer) = self.deliver(now, &out, sites, &mut negotiation) else { continue };
                 mail.push_back(self.broker.on_answer(now, &out.to, out.envelope.key, &answer));
+            }
+            if mail.is_empty() && self.broker.searches_under_way().len() > 0 {
+                mail.push_back(self.broker.tick(now));
             }
         }
         negotiation

@@ -2,9 +2,9 @@
 //! all together or not at all, and answers the same calls as they do, so that a broker can be a peer of another.
 //!
 //! The course of a booking: *survey* (probe every peer that could serve a part, in parallel and bounded) → *search* for
-//! the best candidate → *try* to hold it → all held: the owner may look and decide, or it is committed at once; one
-//! refused or silent: the others are given back and the next candidate without it is tried → *decide* to commit →
-//! all committed, or one part is lost and all are given back.
+//! the best candidate, in slices → *try* to hold it → all held: the owner may look and decide, or it is committed at
+//! once; one refused or silent: the others are given back and the next candidate without it is tried → *decide* to
+//! commit → all committed, or one part is lost and all are given back.
 //!
 //! What must not be lost is an [`Event`]: the surroundings write all events of an [`Effects`] down before anything of it
 //! is sent. After a restart they replay them through [`Broker::apply`] and call [`Broker::resume`]: what was only tried
@@ -18,6 +18,7 @@ mod calls;
 mod errand;
 mod event;
 mod reception;
+mod searching;
 mod settle;
 mod snapshot;
 mod survey;
@@ -26,6 +27,7 @@ mod trying;
 pub use booking::{Booking, Child, name_here};
 pub use calls::Outgoing;
 pub use event::{Answered, Asked, Event, Outcome, Pick};
+pub use searching::SLICE;
 pub use snapshot::Snapshot;
 
 use crate::candidates::{Budget, Search};
@@ -39,9 +41,14 @@ use crate::resource::Resource;
 use bookahead_plan::Seconds;
 use calls::{About, Calls, Ended};
 use errand::Errand;
-use std::collections::{BTreeMap, BTreeSet};
+use searching::Pending;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use survey::Survey;
+
+/// How much work a search may take by default: 0.2 to 0.5 seconds, and about 100 megabytes at most, since what a search keeps
+/// is counted as work too. Four parts with 2,000 slots each usually take less than a twentieth of it.
+const MOST_WORK: u64 = 100_000_000;
 
 /// How a broker works.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,7 +63,8 @@ pub struct Rules {
     pub enough_slots: Option<usize>,
     /// Asks each peer for at most so many slots.
     pub slots: u32,
-    /// A peer that has not answered a hold after this time counts as having refused.
+    /// A peer that has not answered a hold after this time counts as having refused, unless it tells how long a hold takes
+    /// it ([`Broker::hold_time`]).
     pub hold_time: Millis,
     /// At most so many candidates are tried for one request.
     pub attempts: u32,
@@ -70,6 +78,8 @@ pub struct Rules {
     pub retention: Seconds,
     /// How much work a search may take.
     pub search: Budget,
+    /// A search for a candidate, or for all offers of a probe, is stopped after this time. It takes turns with others.
+    pub search_time: Millis,
 }
 
 /// What is left out of further candidates after a refusal. Who is silent is left out altogether.
@@ -96,7 +106,8 @@ impl Default for Rules {
             longest_hold: Millis::seconds(900),
             under_way: 10_000,
             retention: Seconds(86_400),
-            search: Budget { steps: 200_000 },
+            search: Budget { work: MOST_WORK },
+            search_time: Millis::seconds(5),
         }
     }
 }
@@ -138,12 +149,20 @@ struct Opening {
     survey: Option<u64>,
 }
 
+/// What is known of a peer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Peer {
+    resources: Vec<Resource>,
+    /// How long a hold takes it of late, where it tells.
+    hold_takes: Option<Millis>,
+}
+
 /// A broker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Broker {
     rules: Rules,
-    /// Those who can be asked, and what they offer.
-    peers: BTreeMap<Name, Vec<Resource>>,
+    /// Those who can be asked.
+    peers: BTreeMap<Name, Peer>,
     /// The fold of the events.
     bookings: BTreeMap<ReservationId, Booking>,
     /// When time alone changes a booking.
@@ -156,7 +175,10 @@ pub struct Broker {
     next_survey: u64,
     /// Bookings whose first survey is under way.
     opening: BTreeMap<ReservationId, Opening>,
+    /// Where to go on if the candidate that is tried is refused.
     searches: BTreeMap<ReservationId, Search>,
+    /// Searches under way, the next to be advanced first.
+    pending: VecDeque<Pending>,
     /// Who waits for the answer of a booking.
     clients: BTreeMap<ReservationId, Vec<Client>>,
     errands: BTreeMap<Key, Errand>,
@@ -181,6 +203,7 @@ impl Broker {
             next_survey: 0,
             opening: BTreeMap::new(),
             searches: BTreeMap::new(),
+            pending: VecDeque::new(),
             clients: BTreeMap::new(),
             errands: BTreeMap::new(),
             given_back: BTreeSet::new(),
@@ -194,9 +217,9 @@ impl Broker {
         self.broken = Broken::by(flaw);
     }
 
-    /// Gets to know a peer, or what it offers now.
-    pub fn register(&mut self, peer: Name, resources: Vec<Resource>) {
-        self.peers.insert(peer, resources);
+    /// Gets to know a peer, or what it offers now, and how long a hold takes it, where it tells.
+    pub fn register(&mut self, peer: Name, resources: Vec<Resource>, hold_takes: Option<Millis>) {
+        self.peers.insert(peer, Peer { resources, hold_takes });
     }
 
     /// Asks a peer nothing new. What is under way with it is brought to its end.
@@ -206,9 +229,35 @@ impl Broker {
 
     /// What it offers itself: all that its peers do, by names that begin with theirs.
     pub fn resources(&self) -> Vec<Resource> {
-        let all =
-            self.peers.iter().flat_map(|(peer, resources)| resources.iter().map(move |one| (peer, one)));
+        let all = self.peers.iter();
+        let all = all.flat_map(|(name, peer)| peer.resources.iter().map(move |one| (name, one)));
         all.map(|(peer, one)| Resource { name: name_here(peer, &one.name), ..one.clone() }).collect()
+    }
+
+    /// How long a peer may take to answer a hold before it counts as having refused.
+    pub fn hold_time(&self, peer: &Name) -> Millis {
+        self.told_hold_time(peer).unwrap_or(self.rules.hold_time)
+    }
+
+    /// The same, of a peer that tells how long a hold takes it.
+    ///
+    /// A fixed time fits no grid: a scheduler of our own holds within milliseconds, a batch system that is driven by commands
+    /// takes seconds, and more while it is busy. Too short a time gives up holds that were about to be granted; too long a
+    /// time has everybody wait for a peer that died. Hence three times what the peer tells, since it varies, and four round
+    /// trips, since messages are lost. The configured time is a measure for the rest, so that both follow the speed of the
+    /// clock: a fifth of it is added, which at the usual 10 s is 2 s for disks and for a peer's own checks, and twelve times
+    /// of it (2 minutes) is the most, since an owner waits for the answer.
+    pub fn told_hold_time(&self, peer: &Name) -> Option<Millis> {
+        let takes = self.peers.get(peer)?.hold_takes?.0.max(0);
+        let usual = self.rules.hold_time.0.max(0);
+        let trips = self.calls.round_trip(peer).map_or(0, |trip| trip.0.saturating_mul(4));
+        let time = takes.saturating_mul(3).saturating_add(trips).saturating_add(usual / 5);
+        Some(Millis(time.min(usual.saturating_mul(12))))
+    }
+
+    /// The longest that any of some peers may take to answer a hold.
+    fn longest_hold_time<'a>(&self, peers: impl Iterator<Item = &'a Name>) -> Millis {
+        peers.map(|peer| self.hold_time(peer)).max().unwrap_or(self.rules.hold_time)
     }
 
     /// All bookings that it knows.
@@ -227,15 +276,20 @@ impl Broker {
         self.bookings.range((from, Bound::Unbounded)).map(|(_, booking)| booking)
     }
 
-    /// Whether nothing is under way: no survey, no call, no booking that is neither held, nor standing, nor over.
+    /// Whether nothing is under way: no survey, no search, no call, no booking that is neither held, nor standing, nor
+    /// over.
     pub fn is_settled(&self) -> bool {
-        self.opening.is_empty() && self.calls.next().is_none() && self.bookings().all(Booking::is_settled)
+        self.opening.is_empty()
+            && self.pending.is_empty()
+            && self.calls.next().is_none()
+            && self.bookings().all(Booking::is_settled)
     }
 
-    /// When [`Broker::tick`] has something to do.
+    /// When [`Broker::tick`] has something to do. While a search is under way that is a moment in the past.
     pub fn next_timer(&self) -> Option<Moment> {
         let agenda = self.agenda.first().map(|(at, _)| *at);
-        agenda.into_iter().chain(self.calls.next()).min()
+        let search = self.pending.front().map(|pending| pending.due);
+        [agenda, search, self.calls.next()].into_iter().flatten().min()
     }
 
     /// The fold: takes over what happened.
@@ -287,13 +341,16 @@ impl Broker {
     /// A peer answers.
     pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
         let mut effects = Effects::default();
+        let others = self.pending.len();
         if let Some(ended) = self.calls.answered(now, from, key) {
             self.ended(now, &ended, Some(answer), &mut effects);
         }
+        self.advance_searches(now, others, &mut effects);
         effects
     }
 
-    /// Time has passed: repeats what was not answered, gives up what was not answered for too long, and does what was due.
+    /// Time has passed: repeats what was not answered, gives up what was not answered for too long, does what was due, and
+    /// goes on with the searches that are under way, at most [`SLICE`] of work.
     pub fn tick(&mut self, now: Moment) -> Effects {
         let mut effects = Effects::default();
         while let Some(due) = self.calls.next_due(now) {
@@ -303,6 +360,7 @@ impl Broker {
             }
         }
         self.pass_time(now, &mut effects);
+        self.advance_searches(now, 0, &mut effects);
         effects
     }
 

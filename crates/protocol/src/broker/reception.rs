@@ -23,6 +23,7 @@ impl Broker {
             effects.reply(client, answer);
             return effects;
         }
+        let others = self.pending.len();
         let caller = &envelope.caller;
         let received = Received::of(&envelope.call);
         match &envelope.call {
@@ -40,13 +41,7 @@ impl Broker {
             }
             Call::Commit { id, .. } => self.commit(now, client, *id, envelope, &mut effects),
             Call::Cancel { id } => self.cancel(now, client, *id, caller, &mut effects),
-            Call::Show { id } => {
-                let answer = match self.owned(*id, caller) {
-                    Ok(booking) => Answer::Reservation(booking.view(now)),
-                    Err(why) => Problem::new(why).into(),
-                };
-                effects.reply(client, answer);
-            }
+            Call::Show { id } => effects.reply(client, self.show(now, *id, caller)),
             Call::Hold { .. }
             | Call::Extend { .. }
             | Call::Attach { .. }
@@ -55,7 +50,16 @@ impl Broker {
                 self.begin_errand(now, client, envelope, &mut effects);
             }
         }
+        self.advance_searches(now, others, &mut effects);
         effects
+    }
+
+    /// How a booking is, for those who may see it.
+    pub fn show(&self, now: Moment, id: ReservationId, caller: &Caller) -> Answer {
+        match self.owned(id, caller) {
+            Ok(booking) => Answer::Reservation(booking.view(now)),
+            Err(why) => Problem::new(why).into(),
+        }
     }
 
     /// A booking that the caller may act on.
@@ -117,8 +121,8 @@ impl Broker {
         if let Err(malformed) = asked.request.check() {
             return effects.reply(client, Problem::new(malformed).into());
         }
-        let under_way = self.opening.len() + self.searches.len() + self.surveys.len();
-        if under_way >= self.rules.under_way {
+        let under_way = [self.opening.len(), self.searches.len(), self.surveys.len(), self.pending.len()];
+        if under_way.iter().sum::<usize>() >= self.rules.under_way {
             return effects.reply(client, Problem::new(Why::Busy).into());
         }
         self.clients.entry(id).or_default().push(client);

@@ -4,7 +4,7 @@
 use super::booking::Child;
 use super::calls::{About, Ended, Outgoing};
 use super::{Asked, Broker, Effects, Event, LeftOut, Outcome, Pick};
-use crate::candidates::{Candidate, Excluded, Searched};
+use crate::candidates::{Candidate, Excluded};
 use crate::clock::{Millis, Moment};
 use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
 use crate::flaw::Flaw;
@@ -15,18 +15,15 @@ use crate::problem::{Problem, Why};
 use crate::request::Request;
 
 impl Broker {
-    /// Tries the next best candidate; refuses where there is none.
+    /// Looks for the next best candidate, unless enough were tried.
     pub(super) fn try_next(&mut self, now: Moment, id: ReservationId, effects: &mut Effects) {
         let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
-        let Some(search) = self.searches.get_mut(&id) else { return };
-        let candidate = if tried < self.rules.attempts { search.next() } else { None };
-        match candidate {
-            Some(candidate) => self.try_candidate(now, id, &candidate, effects),
-            None => {
-                let all = tried < self.rules.attempts && search.searched() == Searched::All;
-                let why = Why::NoCandidate { tried, all };
-                self.close(now, id, Outcome::Refused(Problem::new(why)), effects);
-            }
+        if tried < self.rules.attempts {
+            return self.search_next(now, id);
+        }
+        if self.searches.contains_key(&id) {
+            let why = Why::NoCandidate { tried, all: false };
+            self.close(now, id, Outcome::Refused(Problem::new(why)), effects);
         }
     }
 
@@ -50,15 +47,23 @@ impl Broker {
             })
             .collect();
         self.note(effects, Event::Trying { id, at: now, asked: asked.clone(), picks: picks.clone() });
+        let longest = self.longest_hold_time(picks.iter().map(|pick| &pick.peer));
         for (part, pick) in picks.into_iter().enumerate() {
-            let Some(envelope) = self.hold_call(id, &asked, part, &pick) else { continue };
+            let Some(envelope) = self.hold_call(id, &asked, part, &pick, longest) else { continue };
+            let until = now + self.hold_time(&pick.peer);
             let outgoing = Outgoing { to: pick.peer, envelope };
-            let until = now + self.rules.hold_time;
             effects.send.push(self.calls.send(now, outgoing, About::Hold { id, part }, until));
         }
     }
 
-    fn hold_call(&mut self, id: ReservationId, asked: &Asked, part: usize, pick: &Pick) -> Option<Envelope> {
+    fn hold_call(
+        &mut self,
+        id: ReservationId,
+        asked: &Asked,
+        part: usize,
+        pick: &Pick,
+        longest: Millis,
+    ) -> Option<Envelope> {
         let Asked { caller, request, hold_for, book } = asked;
         let received = Call::Reserve { id, request: request.clone(), hold_for: *hold_for, book: *book };
         let permission = Received::of(&received).reserving()?;
@@ -67,7 +72,7 @@ impl Broker {
         let trip = self.round_trip(&pick.peer);
         let technical = technical(request.parts.len(), trip, Scheme::Parallel);
         // The owner's time begins when the last part is held, and the commit must still arrive.
-        let hold_for = *hold_for + self.rules.hold_time + technical;
+        let hold_for = *hold_for + longest + technical;
         Some(Envelope {
             key: Key(self.identities.make()),
             caller: caller.clone(),

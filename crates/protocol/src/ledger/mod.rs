@@ -44,7 +44,7 @@ pub use event::{Because, Change, Event, Handled, Ticked, What};
 pub use limits::Usage;
 pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, UserLimits};
 pub use snapshot::{RestoreError, Snapshot};
-pub use spans::taken;
+pub use spans::{both, taken};
 pub use view::{View, Views};
 
 use crate::clock::Moment;
@@ -272,6 +272,11 @@ impl Ledger {
         let mut counts = BTreeMap::new();
         self.entries.values().for_each(|entry| *counts.entry(entry.state).or_default() += 1);
         counts
+    }
+
+    /// Forgets the answers, which only who decides needs.
+    pub fn forget_answers(&mut self) {
+        self.answers = Answers::default();
     }
 
     /// How many answers are remembered.

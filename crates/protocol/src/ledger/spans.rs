@@ -46,7 +46,7 @@ pub(super) fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
 }
 
 /// The least spans that cover both: at every instant as much as the larger of the two takes.
-pub(super) fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
+pub fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
     let all = || one.iter().chain(other);
     let mut edges: Vec<Time> = all().flat_map(|span| [span.interval.begin, span.interval.end]).collect();
     edges.sort_unstable();

@@ -3,11 +3,11 @@
 
 use super::audit::Line;
 use super::problem::Refusal;
-use crate::party::{Origin, Viewer};
 use crate::security::{Identity, Role};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use bookahead_api::Code;
+use bookahead_party::{Origin, Viewer};
 use bookahead_protocol::{Caller, Name};
 use std::sync::Arc;
 

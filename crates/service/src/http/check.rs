@@ -4,7 +4,7 @@
 use super::Limits;
 use super::problem::Refusal;
 use bookahead_api::{
-    Attach, AttributeValue, Change, Code, Commit, Hold, Heartbeat, JobsQuery, ListQuery, Part, Probe,
+    Attach, AttributeValue, Change, Code, Commit, Extend, Heartbeat, Hold, JobsQuery, ListQuery, Part, Probe,
     Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SubmitJob,
 };
 use bookahead_protocol::Name;
@@ -55,7 +55,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Commit, Attach, Release);
+as_it_is!(Commit, Attach, Release, Extend);
 
 impl Checked for Request {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {

@@ -6,8 +6,7 @@ use bookahead_api as api;
 use bookahead_client::{Client, make};
 use bookahead_protocol::{JobId, Name};
 use bookahead_service::config::SiteConfig;
-use bookahead_service::daemon::{self, Running};
-use bookahead_service::site::Found;
+use bookahead_service::daemon::{self, OnLostJournal, Running};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -40,7 +39,7 @@ impl Grid {
 
     async fn start_site(&mut self, name: &str, more: &str) {
         let config = site_of(name, self.url(), more);
-        self.sites.push(daemon::site(&config, self.folder.path(), Found::Ask).await.unwrap());
+        self.sites.push(daemon::site(&config, self.folder.path(), OnLostJournal::Ask).await.unwrap());
         registered(&self.asked(), name).await;
     }
 
@@ -279,7 +278,8 @@ async fn a_copy_at_a_broker_goes_to_a_site_of_its_own_and_is_gone_from_there_too
     let folder = TempDir::new().unwrap();
     let inner = format!("{}{BROKER}[[broker]]\nurl = \"{}\"\n", GRID.replace("grid", "inner"), grid.url());
     let inner = daemon::broker(&broker(&inner), folder.path()).await.unwrap();
-    let south = daemon::site(&site_of("south", inner.url(), ""), folder.path(), Found::Ask).await.unwrap();
+    let south =
+        daemon::site(&site_of("south", inner.url(), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     let below = client(south.url());
     submit(&below, json!({})).await;
     eventually("the resources of the site are known at the top", || async {

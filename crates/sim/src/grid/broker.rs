@@ -26,7 +26,7 @@ impl Broker {
     fn start(&self) -> Head {
         let mut head = Head::new(self.rules.clone());
         for (peer, resources) in &self.peers {
-            head.register(peer.clone(), resources.clone());
+            head.register(peer.clone(), resources.clone(), None);
         }
         if let Some(flaw) = self.flaw {
             flaw.set_in_broker(&mut head);

@@ -8,7 +8,7 @@ use super::{quick, runtime, side_by_side, until};
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_protocol::{JobId, Name};
-use bookahead_service::keeper::Point;
+use bookahead_service::thread::Point;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};

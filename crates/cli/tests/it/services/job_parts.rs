@@ -10,7 +10,7 @@ use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, JobId, Name, Reservation, ReservationId, State};
-use bookahead_service::keeper::Point;
+use bookahead_service::thread::Point;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};

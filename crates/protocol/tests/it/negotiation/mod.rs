@@ -2,6 +2,8 @@
 //! otherwise. What random faults do is tested with the simulated grid.
 
 mod course;
+mod hold_times;
 mod recovery;
+mod searching;
 mod surveys;
 pub(crate) mod town;

@@ -1,0 +1,406 @@
+//! What the book promises and what the batch system keeps: ordered before it is promised, compared with every look, and made
+//! to agree. Where the batch system cannot keep a promise, the book says how much of it is missing, until it can again; no
+//! job ends because of that.
+
+use super::orders::Ordered;
+use super::{LOOK_AGAIN, OnLostJournal, Out, Site, SiteEvent, SiteFlaw};
+use crate::batch::{BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
+use crate::step::{Level, Notice, Remark};
+use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use bookahead_protocol::ledger::{self, Ticked, taken};
+use bookahead_protocol::problem::Why;
+use bookahead_protocol::{Answer, Call, Caller, Moment, Name, ReservationId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Where something is missing of a reservation, its owner is told this many other begins: enough to choose from.
+const MOST_BEGINS: u32 = 3;
+
+/// Owner of an adopted reservation whose name was too short to carry one.
+const UNKNOWN_OWNER: &str = "unknown";
+
+/// Clocks that differ by more seconds than this make reservations begin at another time than was promised.
+const MOST_SKEW: u64 = 2;
+
+impl Site {
+    /// Whether something is missing of a reservation that is not over.
+    pub(super) fn is_degraded(&self, id: ReservationId) -> bool {
+        self.ledger.entry(id).is_some_and(|entry| entry.is_live() && entry.missing > Capacity::ZERO)
+    }
+
+    /// What the book wants to be kept for a reservation.
+    fn wanted(&self, id: ReservationId) -> Vec<Span> {
+        self.ledger.entry(id).map(ledger::Entry::takes).unwrap_or_default()
+    }
+
+    /// After a restart: tells the scheduler in this process all that it is to keep free.
+    pub(super) fn tell_scheduler_all(&mut self, out: &mut Out) {
+        let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
+        for resource in names.collect::<Vec<_>>() {
+            let mut reserved: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
+            for (id, span) in self.ledger.reserved(&resource) {
+                reserved.entry(id).or_default().push(span);
+            }
+            for (id, spans) in reserved {
+                let (order, backing) = (self.orders.number(), self.backing(&resource, id, spans));
+                out.batch_now.push(BatchOrder::Keep { order, backing });
+            }
+        }
+    }
+
+    /// Orders what the book wants, where that is not what is kept and no order for it is under way.
+    pub(super) fn order_keep(&mut self, now: Moment, id: ReservationId, out: &mut Out) {
+        let wanted = self.wanted(id);
+        self.order_spans(now, id, wanted, false, out);
+    }
+
+    fn order_spans(&mut self, now: Moment, id: ReservationId, spans: Vec<Span>, mends: bool, out: &mut Out) {
+        if !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook) {
+            return;
+        }
+        if spans.is_empty() && self.is_broken(SiteFlaw::KeepLateGrants) {
+            return;
+        }
+        let known = self.ledger.entry(id).map(|entry| entry.resource.clone());
+        let keep = self.orders.keeps.entry(id).or_default();
+        // What was never ordered, and was not seen, is not kept.
+        let kept = keep.kept.get_or_insert_with(Vec::new).clone();
+        keep.resource = known.or(keep.resource.take());
+        let Some(resource) = keep.resource.clone() else { return };
+        if keep.ordered.is_some() || keep.stuck || kept == spans {
+            return;
+        }
+        if self.orders.is_freed(id, &resource, &spans) {
+            self.orders.postponed.insert(id);
+            return;
+        }
+        let order = self.orders.next(now);
+        self.orders.ordered(id, Ordered { order, spans: spans.clone(), mends });
+        let backing = self.backing(&resource, id, spans);
+        out.batch.push(BatchOrder::Keep { order, backing });
+    }
+
+    /// The batch system has carried out an order, or not.
+    pub(super) fn on_kept(
+        &mut self,
+        now: Moment,
+        order: OrderId,
+        id: ReservationId,
+        outcome: Result<(), BatchError>,
+        out: &mut Out,
+    ) {
+        self.orders.ended(now, order);
+        if !self.asks() {
+            if self.unsettled.get(&id).is_some_and(|(last, _)| *last == order) {
+                self.unsettled.remove(&id);
+            }
+            return;
+        }
+        let Some(ordered) = self.orders.reported(id, order) else { return };
+        let keep = self.orders.keeps.entry(id).or_default();
+        match outcome {
+            Ok(()) => {
+                keep.kept = Some(ordered.spans.clone());
+                self.kept(now, id, &ordered, out);
+            }
+            Err(BatchError::Refused(why)) => {
+                keep.stuck = true;
+                self.refused(now, id, &ordered, &why, out);
+            }
+            Err(BatchError::Unknown(why)) => {
+                keep.kept = None;
+                keep.stuck = true;
+                let remark = Remark::new(Level::Warn, "batch_order_unanswered", why).of(id);
+                out.remarks.push(remark);
+                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+            }
+        }
+        self.order_keep(now, id, out);
+        for id in std::mem::take(&mut self.orders.postponed) {
+            self.order_keep(now, id, out);
+        }
+    }
+
+    /// What was ordered is kept: whoever waited for it has it.
+    fn kept(&mut self, now: Moment, id: ReservationId, ordered: &Ordered, out: &mut Out) {
+        if ordered.mends {
+            let ticked = self.ledger.kept(now, id, Capacity(u32::MAX));
+            return self.book(now, ticked.events, ticked.changes, out);
+        }
+        if !self.ledger.is_waiting(id) || ordered.spans != self.wanted(id) {
+            return;
+        }
+        let since = self.ledger.entry(id).and_then(|entry| Some(entry.waiting.as_ref()?.since));
+        if let Some(since) = since {
+            self.note_hold_took(now - since);
+        }
+        let ticked = self.ledger.granted(now, id);
+        self.book(now, ticked.events, ticked.changes, out);
+    }
+
+    /// The batch system does not keep what was ordered: a request is refused, of a promise something is missing.
+    fn refused(&mut self, now: Moment, id: ReservationId, ordered: &Ordered, why: &str, out: &mut Out) {
+        if self.ledger.is_waiting(id) {
+            if ordered.spans == self.wanted(id) {
+                let ticked = self.ledger.not_granted(now, id, Why::NotGranted(why.to_owned()));
+                self.book(now, ticked.events, ticked.changes, out);
+                // What the book wants now is what was kept before.
+                self.orders.keeps.entry(id).or_default().stuck = false;
+            }
+            return;
+        }
+        let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
+        let short = shortfall(&ordered.spans, &kept, now.second());
+        let remark = Remark::new(Level::Error, "backing_refused", why).of(id);
+        out.remarks.push(remark);
+        if short > 0 {
+            let all = ordered.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
+            let ticked = self.ledger.kept(now, id, Capacity(all.saturating_sub(short)));
+            self.book(now, ticked.events, ticked.changes, out);
+        }
+    }
+
+    /// The batch system was looked at, or does not answer.
+    pub(super) fn on_look(
+        &mut self,
+        now: Moment,
+        order: Option<OrderId>,
+        at: Moment,
+        outcome: Result<Look, BatchError>,
+        out: &mut Out,
+    ) {
+        if let Some(order) = order {
+            self.orders.ended(now, order);
+            if self.orders.look.is_some_and(|under_way| under_way <= order) {
+                self.orders.look = None;
+            }
+        }
+        let look = match outcome {
+            Ok(look) => look,
+            Err(why) => {
+                self.note_silence(now, &why.to_string(), out);
+                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+                return;
+            }
+        };
+        self.note_look(at, &look, out);
+        self.note_skew(&look, out);
+        if !self.asks() {
+            self.note_failures(now, &look, out);
+            if order.is_some() {
+                self.reconcile_jobs(now, order, &look, out);
+            }
+            return;
+        }
+        let Some(order) = order else { return };
+        if !self.meet(now, &look, out) {
+            return;
+        }
+        self.learn(order, &look);
+        if !self.move_used(now, &look, out) {
+            self.note_failures(now, &look, out);
+        }
+        self.agree(now, order, &look, out);
+        self.reconcile_jobs(now, Some(order), &look, out);
+        self.orders.forget_shown(order);
+    }
+
+    /// Where the book is new and the batch system keeps something for this site already: adopts it, gives it back, or stops.
+    /// Whether the site may go on.
+    fn meet(&mut self, now: Moment, look: &Look, out: &mut Out) -> bool {
+        let on_lost = self.options.on_lost_journal;
+        let Some(what) = on_lost.filter(|_| !self.met && !self.opened && self.ledger.is_unused()) else {
+            self.met = true;
+            return true;
+        };
+        if what == OnLostJournal::Ask && !look.tagged.is_empty() {
+            out.stop = Some(format!(
+                "the journal is new, and the batch system keeps {} reservations for this site; start with --adopt to take \
+                 them into the book, with --remove-found to give them back, or with the journal that was lost",
+                look.tagged.len()
+            ));
+            return false;
+        }
+        let found = if what == OnLostJournal::Adopt { look.tagged.as_slice() } else { &[] };
+        for Tagged { id, owner, resource, spans } in found {
+            let owner = owner.clone().unwrap_or_else(|| UNKNOWN_OWNER.into());
+            let remark =
+                Remark::new(Level::Warn, "reservation_adopted", format!("taken into the book for {owner}"));
+            out.remarks.push(remark.of(*id).at(resource.clone()));
+            let ticked = self.ledger.adopt(now, *id, &owner, resource, spans);
+            self.book(now, ticked.events, ticked.changes, out);
+        }
+        // What is found later was made for this book.
+        (self.met, self.opened) = (true, true);
+        out.events.push(SiteEvent::Opened);
+        true
+    }
+
+    /// What is kept is what was seen, where no order has come between.
+    fn learn(&mut self, order: OrderId, look: &Look) {
+        let mut seen: BTreeMap<ReservationId, (Name, Vec<Span>)> = BTreeMap::new();
+        for (resource, on) in &look.resources {
+            for (id, spans) in &on.backings {
+                seen.insert(*id, (resource.clone(), spans.clone()));
+            }
+        }
+        let known: BTreeSet<ReservationId> = self.orders.keeps.keys().chain(seen.keys()).copied().collect();
+        for id in known.into_iter().filter(|id| self.orders.is_shown_by(*id, order)).collect::<Vec<_>>() {
+            let keep = self.orders.keeps.entry(id).or_default();
+            keep.stuck = false;
+            match seen.remove(&id) {
+                Some((resource, spans)) => (keep.resource, keep.kept) = (Some(resource), Some(spans)),
+                None => keep.kept = Some(Vec::new()),
+            }
+        }
+    }
+
+    /// Reservations that jobs wait or run in come first where machines of theirs failed: they move to room that is free, or
+    /// miss what failed, before others are hit for them. Whether an order for one of them was given or is under way.
+    fn move_used(&mut self, now: Moment, look: &Look, out: &mut Out) -> bool {
+        let mut under_way = false;
+        for on in look.resources.values() {
+            for id in &on.in_use {
+                let (wanted, degraded) = (self.wanted(*id), self.is_degraded(*id));
+                let Some(keep) = self.orders.keeps.get_mut(id) else { continue };
+                let short = shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), now.second()) > 0;
+                under_way |= keep.ordered.is_some() && keep.moved;
+                let first = short && !keep.moved && keep.ordered.is_none() && !degraded;
+                keep.moved = short;
+                if first {
+                    under_way = true;
+                    self.order_keep(now, *id, out);
+                    self.next_look = self.next_look.min(now + LOOK_AGAIN);
+                }
+            }
+        }
+        under_way
+    }
+
+    /// Makes both agree: what is promised is kept, what nobody promised is given back.
+    fn agree(&mut self, now: Moment, order: OrderId, look: &Look, out: &mut Out) {
+        let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
+        let mut ids: BTreeSet<ReservationId> = self.orders.keeps.keys().copied().collect();
+        for resource in names {
+            ids.extend(self.ledger.reserved(&resource).map(|(id, _)| id));
+            ids.extend(self.ledger.degraded(&resource));
+        }
+        for id in ids {
+            if !self.orders.is_shown_by(id, order) {
+                continue;
+            }
+            let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
+            let wanted = self.wanted(id);
+            if self.ledger.is_waiting(id) && kept == wanted {
+                // It was carried out although nobody said so.
+                let ordered = Ordered { order, spans: wanted, mends: false };
+                self.kept(now, id, &ordered, out);
+                continue;
+            }
+            if wanted.is_empty() && !self.is_degraded(id) && !kept.is_empty() {
+                self.give_back_orphan(now, id, look, out);
+                continue;
+            }
+            match self.ledger.could_have(id) {
+                Some(whole) => self.order_spans(now, id, whole, true, out),
+                None => self.order_keep(now, id, out),
+            }
+        }
+    }
+
+    fn give_back_orphan(&mut self, now: Moment, id: ReservationId, look: &Look, out: &mut Out) {
+        let on = look.resources.iter().find(|(_, on): &(&Name, &Arc<Seen>)| on.backings.contains_key(&id));
+        let mut remark =
+            Remark::new(Level::Warn, "orphan_backing_removed", "kept free for nobody; given back").of(id);
+        remark.name = on.map(|(resource, _)| resource.clone());
+        out.remarks.push(remark);
+        out.notices.push((out.events.len(), Notice::about(now, "orphan-removed", id)));
+        self.order_spans(now, id, Vec::new(), false, out);
+    }
+
+    /// Tells the ledger what has failed and what is back, as far as it does not know.
+    fn note_failures(&mut self, now: Moment, look: &Look, out: &mut Out) {
+        for (resource, seen) in &look.resources {
+            let known = self.ledger.lost_capacity(resource);
+            let ticked: Ticked = if seen.lost > known {
+                let more = Capacity(seen.lost.0 - known.0);
+                self.ledger.lost_beside(now, resource, more, &seen.in_use)
+            } else if seen.lost < known {
+                self.ledger.restored(now, resource, Capacity(known.0 - seen.lost.0))
+            } else {
+                continue;
+            };
+            self.book(now, ticked.events, ticked.changes, out);
+        }
+    }
+
+    /// Says when the clocks of the site and of the batch system have begun to differ, and when they agree again.
+    fn note_skew(&mut self, look: &Look, out: &mut Out) {
+        let skew = look.clocks.map_or(Seconds::ZERO, |clocks| clocks.skew());
+        let skewed = skew.0.unsigned_abs() > MOST_SKEW;
+        match (self.skewed, skewed) {
+            (false, true) => {
+                let why = format!(
+                    "the clock of the batch system is {} s ahead of ours, so reservations begin at another time than \
+                     promised; let both machines follow a time server",
+                    skew.0
+                );
+                out.remarks.push(Remark::new(Level::Error, "clocks_differ", why));
+            }
+            (true, false) => {
+                let why = "the clock of the batch system agrees with ours again";
+                out.remarks.push(Remark::new(Level::Info, "clocks_agree", why));
+            }
+            _ => {}
+        }
+        self.skewed = skewed;
+    }
+
+    /// Begins at which a reservation could be had whole, within the window that its owner gave.
+    pub(super) fn could_begin(&mut self, now: Moment, id: ReservationId) -> Vec<Time> {
+        let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
+        let call = Call::Probe { request: entry.request.clone(), most: MOST_BEGINS, starts: Vec::new() };
+        let caller = Caller { user: entry.owner.clone(), roles: Vec::new() };
+        let views = self.facts.views.clone();
+        match self.ledger.ask(now, &caller, &call, &views) {
+            Answer::Offers(offers) => {
+                let slots = offers.iter().filter_map(|offer| offer.slots.first());
+                slots.map(|slot| slot.interval.begin).collect()
+            }
+            Answer::Problem(_) | Answer::Reservation(_) => Vec::new(),
+        }
+    }
+}
+
+/// The most that is kept too little of the promise, at any instant from now on.
+fn shortfall(promised: &[Span], kept: &[Span], now: Time) -> u32 {
+    let rest = promised.iter().filter(|span| span.interval.end > now);
+    let short = rest.map(|span| {
+        let interval = Interval::new(span.interval.begin.max(now), span.interval.end);
+        let inside = |instant: &Time| interval.begin <= *instant && *instant < interval.end;
+        let edges = kept.iter().flat_map(|span| [span.interval.begin, span.interval.end]);
+        let instants = edges.filter(inside).chain([interval.begin]);
+        let least = instants.map(|instant| taken(kept, instant).0).min().unwrap_or(0);
+        span.capacity.0.saturating_sub(least)
+    });
+    short.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(begin: i64, end: i64, capacity: u32) -> Span {
+        Span { interval: Interval::new(Time(begin), Time(end)), capacity: Capacity(capacity) }
+    }
+
+    #[test]
+    fn the_shortfall_is_the_most_that_is_kept_too_little_from_now_on() {
+        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(10, 20, 4)], Time(0)), 0);
+        assert_eq!(shortfall(&[span(10, 20, 4)], &[], Time(0)), 4);
+        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(10, 15, 4), span(15, 20, 1)], Time(0)), 3);
+        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(12, 20, 4)], Time(12)), 0, "the past does not count");
+        assert_eq!(shortfall(&[span(10, 20, 4)], &[], Time(20)), 0);
+        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(0, 30, 9)], Time(0)), 0);
+    }
+}

@@ -1,0 +1,450 @@
+//! A site: its book, the batch system that its promises are kept by, and the jobs that were given to it.
+//!
+//! Where the batch system has to be asked ([`Rules::consent`]), nothing is promised before it grants it: a call waits, its
+//! reservation rests in the book, and an order is under way. Whatever is kept there and is not in the book is found by looks
+//! and given back. Where the scheduler is part of this process it is told at once what to keep free, and what is given back
+//! only when that is durable: no job ever starts in room that the journal still promises.
+//!
+//! A job is written down before the batch system hears of it. After a restart a site looks before it orders anything.
+
+mod jobs;
+mod keeping;
+mod orders;
+mod queries;
+mod submission;
+
+pub use jobs::{JobEvent, Jobs, Record};
+pub use queries::SiteFacts;
+
+use crate::batch::{Backing, BatchOrder, BatchReport};
+use crate::register::Heartbeat;
+use crate::step::{CallId, Input, Level, Missing, Notice, Output, Party, Remark, Reply};
+use bookahead_plan::Span;
+use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, What};
+use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::{Call, Envelope, JobId, Millis, Moment, ReservationId};
+use orders::Orders;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a site writes down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SiteEvent {
+    /// Something happened to its book.
+    Book(ledger::Event),
+    /// Something happened to a job.
+    Job(JobEvent),
+    /// It is settled what becomes of what the batch system kept when the book was new.
+    Opened,
+}
+
+/// What stands for all events of a site up to one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SiteState {
+    book: ledger::Snapshot,
+    jobs: Jobs,
+    #[serde(default)]
+    opened: bool,
+}
+
+/// How a site deals with its batch system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SiteOptions {
+    /// What becomes of reservations that the batch system keeps for this site while its book is new; None where the
+    /// batch system keeps nothing by itself.
+    pub on_lost_journal: Option<OnLostJournal>,
+    /// How often book and batch system are compared.
+    pub look_every: Millis,
+}
+
+/// What becomes of reservations that the batch system keeps for this site while its book is new: the journal was lost, or the
+/// site was set up again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLostJournal {
+    /// The site stops: the operator is to say.
+    #[default]
+    Ask,
+    /// They are taken into the book, as committed.
+    Adopt,
+    /// They are given back.
+    Remove,
+}
+
+/// Machines that fail, and reservations that somebody removed, are noticed after this time at the latest: long enough that
+/// looks are a small load for a batch system, short enough for its users.
+pub const LOOK_EVERY: Millis = Millis::seconds(10);
+
+/// After a failure the batch system is looked at again this soon.
+const LOOK_AGAIN: Millis = Millis::seconds(1);
+
+/// The largest of this many holds is published as the time that a hold takes.
+const HOLDS_REMEMBERED: usize = 16;
+
+impl Default for SiteOptions {
+    fn default() -> SiteOptions {
+        SiteOptions { on_lost_journal: None, look_every: LOOK_EVERY }
+    }
+}
+
+/// A site.
+#[derive(Clone)]
+pub struct Site {
+    rules: Rules,
+    about: Heartbeat,
+    options: SiteOptions,
+    ledger: Ledger,
+    jobs: Jobs,
+    opened: bool,
+    // What follows is lost with a crash.
+    facts: SiteFacts,
+    facts_number: u64,
+    orders: Orders,
+    /// Calls that wait for the batch system, by the reservation they are about.
+    waiting: BTreeMap<ReservationId, Vec<(CallId, Envelope)>>,
+    /// Submissions that wait for the batch system to take the job.
+    submitting: BTreeMap<JobId, Vec<CallId>>,
+    /// Of a scheduler in this process: what it keeps until a change is durable.
+    unsettled: BTreeMap<ReservationId, (crate::OrderId, Vec<Span>)>,
+    /// How long the last holds took.
+    holds_took: VecDeque<Millis>,
+    next_look: Moment,
+    /// Whether the clock of the batch system differs from ours.
+    skewed: bool,
+    /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
+    met: bool,
+    broken: Option<SiteFlaw>,
+}
+
+/// A way to break a site on purpose, for tests that must notice it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SiteFlaw {
+    /// What the batch system granted too late is not given back.
+    KeepLateGrants,
+    /// A reservation is promised before the batch system has granted it.
+    PromiseUngranted,
+    /// Orders are given after a restart without a look.
+    OrderBeforeLook,
+    /// A copy of a job runs without a go.
+    RunWithoutGo,
+}
+
+type Out = Output<SiteEvent>;
+
+impl Site {
+    /// One with an empty book.
+    pub fn new(rules: Rules, about: Heartbeat, options: SiteOptions) -> Result<Site, RulesError> {
+        Ok(Site {
+            ledger: Ledger::new(rules.clone())?,
+            rules,
+            about,
+            options,
+            jobs: Jobs::default(),
+            opened: false,
+            facts: SiteFacts::default(),
+            facts_number: 0,
+            orders: Orders::default(),
+            waiting: BTreeMap::new(),
+            submitting: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
+            holds_took: VecDeque::new(),
+            next_look: Moment(0),
+            skewed: false,
+            met: false,
+            broken: None,
+        })
+    }
+
+    /// Breaks it on purpose.
+    #[cfg(feature = "flaws")]
+    pub fn break_by(&mut self, flaw: SiteFlaw) {
+        self.broken = Some(flaw);
+    }
+
+    /// Breaks its book on purpose.
+    #[cfg(feature = "flaws")]
+    pub fn break_book_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
+        self.ledger.break_by(flaw);
+    }
+
+    fn is_broken(&self, flaw: SiteFlaw) -> bool {
+        self.broken == Some(flaw)
+    }
+
+    /// Its book.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Its rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Its jobs.
+    pub fn records(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// Whether its batch system has to be asked.
+    fn asks(&self) -> bool {
+        self.rules.consent.is_some()
+    }
+
+    /// Whether no call waits for the batch system and no order is under way but looks.
+    pub fn is_settled(&self) -> bool {
+        let ordered = self.orders.keeps.values().any(|keep| keep.ordered.is_some());
+        self.waiting.is_empty() && self.submitting.is_empty() && !ordered
+    }
+
+    fn call(&mut self, now: Moment, call: CallId, envelope: Envelope, out: &mut Out) {
+        if let Some(id) = envelope.call.id()
+            && let Some(calls) = self.waiting.get_mut(&id)
+            && calls.iter().any(|(_, known)| *known == envelope)
+        {
+            return calls.push((call, envelope));
+        }
+        let needs_look = match &envelope.call {
+            Call::Reserve { id, .. } => self.ledger.entry(*id).is_none(),
+            Call::Probe { .. } | Call::Change { .. } | Call::Extend { .. } => true,
+            _ => false,
+        };
+        if self.asks() && needs_look && (!self.met || self.is_silent()) {
+            return out.answer(call, Problem::new(Why::NoBatchSystem));
+        }
+        let views = self.facts.views.clone();
+        let handled = self.ledger.handle(now, &envelope, &views);
+        self.book(now, handled.events, handled.changes, out);
+        match handled.waits.filter(|id| self.ledger.is_waiting(*id)) {
+            Some(id) if self.is_broken(SiteFlaw::PromiseUngranted) => {
+                self.waiting.entry(id).or_default().push((call, envelope));
+                let granted = self.ledger.granted(now, id);
+                self.book(now, granted.events, granted.changes, out);
+            }
+            Some(id) => self.waiting.entry(id).or_default().push((call, envelope)),
+            None => out.answer(call, handled.answer),
+        }
+    }
+
+    fn pass_time(&mut self, now: Moment, out: &mut Out) {
+        let ticked = self.ledger.tick(now);
+        self.book(now, ticked.events, ticked.changes, out);
+    }
+
+    fn note_job(&mut self, event: JobEvent, out: &mut Out) {
+        self.jobs.apply(&event, self.rules.retention);
+        out.events.push(SiteEvent::Job(event));
+    }
+
+    /// Takes over what the ledger has decided: writes it down, tells those who watch and those who wait, and orders what the
+    /// batch system is to keep.
+    fn book(&mut self, now: Moment, events: Vec<ledger::Event>, changes: Vec<Change>, out: &mut Out) {
+        let mut settled = Vec::new();
+        for event in events {
+            if let Some(notice) = self.notice(now, &event) {
+                out.notices.push((out.events.len(), notice));
+            }
+            if let Some(id) = event.what.id().filter(|id| self.settles(*id, &event.what)) {
+                settled.push((id, event.what.clone()));
+            }
+            out.events.push(SiteEvent::Book(event));
+        }
+        for change in changes {
+            if self.asks() {
+                self.order_keep(now, change.id, out);
+            } else {
+                self.tell_scheduler(change, out);
+            }
+        }
+        for (id, by) in settled {
+            self.answer_waiting(now, id, &by, out);
+        }
+    }
+
+    /// Whether calls about a reservation have waited for this event.
+    fn settles(&self, id: ReservationId, what: &What) -> bool {
+        let answers = matches!(
+            what,
+            What::Granted { .. }
+                | What::NotGranted { .. }
+                | What::ChangeSettled { .. }
+                | What::Cancelled { .. }
+                | What::Terminated { .. }
+                | What::Begun { .. }
+                | What::Completed { .. }
+        );
+        answers && self.waiting.contains_key(&id) && !self.ledger.is_waiting(id)
+    }
+
+    /// Answers those who waited for a reservation.
+    fn answer_waiting(&mut self, now: Moment, id: ReservationId, by: &What, out: &mut Out) {
+        for (call, envelope) in self.waiting.remove(&id).unwrap_or_default() {
+            let (answer, ticked) = self.ledger.settled_answer(now, &envelope, by);
+            self.book(now, ticked.events, ticked.changes, out);
+            out.answer(call, answer);
+        }
+    }
+
+    /// Of a scheduler in this process: room is taken now, and given back when this is durable.
+    fn tell_scheduler(&mut self, change: Change, out: &mut Out) {
+        let Change { resource, id, gave_back, took } = change;
+        let before = self.unsettled.get(&id).map_or(gave_back, |(_, spans)| spans.clone());
+        let both = ledger::both(&before, &took);
+        if !took.is_empty() {
+            let order = self.orders.number();
+            let backing = self.backing(&resource, id, both.clone());
+            out.batch_now.push(BatchOrder::Keep { order, backing });
+        }
+        if both != took {
+            let order = self.orders.number();
+            self.unsettled.insert(id, (order, both));
+            let backing = self.backing(&resource, id, took);
+            out.batch.push(BatchOrder::Keep { order, backing });
+        }
+    }
+
+    fn backing(&self, resource: &bookahead_protocol::Name, id: ReservationId, spans: Vec<Span>) -> Backing {
+        let owner = self.ledger.entry(id).map_or_else(|| "".into(), |entry| entry.owner.clone());
+        Backing { resource: resource.clone(), id, owner, spans, spares_jobs: self.is_degraded(id) }
+    }
+
+    fn notice(&mut self, now: Moment, event: &ledger::Event) -> Option<Notice> {
+        let id = event.what.id();
+        let missing = match event.what {
+            What::Missing { id, capacity } => {
+                let could_begin = if capacity.0 > 0 { self.could_begin(now, id) } else { Vec::new() };
+                Some(Missing { capacity, could_begin })
+            }
+            _ => None,
+        };
+        let told = id.is_some() || matches!(event.what, What::Lost { .. } | What::Restored { .. });
+        let entry = id.and_then(|id| self.ledger.entry(id));
+        told.then(|| Notice {
+            at: event.at,
+            kind: event.what.word(),
+            id,
+            owner: entry.map(|entry| entry.owner.clone()),
+            state: entry.map(|entry| entry.state),
+            version: entry.map(|entry| entry.version),
+            missing,
+        })
+    }
+
+    fn on_report(&mut self, now: Moment, report: BatchReport, out: &mut Out) {
+        match report {
+            BatchReport::Kept { order, id, outcome } => self.on_kept(now, order, id, outcome, out),
+            BatchReport::Job { order, job, outcome } => self.on_job_report(now, order, job, outcome, out),
+            BatchReport::Looked { order, at, outcome } => self.on_look(now, order, at, outcome, out),
+            BatchReport::JobChanged(change) => self.on_job_changed(&change, out),
+        }
+    }
+
+    /// Orders a look, unless one is under way.
+    fn order_look(&mut self, now: Moment, out: &mut Out) {
+        if self.orders.look.is_none() {
+            let order = self.orders.next(now);
+            self.orders.look = Some(order);
+            out.batch.push(BatchOrder::Look { order });
+        }
+        self.next_look = now + self.options.look_every;
+    }
+}
+
+impl Party for Site {
+    type Event = SiteEvent;
+    type State = SiteState;
+    type Facts = SiteFacts;
+
+    const KIND: &'static str = "site";
+    const SCHEMA: u32 = 2;
+
+    fn restore(&mut self, state: SiteState) -> Result<(), String> {
+        self.ledger = Ledger::restore(self.rules.clone(), state.book).map_err(|why| why.to_string())?;
+        (self.jobs, self.opened) = (state.jobs, state.opened);
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &SiteEvent) {
+        match event {
+            SiteEvent::Book(event) => drop(self.ledger.apply(event)),
+            SiteEvent::Job(event) => self.jobs.apply(event, self.rules.retention),
+            SiteEvent::Opened => self.opened = true,
+        }
+    }
+
+    fn start(&mut self, now: Moment) -> Result<Out, String> {
+        let mut out = Out::default();
+        // What ended meanwhile needs no resource any more.
+        let ticked = self.ledger.tick(now);
+        self.book(now, ticked.events, Vec::new(), &mut out);
+        self.ledger.check_resources().map_err(|why| why.to_string())?;
+        let fitted = self.ledger.fit_rules(now);
+        if !fitted.events.is_empty() {
+            let why = "less is offered now than was promised; the newest reservations miss something";
+            out.remarks.push(Remark::new(Level::Warn, "promises_exceed_capacity", why));
+        }
+        self.book(now, fitted.events, Vec::new(), &mut out);
+        if !self.asks() {
+            self.met = true;
+            self.tell_scheduler_all(&mut out);
+        }
+        self.order_look(now, &mut out);
+        self.publish(now);
+        Ok(out)
+    }
+
+    fn step(&mut self, now: Moment, input: Input) -> Out {
+        let mut out = Out::default();
+        self.pass_time(now, &mut out);
+        match input {
+            Input::Call { call, envelope, .. } => self.call(now, call, envelope, &mut out),
+            Input::Submit { call, caller, key, id, job, .. } => {
+                self.submit(now, call, &caller, (key, id), *job, &mut out);
+            }
+            Input::CancelJob { call, caller, id } => self.cancel_job(now, call, &caller, id, &mut out),
+            Input::Go { call, caller, id } => self.go(now, call, &caller, id, &mut out),
+            Input::Batch(report) => self.on_report(now, report, &mut out),
+            Input::Heard { call, .. } => {
+                let no = Reply::Registered(Err(Problem::new(Why::NoRegister)));
+                out.replies.extend(call.map(|call| (call, no)));
+            }
+            Input::WantLook if self.asks() => self.order_look(now, &mut out),
+            Input::Time if self.asks() && self.next_look <= now => self.order_look(now, &mut out),
+            Input::Answered { .. }
+            | Input::JobAnswered { .. }
+            | Input::Silent { .. }
+            | Input::WantLook
+            | Input::Time => {}
+        }
+        self.publish(now);
+        out
+    }
+
+    fn wake_at(&self) -> Option<Moment> {
+        let look = self.asks().then_some(self.next_look);
+        self.ledger.next_deadline().into_iter().chain(look).min()
+    }
+
+    fn state(&self) -> SiteState {
+        SiteState { book: self.ledger.snapshot(), jobs: self.jobs.clone(), opened: self.opened }
+    }
+
+    fn read_copy(&self) -> Site {
+        let mut copy = self.clone();
+        (copy.waiting, copy.submitting, copy.unsettled) = Default::default();
+        copy.ledger.forget_answers();
+        copy
+    }
+
+    fn is_shown(event: &SiteEvent) -> bool {
+        !matches!(event, SiteEvent::Book(event)
+            if matches!(event.what, What::Answered { .. } | What::AnswerForgotten { .. }))
+    }
+
+    fn facts(&self) -> (u64, SiteFacts) {
+        (self.facts_number, self.facts.clone())
+    }
+
+    fn set_facts(&mut self, facts: SiteFacts) {
+        self.facts = facts;
+    }
+}

@@ -1,0 +1,251 @@
+//! What can be seen of a site: its book, and its batch system as it was last looked at. Of what belongs to others a user
+//! sees only that it is there.
+
+use super::{HOLDS_REMEMBERED, Out, Site};
+use crate::batch::Look;
+use crate::queries::{BatchHealth, BatchState, Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
+use crate::register::{Heartbeat, Known, Load, OfferedResource, Role};
+use crate::step::{Level, Remark};
+use bookahead_plan::planner::{Cluster, Planner};
+use bookahead_plan::{Interval, Seconds, Span, Time};
+use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::ledger::{Offered, View, Views};
+use bookahead_protocol::{
+    Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Of one resource at most this many blocks are drawn: more than any screen shows.
+const MOST_BLOCKS: usize = 10_000;
+
+/// A batch system that takes longer than this for an order is called slow.
+const SLOW: Millis = Millis::seconds(2);
+
+/// A batch system that takes longer than this for an order is called silent.
+const SILENT: Millis = Millis::seconds(15);
+
+/// What is shown of a site and is not in its journal.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SiteFacts {
+    /// Jobs and foreign reservations as they were last seen.
+    pub(super) views: Arc<Views>,
+    /// When waiting jobs of ours would start.
+    pub(super) expected: Arc<BTreeMap<JobId, Time>>,
+    /// When the last successful look began.
+    pub(super) looked: Option<Moment>,
+    /// Since when the batch system does not answer.
+    silent: Option<Moment>,
+    /// When the order was given that is under way for longest.
+    oldest_order: Option<Moment>,
+    hold_takes: Option<Millis>,
+}
+
+impl Site {
+    /// Notes what was seen.
+    pub(super) fn note_look(&mut self, at: Moment, look: &Look, out: &mut Out) {
+        if let Some(since) = self.facts.silent.take() {
+            let why = format!("the batch system answers again after {} s", (at - since).0 / 1_000);
+            out.remarks.push(Remark::new(Level::Info, "batch_answers", why));
+        }
+        let same = look.resources.iter().all(|(name, seen)| *self.facts.views.on(name) == seen.view);
+        if !same || self.facts.views.0.len() != look.resources.len() {
+            let views = look.resources.iter().map(|(name, seen)| (name.clone(), seen.view.clone()));
+            self.facts.views = Arc::new(Views(views.collect()));
+        }
+        let expected: BTreeMap<JobId, Time> =
+            look.jobs.iter().filter_map(|status| Some((status.id, status.expected_start?))).collect();
+        if *self.facts.expected != expected {
+            self.facts.expected = Arc::new(expected);
+        }
+        self.facts.looked = Some(at);
+        self.facts_number += 1;
+    }
+
+    /// Notes that the batch system does not answer, once.
+    pub(super) fn note_silence(&mut self, now: Moment, why: &str, out: &mut Out) {
+        if self.facts.silent.is_none() {
+            self.facts.silent = Some(now);
+            self.facts_number += 1;
+            out.remarks.push(Remark::new(Level::Error, "batch_silent", why));
+        }
+    }
+
+    /// Whether the batch system did not answer when it was last looked at: who asks for something new is told at once.
+    pub(super) fn is_silent(&self) -> bool {
+        self.facts.silent.is_some()
+    }
+
+    pub(super) fn note_hold_took(&mut self, took: Millis) {
+        if self.holds_took.len() == HOLDS_REMEMBERED {
+            self.holds_took.pop_front();
+        }
+        self.holds_took.push_back(took);
+    }
+
+    /// Makes what is shown beside the events current.
+    pub(super) fn publish(&mut self, _now: Moment) {
+        let hold_takes = if self.asks() { self.holds_took.iter().max().copied() } else { Some(Millis::ZERO) };
+        let shown = (self.orders.oldest(), hold_takes);
+        if shown != (self.facts.oldest_order, self.facts.hold_takes) {
+            (self.facts.oldest_order, self.facts.hold_takes) = shown;
+            self.facts_number += 1;
+        }
+    }
+
+    fn drawn(&self, now: Moment, viewer: &Viewer, window: Interval, offered: &Offered) -> ResourceSchedule {
+        let name = &offered.resource.name;
+        let mut blocks = self.reservations_in(viewer, window, name);
+        let jobs = self.jobs_of(now.second(), offered, self.facts.views.on(name));
+        let jobs = jobs.into_iter().filter(|(_, span)| overlap(span.interval, window));
+        blocks.extend(jobs.map(|(kind, span)| Block { kind, span, reservation: None }));
+        blocks.sort_by_key(|block| (block.span.interval.begin, block.span.interval.end));
+        blocks.truncate(MOST_BLOCKS);
+        ResourceSchedule {
+            resource: name.clone(),
+            capacity: offered.resource.capacity,
+            now: now.second(),
+            lost: self.ledger.lost_capacity(name),
+            blocks,
+        }
+    }
+
+    /// Jobs that run, jobs that wait as they are planned at the moment, and foreign reservations.
+    fn jobs_of(&self, now: Time, offered: &Offered, view: &View) -> Vec<(BlockKind, Span)> {
+        let own = self.ledger.reserved(&offered.resource.name).map(|(_, span)| span);
+        let reservations: Vec<Span> = own.chain(view.foreign.iter().copied()).collect();
+        let cluster = Cluster {
+            capacity: offered.resource.capacity,
+            now,
+            running: &view.running,
+            waiting: &view.waiting,
+            reservations: &reservations,
+        };
+        let mut planner = Planner::new();
+        let starts = planner.plan(offered.placement.policy, &cluster);
+        let running = view.running.iter().map(|job| {
+            let interval = Interval::new(now, job.expected_end.max(now + Seconds(1)));
+            (BlockKind::RunningJob, Span { interval, capacity: job.capacity })
+        });
+        let waiting = view.waiting.iter().zip(starts).map(|(job, start)| {
+            let interval = Interval::new(*start, *start + job.estimate);
+            (BlockKind::WaitingJob, Span { interval, capacity: job.capacity })
+        });
+        let foreign = view.foreign.iter().map(|span| (BlockKind::Foreign, *span));
+        running.chain(waiting).chain(foreign).collect()
+    }
+
+    fn reservations_in(&self, viewer: &Viewer, window: Interval, resource: &Name) -> Vec<Block> {
+        let spans = self.ledger.reserved(resource).filter(|(_, span)| overlap(span.interval, window));
+        let drawn = spans.take(MOST_BLOCKS).filter_map(|(id, span)| {
+            let entry = self.ledger.entry(id)?;
+            let held = matches!(entry.state, State::Held | State::Requested);
+            let kind = if held { BlockKind::Hold } else { BlockKind::Reservation };
+            let seen = viewer.sees(&entry.owner);
+            let reservation = seen.then(|| (id, entry.owner.clone(), entry.state));
+            Some(Block { kind, span, reservation })
+        });
+        drawn.collect()
+    }
+}
+
+impl Queries for Site {
+    fn role(&self) -> Role {
+        Role::Site
+    }
+
+    fn resources(&self) -> Vec<Resource> {
+        self.rules.resources.iter().map(|offered| offered.resource.clone()).collect()
+    }
+
+    fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation> {
+        self.ledger.reservation(now, id)
+    }
+
+    fn list(&self, now: Moment, filter: &Filter) -> (Vec<Reservation>, bool) {
+        let all = self.ledger.ids_after(filter.after).filter_map(|id| self.ledger.reservation(now, id));
+        filter.page(all)
+    }
+
+    fn schedule(
+        &self,
+        now: Moment,
+        viewer: &Viewer,
+        window: Interval,
+        resource: Option<&Name>,
+    ) -> Vec<ResourceSchedule> {
+        let wanted = |offered: &&Offered| resource.is_none_or(|name| *name == offered.resource.name);
+        let offered = self.rules.resources.iter().filter(wanted);
+        offered.map(|offered| self.drawn(now, viewer, window, offered)).collect()
+    }
+
+    fn sites(&self, now: Moment) -> Vec<Known> {
+        let names = self.rules.resources.iter().map(|offered| &offered.resource.name);
+        let loads = names.map(|name| load(now.second(), self.facts.views.on(name), name.clone())).collect();
+        let own = |resource| OfferedResource { resource, through: Vec::new() };
+        let resources = self.resources().into_iter().map(own).collect();
+        let hold_takes = self.facts.hold_takes;
+        let said = Heartbeat { resources, loads, hold_takes, ..self.about.clone() };
+        vec![Known { said, last_heard: Some(now.second()), round_trip: None, up: true }]
+    }
+
+    fn job(&self, id: JobId) -> Option<JobView> {
+        self.jobs.get(id).map(|record| self.show_job(record))
+    }
+
+    fn jobs(&self, viewer: &Viewer) -> Vec<JobView> {
+        let seen = self.jobs.all().filter(|record| viewer.sees(&record.job.user));
+        let mut jobs: Vec<JobView> = seen.map(|record| self.show_job(record)).collect();
+        jobs.sort_by_key(|job| (job.submitted, job.id));
+        jobs
+    }
+
+    fn counts(&self) -> BTreeMap<State, usize> {
+        self.ledger.counts()
+    }
+
+    fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer> {
+        if !call.only_asks() {
+            return None;
+        }
+        if self.asks() && self.facts.looked.is_none() && matches!(call, Call::Probe { .. }) {
+            let why = bookahead_protocol::Why::NoBatchSystem;
+            return Some(bookahead_protocol::Problem::new(why).into());
+        }
+        let views = self.facts.views.clone();
+        Some(self.ledger.ask(now, caller, call, &views))
+    }
+
+    fn batch_health(&self, now: Moment) -> Option<BatchHealth> {
+        if !self.asks() {
+            return None;
+        }
+        let look_age = self.facts.looked.map(|looked| (now - looked).max(Millis::ZERO));
+        let waits = self.facts.oldest_order.filter(|since| now - *since > SLOW);
+        let silent = self.facts.silent.or(waits.filter(|since| now - *since > SILENT));
+        let (state, since) = match (silent, waits) {
+            (Some(since), _) => (BatchState::Silent, Some(since)),
+            (None, Some(since)) => (BatchState::Slow, Some(since)),
+            (None, None) => (BatchState::Ok, None),
+        };
+        Some(BatchHealth { state, since, look_age })
+    }
+}
+
+fn load(now: Time, view: &View, resource: Name) -> Load {
+    let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+    let running = view.running.iter().map(|job| (job.capacity, job.expected_end - now));
+    let waiting = view.waiting.iter().map(|job| (job.capacity, job.estimate));
+    let jobs = || running.clone().chain(waiting.clone());
+    Load {
+        resource,
+        running_jobs: count(view.running.len()),
+        waiting_jobs: count(view.waiting.len()),
+        requested: jobs().map(|(capacity, _)| u64::from(capacity.0)).sum(),
+        longest_wall_time_seconds: jobs().map(|(_, time)| time.0).max().unwrap_or(0).max(0),
+    }
+}
+
+fn overlap(one: Interval, other: Interval) -> bool {
+    one.begin < other.end && other.begin < one.end
+}

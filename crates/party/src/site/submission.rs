@@ -1,0 +1,315 @@
+//! Jobs that are given to a site: checked against the book, written down, and then handed to the batch system. A copy of a
+//! flooded job runs only after its broker has said so.
+
+use super::{JobEvent, LOOK_AGAIN, Out, Record, Site, SiteFlaw};
+use crate::batch::{BatchError, BatchOrder, Look, OrderId};
+use crate::job::{Ended, Job, JobChange, JobState};
+use crate::step::{CallId, Level, Remark};
+use bookahead_plan::{Capacity, Seconds, Time, placement};
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Moment, Name, Part, ReservationId};
+use std::collections::BTreeMap;
+
+impl Site {
+    /// Takes a job: it is written down, and handed over once that is durable. The call waits for the batch system.
+    pub(super) fn submit(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        caller: &Caller,
+        (key, id): (Key, JobId),
+        asked: JobRequest,
+        out: &mut Out,
+    ) {
+        match self.admit(now, caller, (key, id), asked, out) {
+            Ok(None) => match self.submitting.get_mut(&id) {
+                Some(calls) => calls.push(call),
+                None => out.answer_job(call, self.shown(id)),
+            },
+            Ok(Some(job)) => {
+                let at = now.second();
+                self.note_job(JobEvent::Submitted { job: job.clone(), key, at }, out);
+                self.submitting.entry(id).or_default().push(call);
+                self.hand_over(now, job, out);
+            }
+            Err(problem) => out.answer_job(call, Err(problem)),
+        }
+    }
+
+    fn hand_over(&mut self, now: Moment, job: Job, out: &mut Out) {
+        let order = self.orders.next(now);
+        self.orders.job_ordered(job.id, order);
+        out.batch.push(BatchOrder::Submit { order, job: Box::new(job) });
+    }
+
+    /// The job as the batch system is to have it; None where it has it already.
+    fn admit(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        (key, id): (Key, JobId),
+        asked: JobRequest,
+        out: &mut Out,
+    ) -> Result<Option<Job>, Problem> {
+        let resource = self.resource_for(caller, &asked)?;
+        let job = Job {
+            id,
+            user: caller.user.clone(),
+            resource,
+            capacity: asked.capacity,
+            limit: asked.limit,
+            reservation: asked.reservation,
+            work: asked.work,
+            claims: asked.claims && !self.is_broken(SiteFlaw::RunWithoutGo),
+        };
+        if job.capacity == Capacity::ZERO || job.limit < Seconds(1) {
+            let why = "a job has a capacity of at least 1 and a limit of at least one second";
+            return Err(Problem::new(Why::MalformedJob(why.into())));
+        }
+        if self.jobs.with_key(key).is_some_and(|known| known.job != job) {
+            return Err(Problem::new(Why::KeyTaken(key)));
+        }
+        if let Some(known) = self.jobs.get(id) {
+            return if known.job == job { Ok(None) } else { Err(Problem::new(Why::JobTaken(id))) };
+        }
+        if let Some(reservation) = job.reservation {
+            self.attach(now, caller, reservation, id, out)?;
+        }
+        Ok(Some(job))
+    }
+
+    /// The resource on which it runs: that of its reservation, the one it names, or the first that suits it.
+    fn resource_for(&self, caller: &Caller, asked: &JobRequest) -> Result<Name, Problem> {
+        if let Some(id) = asked.reservation {
+            let entry = self.ledger.entry(id).ok_or_else(|| Problem::new(Why::Unknown(id)))?;
+            if !caller.may_act_for(&entry.owner) {
+                return Err(Problem::new(Why::NotOwner(id)));
+            }
+            return Ok(entry.resource.clone());
+        }
+        let wanted = placement::Request {
+            earliest_start: Time(0),
+            latest_end: Time(0),
+            duration: asked.limit,
+            capacity: asked.capacity,
+        };
+        let (kind, requirements) = (asked.kind.clone(), asked.requirements.clone());
+        let part = Part { wanted, kind, requirements, resource: asked.resource.clone() };
+        let suits = self.rules.resources.iter().find(|offered| offered.resource.suits(&part));
+        let none = || Problem::new(Why::NoSuchResource { part: 0, kind: asked.kind.clone() });
+        suits.map(|offered| offered.resource.name.clone()).ok_or_else(none)
+    }
+
+    /// Notes in the book that the job belongs to a reservation.
+    fn attach(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        job: JobId,
+        out: &mut Out,
+    ) -> Result<(), Problem> {
+        let envelope = Envelope {
+            // The same for every repetition: a job is attached once.
+            key: Key(job.0).derived(0),
+            caller: caller.clone(),
+            call: Call::Attach { id, part: 0, job },
+        };
+        let views = self.facts.views.clone();
+        let handled = self.ledger.handle(now, &envelope, &views);
+        self.book(now, handled.events, handled.changes, out);
+        match handled.answer {
+            Answer::Problem(problem) => Err(*problem),
+            _ => Ok(()),
+        }
+    }
+
+    /// The batch system has taken a job, a go or a cancel, or not.
+    pub(super) fn on_job_report(
+        &mut self,
+        now: Moment,
+        order: OrderId,
+        id: JobId,
+        outcome: Result<(), BatchError>,
+        out: &mut Out,
+    ) {
+        self.orders.ended(now, order);
+        self.orders.job_reported(id);
+        let submits = self.jobs.get(id).is_some_and(|record| !record.handed && record.over.is_none());
+        match outcome {
+            Ok(()) if submits => self.note_job(JobEvent::Handed { id }, out),
+            Ok(()) => {}
+            Err(BatchError::Refused(why)) if submits => {
+                let remark = Remark::new(Level::Warn, "job_refused", why.clone()).of_job(id);
+                out.remarks.push(remark);
+                let state = JobState::Killed(Ended::CouldNotStart(why.clone()));
+                self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
+                return self.answer_submitting(id, &Err(Problem::new(Why::JobRefused(why))), out);
+            }
+            Err(why) => {
+                // A look tells whether it was carried out; what was not is ordered again then.
+                let remark = Remark::new(Level::Warn, "job_order_failed", why.to_string()).of_job(id);
+                out.remarks.push(remark);
+                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+            }
+        }
+        let shown = self.shown(id);
+        self.answer_submitting(id, &shown, out);
+    }
+
+    fn answer_submitting(&mut self, id: JobId, answer: &Result<JobView, Problem>, out: &mut Out) {
+        for call in self.submitting.remove(&id).unwrap_or_default() {
+            out.answer_job(call, answer.clone());
+        }
+    }
+
+    /// A job is in another state.
+    pub(super) fn on_job_changed(&mut self, change: &JobChange, out: &mut Out) {
+        let JobChange { id, state, at } = change;
+        let Some(record) = self.jobs.get(*id).filter(|record| record.over.is_none()) else { return };
+        let event = match state {
+            state if state.is_over() => JobEvent::Over { id: *id, state: state.clone(), at: *at },
+            JobState::Running if record.started.is_none() => JobEvent::Started { id: *id, at: *at },
+            JobState::Claiming if !record.claims => JobEvent::Claimed { id: *id },
+            _ => return,
+        };
+        if !record.handed && !matches!(event, JobEvent::Over { .. }) {
+            self.note_job(JobEvent::Handed { id: *id }, out);
+        }
+        self.note_job(event, out);
+    }
+
+    /// Ends a job.
+    pub(super) fn cancel_job(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        caller: &Caller,
+        id: JobId,
+        out: &mut Out,
+    ) {
+        match self.owned_job(caller, id) {
+            Err(problem) => return out.answer_job(call, Err(problem)),
+            Ok(record) if record.over.is_some() => {}
+            Ok(_) => {
+                let state = JobState::Killed(Ended::Cancelled);
+                self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
+                self.order_cancel(now, id, out);
+            }
+        }
+        out.answer_job(call, self.shown(id));
+    }
+
+    fn order_cancel(&mut self, now: Moment, id: JobId, out: &mut Out) {
+        let order = self.orders.next(now);
+        self.orders.job_ordered(id, order);
+        out.batch.push(BatchOrder::Cancel { order, job: id });
+    }
+
+    /// Lets a job run that claims.
+    pub(super) fn go(&mut self, now: Moment, call: CallId, caller: &Caller, id: JobId, out: &mut Out) {
+        match self.owned_job(caller, id) {
+            Err(problem) => return out.answer_job(call, Err(problem)),
+            Ok(record) if record.job.claims && record.over.is_none() && !record.may_run => {
+                self.note_job(JobEvent::MayRun { id }, out);
+                self.order_go(now, id, out);
+            }
+            Ok(_) => {}
+        }
+        out.answer_job(call, self.shown(id));
+    }
+
+    fn order_go(&mut self, now: Moment, id: JobId, out: &mut Out) {
+        let order = self.orders.next(now);
+        self.orders.job_ordered(id, order);
+        out.batch.push(BatchOrder::Go { order, job: id });
+    }
+
+    fn owned_job(&self, caller: &Caller, id: JobId) -> Result<&Record, Problem> {
+        let record = self.jobs.get(id).ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
+        let allowed = caller.may_act_for(&record.job.user);
+        if allowed { Ok(record) } else { Err(Problem::new(Why::NotJobOwner(id))) }
+    }
+
+    /// Makes the jobs of the book and those of the batch system agree: jobs that never reached it are handed over, jobs that
+    /// the book does not know, or has as over, are cancelled, and a go that was not heard is said again.
+    pub(super) fn reconcile_jobs(&mut self, now: Moment, order: Option<OrderId>, look: &Look, out: &mut Out) {
+        let shown = |site: &Site, id: JobId| order.is_none_or(|order| site.orders.is_job_shown_by(id, order));
+        let there: BTreeMap<JobId, _> = look.jobs.iter().map(|status| (status.id, status)).collect();
+        for status in there.values().filter(|status| !status.state.is_over()) {
+            let id = status.id;
+            if shown(self, id) && self.jobs.get(id).is_none_or(|record| record.over.is_some()) {
+                let why = "waits or runs in the batch system and is not in the book; cancelled";
+                out.remarks.push(Remark::new(Level::Warn, "orphan_job_cancelled", why).of_job(id));
+                self.order_cancel(now, id, out);
+            }
+        }
+        let live = self.jobs.live().filter(|record| shown(self, record.job.id));
+        for record in live.cloned().collect::<Vec<_>>() {
+            let id = record.job.id;
+            match there.get(&id) {
+                // It ran and was forgotten while nobody looked; a job runs once.
+                None if record.handed && self.asks() => {
+                    let state = JobState::Killed(Ended::Lost);
+                    self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
+                }
+                None => self.hand_over(now, record.job, out),
+                Some(status) => {
+                    let at = status.ended.or(status.started).unwrap_or(now.second());
+                    self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, out);
+                    if record.may_run && status.state == JobState::Claiming {
+                        self.order_go(now, id, out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn shown(&self, id: JobId) -> Result<JobView, Problem> {
+        let record = self.jobs.get(id).ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
+        Ok(self.show_job(record))
+    }
+
+    /// A job as its owner may see it.
+    pub(super) fn show_job(&self, record: &Record) -> JobView {
+        let (state, exit, detail) = described(&record.state());
+        let waits = matches!(state, JobWord::Waiting);
+        JobView {
+            id: record.job.id,
+            owner: record.job.user.clone(),
+            site: Some(self.rules.site.clone()),
+            resource: Some(record.job.resource.clone()),
+            reservation: record.job.reservation,
+            capacity: record.job.capacity,
+            limit: record.job.limit,
+            state,
+            submitted: record.submitted,
+            started: record.started,
+            ended: record.over.as_ref().map(|(at, _)| *at),
+            expected_start: self.facts.expected.get(&record.job.id).copied().filter(|_| waits),
+            exit,
+            detail,
+        }
+    }
+}
+
+fn described(state: &JobState) -> (JobWord, Option<i32>, Option<String>) {
+    let word = match state {
+        JobState::Waiting => JobWord::Waiting,
+        JobState::Claiming => JobWord::Claiming,
+        JobState::Running => JobWord::Running,
+        JobState::Done { exit } => return (JobWord::Done, Some(*exit), None),
+        JobState::Killed(why) => {
+            let word = match why {
+                Ended::Cancelled => JobWord::Cancelled,
+                Ended::Limit => JobWord::OutOfTime,
+                Ended::ReservationOver | Ended::Displaced => JobWord::ReservationOver,
+                Ended::Lost => JobWord::Lost,
+                Ended::CouldNotStart(_) | Ended::NoGo => JobWord::CouldNotStart,
+            };
+            return (word, None, Some(why.to_string()));
+        }
+    };
+    (word, None, None)
+}
