@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub struct Health {
     /// Whether it takes calls.
     pub status: Status,
-    /// What it is called.
+    /// Its name.
     #[schema(value_type = NameText)]
     pub name: Name,
     /// What it is.
@@ -25,22 +25,23 @@ pub struct Health {
     /// How many seconds pass on its clock in one real second: 1, unless time is accelerated.
     #[schema(example = 1)]
     pub clock_speed: u32,
-    /// The last event that is written down.
+    /// Number of the last event in its journal.
     pub journal_sequence: u64,
-    /// Of a site with a batch system: how that is.
+    /// How its batch system is; missing where it has none, or one that is part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchHealth>,
 }
 
 /// How the batch system of a site is. The site takes calls in any case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"state": "slow", "since": "2026-11-16T09:00:00Z", "looked_seconds_ago": 47}))]
 pub struct BatchHealth {
-    /// In a word.
+    /// Whether it answers.
     pub state: BatchState,
-    /// Since when.
+    /// Since when it is in this state; missing before its first answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// How many seconds ago the site last saw it; none where it has not seen it since it started.
+    /// Age in seconds of the last look at its queue and nodes; missing before the first since the site started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_seconds_ago: Option<u64>,
 }
@@ -53,7 +54,7 @@ pub enum BatchState {
     Ok,
     /// It takes long to answer.
     Slow,
-    /// It does not answer.
+    /// It does not answer. New requests wait, and are refused with `batch-timeout` if that lasts too long.
     Silent,
 }
 

@@ -32,9 +32,10 @@ pub struct Probe {
 pub struct Offers {
     /// The best first. None of them is held.
     pub offers: Vec<Offer>,
-    /// Of a site with a batch system: how many seconds ago it last saw that. What has happened there since is not in the
-    /// offers.
+    /// Of a site with a batch system: age in seconds of the look at it that the offers rest on. Changes there since then are
+    /// not in the offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 4)]
     pub looked_seconds_ago: Option<u64>,
 }
 
