@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 pub struct Health {
     /// Whether it takes calls.
     pub status: Status,
-    /// What it is called.
+    /// Its name.
     #[schema(value_type = NameText)]
     pub name: Name,
     /// What it is.
@@ -25,24 +25,26 @@ pub struct Health {
     /// How many seconds pass on its clock in one real second: 1, unless time is accelerated.
     #[schema(example = 1)]
     pub clock_speed: u32,
-    /// The last event that is written down.
+    /// Number of the last event in its journal.
     pub journal_sequence: u64,
-    /// Of a site with a batch system: how that is.
+    /// How its batch system is; missing where it has none, or one that is part of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchHealth>,
 }
 
-/// How the batch system of a site is. The site takes calls in any case.
+/// How the batch system of a site is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"state": "slow", "since": "2026-11-16T09:00:00Z", "look_age_seconds": 47}))]
 pub struct BatchHealth {
-    /// In a word.
+    /// Whether it answers.
     pub state: BatchState,
-    /// Since when.
+    /// Since when it is in this state; missing before its first answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// How many seconds ago the site last saw it; none where it has not seen it since it started.
+    /// Age of the last look at its queue and nodes; missing before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub looked_seconds_ago: Option<u64>,
+    #[schema(minimum = 0)]
+    pub look_age_seconds: Option<i64>,
 }
 
 /// Whether a batch system answers.
@@ -53,7 +55,7 @@ pub enum BatchState {
     Ok,
     /// It takes long to answer.
     Slow,
-    /// It does not answer.
+    /// It does not answer. New requests wait, and are refused with `batch-timeout` if that lasts too long.
     Silent,
 }
 
@@ -66,6 +68,6 @@ pub enum Status {
     Ready,
     /// No longer: it finishes what is under way and stops.
     Stopping,
-    /// No: it has ended, cannot write its journal, or makes no progress.
+    /// No: it cannot write its journal.
     Failed,
 }

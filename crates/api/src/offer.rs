@@ -32,10 +32,11 @@ pub struct Probe {
 pub struct Offers {
     /// The best first. None of them is held.
     pub offers: Vec<Offer>,
-    /// Of a site with a batch system: how many seconds ago it last saw that. What has happened there since is not in the
-    /// offers.
+    /// Age in seconds of the look at the batch system that the offers rest on; at a broker, the oldest of its sites. Missing
+    /// where no batch system is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub looked_seconds_ago: Option<u64>,
+    #[schema(minimum = 0, example = 4)]
+    pub looked_seconds_ago: Option<i64>,
 }
 
 /// A way to fulfil a request: one slot for each part.

@@ -124,8 +124,8 @@ pub enum Why {
         "one part was lost before it could be committed, so all were given back; ask again with a new id"
     )]
     PartLost,
-    /// Too much is under way already.
-    #[error("too much is under way already; ask again later")]
+    /// Too much is under way already, or the reservation waits for the batch system.
+    #[error("too much is under way, or the reservation waits for the batch system; ask again later")]
     Busy,
     /// The batch system of the site does not grant what its book has room for.
     #[error("the batch system of the site does not grant it: {0}")]

@@ -1,13 +1,11 @@
-//! The words of parties as documents of the API, and back: what parties say of themselves, schedules, jobs, health. Nothing
-//! is decided here; an instant that has no date is left out.
+//! The words of parties as documents of the API, and back: what parties say of themselves, schedules, health. Nothing is
+//! decided here; an instant that has no date is left out.
 
 use bookahead_api as api;
 use bookahead_party::queries::{BatchHealth, BatchState, Block, BlockKind, ResourceSchedule};
 use bookahead_party::{Heartbeat, Known, Load, OfferedResource, Role};
-use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
-use bookahead_protocol::{JobId, Millis, Name};
-use std::path::PathBuf;
+use bookahead_plan::Time;
+use bookahead_protocol::{Millis, Name};
 
 pub(crate) fn role(role: Role) -> api::Role {
     match role {
@@ -142,142 +140,11 @@ pub(crate) fn batch_health(health: BatchHealth) -> api::BatchHealth {
             BatchState::Silent => api::BatchState::Silent,
         },
         since: health.since.map(|since| api::Timestamp::nearest(since.second())),
-        looked_seconds_ago: health.look_age.map(seconds),
+        look_age_seconds: health.look_age.map(seconds),
     }
 }
 
 /// Whole seconds, rounded down.
-pub(crate) fn seconds(age: Millis) -> u64 {
-    u64::try_from(age.0 / 1_000).unwrap_or(0)
-}
-
-/// A job that a broker has for a peer.
-pub(crate) fn submit_job(id: JobId, job: JobRequest) -> Result<api::SubmitJob, api::OutOfCalendar> {
-    Ok(api::SubmitJob {
-        id: Some(id),
-        reservation: job.reservation,
-        resource: job.resource,
-        kind: job.kind,
-        capacity: job.capacity.0,
-        limit_seconds: job.limit.0,
-        latest_end: job.latest_end.map(TryInto::try_into).transpose()?,
-        requirements: job.requirements.into_iter().map(Into::into).collect(),
-        reference_mhz: job.reference_mhz,
-        input_bytes: job.input_bytes,
-        work: work(job.work),
-        mode: job.mode.map(mode),
-        copies: job.copies,
-    })
-}
-
-pub(crate) fn job_request(document: api::SubmitJob) -> JobRequest {
-    JobRequest {
-        reservation: document.reservation,
-        resource: document.resource,
-        kind: document.kind,
-        capacity: Capacity(document.capacity),
-        limit: Seconds(document.limit_seconds),
-        latest_end: document.latest_end.map(api::Timestamp::time),
-        requirements: document.requirements.into_iter().map(Into::into).collect(),
-        reference_mhz: document.reference_mhz,
-        input_bytes: document.input_bytes,
-        work: work_from(document.work),
-        mode: document.mode.map(mode_from),
-        copies: document.copies,
-        claims: false,
-    }
-}
-
-fn work(work: Work) -> api::Work {
-    match work {
-        Work::Program { program, arguments, folder, environment } => {
-            let folder = folder.map(|folder| folder.to_string_lossy().into_owned());
-            api::Work::Program { program, arguments, folder, environment }
-        }
-        Work::Script { text, arguments } => api::Work::Script { text, arguments },
-        Work::Pretended { run } => api::Work::Pretended { run_seconds: run.0 },
-    }
-}
-
-fn work_from(document: api::Work) -> Work {
-    match document {
-        api::Work::Program { program, arguments, folder, environment } => {
-            Work::Program { program, arguments, folder: folder.map(PathBuf::from), environment }
-        }
-        api::Work::Script { text, arguments } => Work::Script { text, arguments },
-        api::Work::Pretended { run_seconds } => Work::Pretended { run: Seconds(run_seconds) },
-    }
-}
-
-fn mode(mode: Mode) -> api::Mode {
-    match mode {
-        Mode::Reserve => api::Mode::Reserve,
-        Mode::Flood => api::Mode::Flood,
-    }
-}
-
-fn mode_from(document: api::Mode) -> Mode {
-    match document {
-        api::Mode::Reserve => Mode::Reserve,
-        api::Mode::Flood => Mode::Flood,
-    }
-}
-
-pub(crate) fn job(view: JobView) -> api::Job {
-    let stamp = |time: Time| api::Timestamp::try_from(time).ok();
-    api::Job {
-        id: view.id,
-        owner: view.owner,
-        site: view.site,
-        resource: view.resource,
-        reservation: view.reservation,
-        capacity: view.capacity.0,
-        limit_seconds: view.limit.0,
-        state: match view.state {
-            JobWord::Placing => api::JobState::Placing,
-            JobWord::Waiting | JobWord::Claiming => api::JobState::Waiting,
-            JobWord::Running => api::JobState::Running,
-            JobWord::Done => api::JobState::Done,
-            JobWord::Cancelled => api::JobState::Cancelled,
-            JobWord::OutOfTime => api::JobState::OutOfTime,
-            JobWord::ReservationOver => api::JobState::ReservationOver,
-            JobWord::Lost => api::JobState::Lost,
-            JobWord::CouldNotStart => api::JobState::CouldNotStart,
-        },
-        submitted: api::Timestamp::nearest(view.submitted),
-        started: view.started.and_then(stamp),
-        ended: view.ended.and_then(stamp),
-        expected_start: view.expected_start.and_then(stamp),
-        exit: view.exit,
-        detail: view.detail,
-    }
-}
-
-pub(crate) fn job_view(document: api::Job) -> JobView {
-    JobView {
-        id: document.id,
-        owner: document.owner,
-        site: document.site,
-        resource: document.resource,
-        reservation: document.reservation,
-        capacity: Capacity(document.capacity),
-        limit: Seconds(document.limit_seconds),
-        state: match document.state {
-            api::JobState::Placing => JobWord::Placing,
-            api::JobState::Waiting => JobWord::Waiting,
-            api::JobState::Running => JobWord::Running,
-            api::JobState::Done => JobWord::Done,
-            api::JobState::Cancelled => JobWord::Cancelled,
-            api::JobState::OutOfTime => JobWord::OutOfTime,
-            api::JobState::ReservationOver => JobWord::ReservationOver,
-            api::JobState::Lost => JobWord::Lost,
-            api::JobState::CouldNotStart => JobWord::CouldNotStart,
-        },
-        submitted: document.submitted.time(),
-        started: document.started.map(api::Timestamp::time),
-        ended: document.ended.map(api::Timestamp::time),
-        expected_start: document.expected_start.map(api::Timestamp::time),
-        exit: document.exit,
-        detail: document.detail,
-    }
+pub(crate) fn seconds(age: Millis) -> i64 {
+    (age.0 / 1_000).max(0)
 }

@@ -2,10 +2,9 @@
 //! submission that is repeated is the same job.
 
 use super::Shared;
-use super::answer::{created, written};
+use super::answer::{created, out_of_calendar, written};
 use super::asking::{Asking, Changing};
 use super::body::Document;
-use super::documents;
 use super::key::{Optional, Required};
 use super::looking::PAGE;
 use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
@@ -49,8 +48,7 @@ pub(super) async fn submit(
     Document(job): Document<api::SubmitJob>,
 ) -> Result<Response, Refusal> {
     let id = job.id.unwrap_or_else(|| key.job());
-    let (caller, origin, key, job) =
-        (asking.caller(), asking.origin(), key.key, Box::new(documents::job_request(job)));
+    let (caller, origin, key, job) = (asking.caller(), asking.origin(), key.key, Box::new(job.into()));
     let input = move |call| Input::Submit { call, caller, key, id, job, origin };
     let job = shared.job_call(&asking, key, id, "submit", input).await?;
     created(&job, &format!("/v1/jobs/{}", job.id))
@@ -80,21 +78,24 @@ pub(super) async fn list(
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
         page(jobs, after, limit)
     });
-    written(
-        &page
-            .await?
-            .ok_or_else(|| Refusal::bad_request("the job of this cursor is no longer known; begin anew"))?,
-    )
+    let forgotten = || Refusal::bad_request("the job of this cursor is no longer known; begin anew");
+    let (page, next) = page.await?.ok_or_else(forgotten)?;
+    let jobs = page.into_iter().map(api::Job::try_from).collect::<Result<_, _>>().map_err(out_of_calendar)?;
+    written(&api::Jobs { jobs, next })
 }
 
-/// A page of jobs after one of them, if that is still there.
-fn page(mut jobs: impl Iterator<Item = JobView>, after: Option<JobId>, limit: usize) -> Option<api::Jobs> {
+/// A page of jobs after one of them, if that is still there, and where the next page begins.
+fn page(
+    mut jobs: impl Iterator<Item = JobView>,
+    after: Option<JobId>,
+    limit: usize,
+) -> Option<(Vec<JobView>, Option<String>)> {
     if let Some(after) = after {
         jobs.find(|job| job.id == after)?;
     }
-    let page: Vec<api::Job> = jobs.by_ref().take(limit).map(documents::job).collect();
+    let page: Vec<JobView> = jobs.by_ref().take(limit).collect();
     let next = jobs.next().and(page.last()).map(|last| last.id.to_string());
-    Some(api::Jobs { jobs: page, next })
+    Some((page, next))
 }
 
 /// Show one job
@@ -111,7 +112,7 @@ pub(super) async fn show(
     let viewer = asking.viewer();
     let found = shared.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
     let found = found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
-    written(&documents::job(found))
+    written(&api::Job::try_from(found).map_err(out_of_calendar)?)
 }
 
 /// End a job
@@ -177,7 +178,8 @@ impl Shared {
             asks.line().inspect(|line| line.note_outcome(said));
             outcome
         });
-        Ok(documents::job(*outcome.await?.map_err(|why| self.unanswered(why))??))
+        let job = outcome.await?.map_err(|why| self.unanswered(why))??;
+        api::Job::try_from(*job).map_err(out_of_calendar)
     }
 }
 
