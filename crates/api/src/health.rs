@@ -32,19 +32,18 @@ pub struct Health {
     pub batch: Option<BatchHealth>,
 }
 
-/// How the batch system of a site is.
+/// How the batch system of a site is. The site takes calls in any case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({"state": "slow", "since": "2026-11-16T09:00:00Z", "look_age_seconds": 47}))]
+#[schema(example = json!({"state": "slow", "since": "2026-11-16T09:00:00Z", "looked_seconds_ago": 47}))]
 pub struct BatchHealth {
     /// Whether it answers.
     pub state: BatchState,
     /// Since when it is in this state; missing before its first answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Age of the last look at its queue and nodes; missing before the first.
+    /// Age in seconds of the last look at its queue and nodes; missing before the first since the site started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0)]
-    pub look_age_seconds: Option<i64>,
+    pub looked_seconds_ago: Option<u64>,
 }
 
 /// Whether a batch system answers.
@@ -68,6 +67,6 @@ pub enum Status {
     Ready,
     /// No longer: it finishes what is under way and stops.
     Stopping,
-    /// No: it cannot write its journal.
+    /// No: it has ended, cannot write its journal, or makes no progress.
     Failed,
 }

@@ -32,11 +32,11 @@ pub struct Probe {
 pub struct Offers {
     /// The best first. None of them is held.
     pub offers: Vec<Offer>,
-    /// Age in seconds of the look at the batch system that the offers rest on; at a broker, the oldest of its sites. Missing
-    /// where no batch system is asked.
+    /// Of a site with a batch system: age in seconds of the look at it that the offers rest on. Changes there since then are
+    /// not in the offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, example = 4)]
-    pub looked_seconds_ago: Option<i64>,
+    #[schema(example = 4)]
+    pub looked_seconds_ago: Option<u64>,
 }
 
 /// A way to fulfil a request: one slot for each part.

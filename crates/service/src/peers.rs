@@ -167,7 +167,7 @@ async fn ask_about_job(
     let client = client.on_behalf_of(&caller);
     let answer = match asked {
         JobCall::Submit => {
-            let document = api::SubmitJob::of(id, *job?).ok()?;
+            let document = api::SubmitJob { id: Some(id), ..api::SubmitJob::try_from(*job?).ok()? };
             client.submit(&document, &Key(id.0).to_string()).await
         }
         JobCall::Look => client.job(id).await,

@@ -49,10 +49,11 @@ fn documents_of_older_parties_are_read_and_nothing_is_said_that_is_not_known() {
     assert_eq!(serde_json::to_value(&offers).unwrap(), json!({"offers": []}));
     let health: api::Health = read(json!({
         "status": "ready", "name": "north", "role": "site", "version": "0.1.0", "now": "2026-11-16T09:00:00Z",
-        "clock_speed": 1, "journal_sequence": 0, "batch": {"state": "silent", "look_age_seconds": 90},
+        "clock_speed": 1, "journal_sequence": 0, "batch": {"state": "silent", "looked_seconds_ago": 90},
     }))
     .unwrap();
-    let silent = api::BatchHealth { state: api::BatchState::Silent, since: None, look_age_seconds: Some(90) };
+    let silent =
+        api::BatchHealth { state: api::BatchState::Silent, since: None, looked_seconds_ago: Some(90) };
     assert_eq!(health.batch, Some(silent));
 }
 
@@ -121,7 +122,7 @@ fn statuses_follow_from_what_the_client_can_do_about_it() {
         (Why::OnePartOnly(2), 422),
         (Why::Busy, 503),
         (Why::Silence, 504),
-        (Why::BatchTimeout { waited: Millis(30_000) }, 504),
+        (Why::BatchTimeout { waited: Millis(30_000) }, 409),
         (Why::Circle, 409),
         (Why::Expired, 410),
         (Why::Changed { seen: 1, now: 2 }, 412),

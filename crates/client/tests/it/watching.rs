@@ -33,10 +33,7 @@ async fn events_are_told_however_the_stream_is_cut_until_the_server_ends_it() {
     let mut server = Server::start([Act::Say(pieces)]).await;
     let mut watch = client(&server).watch(Some(ReservationId(7)), None).await.unwrap();
     let first = watch.next().await.unwrap().unwrap();
-    assert_eq!(
-        (first.sequence, first.kind.as_str(), first.reservation),
-        (4, "held", Some(ReservationId(7)))
-    );
+    assert_eq!((first.sequence, first.kind.as_str(), first.reservation), (4, "held", Some(ReservationId(7))));
     assert_eq!((first.at.to_string().as_str(), first.at_ms), ("2026-11-16T09:00:00.250Z", 1_794_819_600_250));
     assert_eq!(watch.next().await.unwrap().unwrap().kind, "committed");
     assert_eq!(watch.next().await.unwrap(), None);

@@ -101,5 +101,5 @@ fn a_program_does_nothing_before_its_go_and_claims_again_after_a_restart() {
     builtin.submit(at(8), &claims(script(0x402, "echo ran", &[]))).unwrap();
     builtin.pass(at(8));
     assert_eq!(told(&mut builtin, 8 + GO_WITHIN.0), [(0x402, NO_GO, 8 + GO_WITHIN.0)]);
-    assert_eq!(read(folder.path(), 0x402, "started"), "");
+    assert_eq!(read(folder.path(), 0x402, "output"), "");
 }

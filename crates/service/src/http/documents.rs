@@ -1,5 +1,5 @@
-//! The words of parties as documents of the API, and back: what parties say of themselves, schedules, health. Nothing is
-//! decided here; an instant that has no date is left out.
+//! The words of parties as documents of the API, and back: what parties say of themselves, schedules, jobs, health. Nothing
+//! is decided here; an instant that has no date is left out.
 
 use bookahead_api as api;
 use bookahead_party::queries::{BatchHealth, BatchState, Block, BlockKind, ResourceSchedule};
@@ -140,11 +140,11 @@ pub(crate) fn batch_health(health: BatchHealth) -> api::BatchHealth {
             BatchState::Silent => api::BatchState::Silent,
         },
         since: health.since.map(|since| api::Timestamp::nearest(since.second())),
-        look_age_seconds: health.look_age.map(seconds),
+        looked_seconds_ago: health.look_age.map(seconds),
     }
 }
 
 /// Whole seconds, rounded down.
-pub(crate) fn seconds(age: Millis) -> i64 {
-    (age.0 / 1_000).max(0)
+pub(crate) fn seconds(age: Millis) -> u64 {
+    u64::try_from(age.0 / 1_000).unwrap_or(0)
 }

@@ -78,24 +78,23 @@ pub(super) async fn list(
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
         page(jobs, after, limit)
     });
-    let forgotten = || Refusal::bad_request("the job of this cursor is no longer known; begin anew");
-    let (page, next) = page.await?.ok_or_else(forgotten)?;
-    let jobs = page.into_iter().map(api::Job::try_from).collect::<Result<_, _>>().map_err(out_of_calendar)?;
-    written(&api::Jobs { jobs, next })
+    written(&page.await??)
 }
 
-/// A page of jobs after one of them, if that is still there, and where the next page begins.
+/// A page of jobs after one of them, if that is still there.
 fn page(
     mut jobs: impl Iterator<Item = JobView>,
     after: Option<JobId>,
     limit: usize,
-) -> Option<(Vec<JobView>, Option<String>)> {
+) -> Result<api::Jobs, Refusal> {
     if let Some(after) = after {
-        jobs.find(|job| job.id == after)?;
+        let gone = || Refusal::bad_request("the job of this cursor is no longer known; begin anew");
+        jobs.find(|job| job.id == after).ok_or_else(gone)?;
     }
-    let page: Vec<JobView> = jobs.by_ref().take(limit).collect();
+    let page = jobs.by_ref().take(limit).map(api::Job::try_from).collect::<Result<Vec<_>, _>>();
+    let page = page.map_err(out_of_calendar)?;
     let next = jobs.next().and(page.last()).map(|last| last.id.to_string());
-    Some((page, next))
+    Ok(api::Jobs { jobs: page, next })
 }
 
 /// Show one job
@@ -178,8 +177,8 @@ impl Shared {
             asks.line().inspect(|line| line.note_outcome(said));
             outcome
         });
-        let job = outcome.await?.map_err(|why| self.unanswered(why))??;
-        api::Job::try_from(*job).map_err(out_of_calendar)
+        let view = outcome.await?.map_err(|why| self.unanswered(why))??;
+        api::Job::try_from(*view).map_err(out_of_calendar)
     }
 }
 

@@ -141,7 +141,7 @@ proptest! {
             let mut world = pretend.world();
             (world.nodes, world.reservations, world.jobs) = (nodes.clone(), reservations.clone(), jobs);
         }
-        let seen = seen(&mut Batch::new(Box::new(pretend), settings(unit, capacity)).unwrap(), 0);
+        let seen = seen(&Batch::new(Box::new(pretend), settings(unit, capacity)).unwrap(), 0);
         let here = |node: &&Node| node.usable && !node.resources.is_empty();
         let usable: Vec<&Node> = nodes.iter().filter(here).collect();
         let there: u32 = usable.iter().map(|node| share(unit, node, node.cores)).sum();

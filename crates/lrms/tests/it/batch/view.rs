@@ -1,7 +1,7 @@
 //! What is to be seen, from what is there.
 
 use super::pretend::{Fault, Pretend, World};
-use super::{Drive, batch, batch_of_nodes, seen, settings};
+use super::{batch, batch_of_nodes, seen, settings};
 use crate::{at, backing, cpu, inside, job, span};
 use bookahead_lrms::Batch;
 use bookahead_lrms::batch::{FactState, Handle, Unit};

@@ -75,7 +75,11 @@ impl Desk {
     fn new(peers: usize, rules: Rules) -> Desk {
         let mut broker = Broker::new(rules);
         for peer in (0..peers).map(site) {
-            broker.register(peer.clone(), vec![Resource::new(peer.as_str(), "cluster", "processors", 8)]);
+            broker.register(
+                peer.clone(),
+                vec![Resource::new(peer.as_str(), "cluster", "processors", 8)],
+                None,
+            );
         }
         broker.resume(Moment(0));
         Desk { now: Moment(0), broker, events: Vec::new(), peers }
