@@ -167,7 +167,7 @@ async fn ask_about_job(
     let client = client.on_behalf_of(&caller);
     let answer = match asked {
         JobCall::Submit => {
-            let document = documents::submit_job(id, *job?).ok()?;
+            let document = api::SubmitJob { id: Some(id), ..api::SubmitJob::try_from(*job?).ok()? };
             client.submit(&document, &Key(id.0).to_string()).await
         }
         JobCall::Look => client.job(id).await,
@@ -175,7 +175,7 @@ async fn ask_about_job(
         JobCall::Drop => client.cancel_job(id).await,
     };
     let answer = match answer {
-        Ok(job) => Ok(Box::new(documents::job_view(job))),
+        Ok(job) => Ok(Box::new(job.into())),
         Err(ClientError::Refused(problem)) => Err(refusal(*problem)?),
         Err(why) => {
             tracing::debug!(event = "peer_call_failed", peer = %to, job = %id, "{why}");

@@ -94,7 +94,8 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
         let end = session.dates.wall(slot.end);
         bail!(Usage(format!("it ends at {end}; give a later end (to end earlier: bookahead release)")));
     }
-    let extended = session.timed_client().extend(arguments.id, Some(now.version), &Extend { end });
+    let (client, extend) = (session.timed_client(), Extend { end });
+    let extended = client.extend(arguments.id, Some(now.version), &extend);
     let reservation = session.ask("extending", extended)?;
     show(session, &reservation)
 }

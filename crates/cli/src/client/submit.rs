@@ -142,6 +142,7 @@ fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
             ModeName::Flood => Mode::Flood,
         }),
         copies: arguments.copies,
+        claims: false,
     };
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let job = session.ask("submitting", session.timed_client().submit(&submit, &key))?;

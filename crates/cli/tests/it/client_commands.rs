@@ -29,10 +29,7 @@ fn a_probe_shows_what_could_be_had_and_how_to_hold_it() {
     assert!(ran.err.contains("note: 'tomorrow 09:00' is read in Europe/Berlin: "), "{ran:?}");
     let held = shell(&asking, after(&ran.err, "hold the first with: "));
     assert_eq!(held.code, Some(0), "{held:?}");
-    assert!(
-        held.out.contains("held for ") && held.err.contains("bookahead commit rsv_"),
-        "{held:?}"
-    );
+    assert!(held.out.contains("held for ") && held.err.contains("bookahead commit rsv_"), "{held:?}");
     let offers = asking.document(&[&wanted[..], &["--most", "1", "--require", "gpus>=4"]].concat());
     assert_eq!(offers["offers"][0]["slots"][0]["site"], "north");
     assert_eq!(offers["offers"].as_array().unwrap().len(), 1);

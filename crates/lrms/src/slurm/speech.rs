@@ -39,6 +39,11 @@ impl Speech {
         Speech { runner: speech.runner.with_probe(probe), ..speech }
     }
 
+    /// The folder of the commands, if `PATH` does not lead to them.
+    pub(super) fn bin(&self) -> Option<&str> {
+        self.bin.as_deref()
+    }
+
     /// A command of Slurm.
     pub(super) fn command(&self, name: &str) -> Command {
         let program = self.bin.as_ref().map_or(name.to_owned(), |bin| format!("{bin}/{name}"));

@@ -159,9 +159,6 @@ impl BrokerConfig {
             Patience { first: in_its_time(Length(usual.first)), longest: in_its_time(Length(usual.longest)) };
         JobRules {
             notice: in_its_time(self.job_notice),
-            // Until all have answered, and the best of them has been told.
-            hold_for: in_its_time(Length(hold_time.0 + hold_time.0 + hold_time.0)),
-            answer_within: in_its_time(hold_time),
             patience,
             look_every: in_its_time(self.heartbeat),
             flood: Pace {

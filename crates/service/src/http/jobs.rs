@@ -2,10 +2,9 @@
 //! submission that is repeated is the same job.
 
 use super::Shared;
-use super::answer::{created, written};
+use super::answer::{created, out_of_calendar, written};
 use super::asking::{Asking, Changing};
 use super::body::Document;
-use super::documents;
 use super::key::{Optional, Required};
 use super::looking::PAGE;
 use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
@@ -49,8 +48,7 @@ pub(super) async fn submit(
     Document(job): Document<api::SubmitJob>,
 ) -> Result<Response, Refusal> {
     let id = job.id.unwrap_or_else(|| key.job());
-    let (caller, origin, key, job) =
-        (asking.caller(), asking.origin(), key.key, Box::new(documents::job_request(job)));
+    let (caller, origin, key, job) = (asking.caller(), asking.origin(), key.key, Box::new(job.into()));
     let input = move |call| Input::Submit { call, caller, key, id, job, origin };
     let job = shared.job_call(&asking, key, id, "submit", input).await?;
     created(&job, &format!("/v1/jobs/{}", job.id))
@@ -80,21 +78,23 @@ pub(super) async fn list(
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
         page(jobs, after, limit)
     });
-    written(
-        &page
-            .await?
-            .ok_or_else(|| Refusal::bad_request("the job of this cursor is no longer known; begin anew"))?,
-    )
+    written(&page.await??)
 }
 
 /// A page of jobs after one of them, if that is still there.
-fn page(mut jobs: impl Iterator<Item = JobView>, after: Option<JobId>, limit: usize) -> Option<api::Jobs> {
+fn page(
+    mut jobs: impl Iterator<Item = JobView>,
+    after: Option<JobId>,
+    limit: usize,
+) -> Result<api::Jobs, Refusal> {
     if let Some(after) = after {
-        jobs.find(|job| job.id == after)?;
+        let gone = || Refusal::bad_request("the job of this cursor is no longer known; begin anew");
+        jobs.find(|job| job.id == after).ok_or_else(gone)?;
     }
-    let page: Vec<api::Job> = jobs.by_ref().take(limit).map(documents::job).collect();
+    let page = jobs.by_ref().take(limit).map(api::Job::try_from).collect::<Result<Vec<_>, _>>();
+    let page = page.map_err(out_of_calendar)?;
     let next = jobs.next().and(page.last()).map(|last| last.id.to_string());
-    Some(api::Jobs { jobs: page, next })
+    Ok(api::Jobs { jobs: page, next })
 }
 
 /// Show one job
@@ -111,7 +111,7 @@ pub(super) async fn show(
     let viewer = asking.viewer();
     let found = shared.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
     let found = found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
-    written(&documents::job(found))
+    written(&api::Job::try_from(found).map_err(out_of_calendar)?)
 }
 
 /// End a job
@@ -177,7 +177,8 @@ impl Shared {
             asks.line().inspect(|line| line.note_outcome(said));
             outcome
         });
-        Ok(documents::job(*outcome.await?.map_err(|why| self.unanswered(why))??))
+        let view = outcome.await?.map_err(|why| self.unanswered(why))??;
+        api::Job::try_from(*view).map_err(out_of_calendar)
     }
 }
 

@@ -196,11 +196,9 @@ impl Client {
         record.answers.push((now, call.word(), answer.clone()));
         let Answer::Reservation(reservation) = answer else { return };
         let next = match (call, reservation.state, record.wish.intent) {
-            (
-                Call::Reserve { .. },
-                State::Held,
-                Intent::Commit(wait) | Intent::CommitAndCancel(wait, _),
-            ) => (wait, Step::Commit),
+            (Call::Reserve { .. }, State::Held, Intent::Commit(wait) | Intent::CommitAndCancel(wait, _)) => {
+                (wait, Step::Commit)
+            }
             (Call::Reserve { .. }, State::Held, Intent::ExtendAndCommit(wait)) => (wait, Step::Extend),
             (Call::Hold { .. }, State::Held, Intent::ExtendAndCommit(wait)) => (wait, Step::Commit),
             (Call::Reserve { .. }, State::Held, Intent::Cancel(wait)) => (wait, Step::Cancel),

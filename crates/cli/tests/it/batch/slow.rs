@@ -42,7 +42,11 @@ impl Slowed {
         let delay = folder.path().join("delay");
         for name in ["scontrol", "squeue", "sbatch", "scancel"] {
             let (real, script) = (commands.join(name), folder.path().join(name));
-            let text = format!("#!/bin/sh\nsleep \"$(cat '{}')\"\nexec '{}' \"$@\"\n", delay.display(), real.display());
+            let text = format!(
+                "#!/bin/sh\nsleep \"$(cat '{}')\"\nexec '{}' \"$@\"\n",
+                delay.display(),
+                real.display()
+            );
             fs::write(&script, text).unwrap();
             fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -108,7 +112,11 @@ impl World {
 }
 
 /// How long each question took that needs no batch command, until all have been answered.
-async fn meanwhile(ada: &Asker, held: &[ReservationId], asked: &[JoinHandle<(Answer, Duration)>]) -> Vec<(&'static str, Duration)> {
+async fn meanwhile(
+    ada: &Asker,
+    held: &[ReservationId],
+    asked: &[JoinHandle<(Answer, Duration)>],
+) -> Vec<(&'static str, Duration)> {
     let (client, mut took, mut held) = (ada.client(), Vec::new(), held.iter().copied());
     let shown = held.clone().next().unwrap();
     let began = Instant::now();
