@@ -24,13 +24,14 @@ impl Site {
     ) {
         match self.admit(now, caller, (key, id), asked, out) {
             Ok(None) => match self.submitting.get_mut(&id) {
-                Some(calls) => calls.push(call),
+                Some((_, calls)) => calls.push(call),
                 None => out.answer_job(call, self.shown(id)),
             },
             Ok(Some(job)) => {
                 let at = now.second();
                 self.note_job(JobEvent::Submitted { job: job.clone(), key, at }, out);
-                self.submitting.entry(id).or_default().push(call);
+                let until = self.rules.consent.map_or(Moment::MAX, |limit| now + limit);
+                self.submitting.entry(id).or_insert_with(|| (until, Vec::new())).1.push(call);
                 self.hand_over(now, job, out);
             }
             Err(problem) => out.answer_job(call, Err(problem)),
@@ -159,8 +160,17 @@ impl Site {
     }
 
     fn answer_submitting(&mut self, id: JobId, answer: &Result<JobView, Problem>, out: &mut Out) {
-        for call in self.submitting.remove(&id).unwrap_or_default() {
+        for call in self.submitting.remove(&id).map(|(_, calls)| calls).unwrap_or_default() {
             out.answer_job(call, answer.clone());
+        }
+    }
+
+    /// A job that the batch system has not taken in time waits in the book; who submitted it need not.
+    pub(super) fn answer_overdue_submissions(&mut self, now: Moment, out: &mut Out) {
+        let overdue = self.submitting.iter().filter(|(_, (until, _))| *until <= now);
+        for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let shown = self.shown(id);
+            self.answer_submitting(id, &shown, out);
         }
     }
 
