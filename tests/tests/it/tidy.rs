@@ -26,7 +26,7 @@ const IMPORTS: [(&str, &[&str]); 11] = [
             "bookahead-client",
         ],
     ),
-    ("bookahead-sim", &["bookahead-plan", "bookahead-protocol", "bookahead-workload"]),
+    ("bookahead-sim", &["bookahead-plan", "bookahead-protocol", "bookahead-party", "bookahead-workload"]),
     (
         "bookahead-experiments",
         &["bookahead-plan", "bookahead-protocol", "bookahead-workload", "bookahead-figure", "bookahead-sim"],
