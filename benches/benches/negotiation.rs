@@ -83,7 +83,7 @@ impl Town {
         for site in 0..sites {
             let name = format!("site{site:04}");
             let resource = Resource::new(&name, "cluster", "processors", 64);
-            broker.register(name.as_str().into(), vec![resource.clone()]);
+            broker.register(name.as_str().into(), vec![resource.clone()], None);
             let method = Method::EarliestStart { local_jobs_preferred: true };
             let slots = SlotRules::default();
             let placement =

@@ -4,11 +4,13 @@
 //! - [`step`]: what goes in and comes out, and the rule of durability
 //! - [`batch`], [`job`]: what a site and its batch system say to each other
 //! - [`site`]: the book, its batch system and its jobs
+//! - [`broker`]: the negotiation, jobs, and the register of peers
 //! - [`queries`]: what can be seen without changing anything; [`register`]: what parties tell of themselves
 //!
 //! Nothing here reads a clock or a file, starts a thread, waits, or iterates over a hash map.
 
 pub mod batch;
+pub mod broker;
 pub mod job;
 pub mod queries;
 pub mod register;
@@ -16,6 +18,7 @@ pub mod site;
 pub mod step;
 
 pub use batch::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
+pub use broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
 pub use job::{Ended, Job, JobChange, JobState, JobStatus, Work};
 pub use queries::{Filter, Queries, Viewer};
 pub use register::{Heartbeat, Known, Load, OfferedResource, Role};

@@ -5,6 +5,7 @@
 
 use crate::clock::Millis;
 use crate::ids::{JobId, ReservationId};
+use crate::jobs::JobRequest;
 use crate::message::Call;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Time};
@@ -41,7 +42,8 @@ impl Includes<Reserving> for Reserving {}
 impl Includes<Reserving> for Committing {}
 impl Includes<Committing> for Committing {}
 
-/// Permission to send calls up to a level. It is not made, but received: see [`Received::of`].
+/// Permission to send calls up to a level. It is not made, but received: see [`Received::of`] and
+/// [`Received::of_job`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Permission<L>(PhantomData<L>);
 
@@ -72,8 +74,8 @@ impl Received {
         }
     }
 
-    /// The permission that comes with a job: whoever gives one away wants it run, which is a call of the highest level.
-    pub fn with_a_job() -> Permission<Committing> {
+    /// What may be sent on because of a job that was submitted: its owner wants it run, which is a call of the highest level.
+    pub fn of_job(_: &JobRequest) -> Permission<Committing> {
         Permission(PhantomData)
     }
 

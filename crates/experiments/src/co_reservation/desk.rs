@@ -92,7 +92,8 @@ impl Desk {
         });
         for (name, ledger) in sites {
             let offered = ledger.rules().resources.iter();
-            broker.register(name.clone(), offered.map(|offered| offered.resource.clone()).collect());
+            let resources = offered.map(|offered| offered.resource.clone()).collect();
+            broker.register(name.clone(), resources, None);
         }
         broker.resume(Moment(0));
         // Of its own bookings it knows everything.

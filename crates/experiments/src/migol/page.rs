@@ -64,7 +64,8 @@ const SUBMISSION: &str = "The paper measures seconds of a whole stack; here call
     time of our own code is measured, of broker and sites together. The cost over HTTP, with authentication and a real batch \
     system behind it, is not in these figures: it can be measured once the services run. A hold and its commit are two \
     calls; in the best of three the three holds go out together, then the commit and the two cancels. A flooded job is \
-    counted from its submission to three sites until it has run at one and no copy is left.";
+    counted from its submission to three sites until it has run at one and no copy is left, where the turn of one comes within \
+    a second; while copies wait, each is looked at once a second.";
 
 fn heading(text: &str) -> Section {
     Section::Heading(text.to_owned())
@@ -314,7 +315,7 @@ fn costs_table(costs: &Costs) -> Table {
     let flooding = vec![
         "best effort at three sites".to_owned(),
         String::new(),
-        format!("{} messages", costs.flooding),
+        costs.flooding.to_string(),
         String::new(),
         String::new(),
     ];

@@ -140,6 +140,8 @@ impl Grid {
             requested: 0,
             longest_wall_time: Millis::ZERO,
             bandwidth: None,
+            hold_time: HOLD,
+            notice: Millis::ZERO,
         };
         let sites: Vec<Site> = self.ledgers.iter().map(|(name, _)| site(name)).collect();
         Order {
@@ -148,10 +150,8 @@ impl Grid {
             ranked: rank(&task(), &sites),
             task: task(),
             latest_end: Time(from.0 + FAR),
-            notice: Millis::ZERO,
             at_a_time: Order::THREE,
             hold_for: HOLD,
-            answer_within: HOLD,
             patience: Patience::default(),
         }
     }

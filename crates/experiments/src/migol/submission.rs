@@ -4,9 +4,11 @@
 use super::scaling::Clock;
 use super::setup::CLUSTERS;
 use super::sites::{Cost, Grid, calendar};
-use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::jobs::flooding::{Action, Ending, Outgoing};
-use bookahead_protocol::jobs::{Copies, Flood, JobMessage, Patience, Work};
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::jobs::race::{
+    Ask, Entry, Incoming, Order, Outgoing, Pace, Race, SiteReport, copy_of,
+};
+use bookahead_protocol::jobs::{Ending, Patience};
 use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
 
 /// The paper's background: up to ten jobs and reservations.
@@ -22,7 +24,7 @@ pub(super) struct Costs {
     pub(super) best_of_three: Way,
     /// The same out of a hundred sites.
     pub(super) of_a_hundred: Way,
-    /// Messages from the submission of three copies to the end of the one that ran, and of all copies.
+    /// Calls from the submission of three copies until one has run and no copy is left.
     pub(super) flooding: usize,
 }
 
@@ -76,69 +78,62 @@ fn way(
 
 const JOB: JobId = JobId(1);
 
-/// The messages of a job that is sent to three sites, of which the second could start it first.
+/// The calls for a job that is sent to three sites, of which the second could start it a moment later, and where it is over
+/// when it is looked at next.
 fn flooding() -> usize {
-    let names: [Name; 3] = ["a".into(), "b".into(), "c".into()];
-    let work = Work { owner: "owner".into(), cores: Capacity(8), estimate: Seconds(3_600) };
-    let copies = names.iter().map(|name| (name.clone(), work.clone())).collect();
-    let empty = |name| (name, Copies::new(Patience::default(), Millis::seconds(5)));
-    let mut post = Post { flood: Flood::new(JOB), sites: names.map(empty).into(), letters: Vec::new() };
-    let sent = post.flood.start(Moment(0), copies, Patience::default()).send;
-    post.broker_sends(sent);
-    let submitted = post.deliver();
-    let claim = post.sites[1].1.turn_came(Moment(0), JOB).send;
-    post.site_sends(1, claim);
-    let granted = post.deliver();
-    let end = post.sites[1].1.ended(Moment(0), JOB, Ending::Finished).send;
-    post.site_sends(1, end);
-    submitted + granted + post.deliver()
-}
-
-/// Carries messages between a broker and sites that run whatever they may.
-struct Post {
-    flood: Flood,
-    sites: Vec<(Name, Copies)>,
-    /// From a site by its place, to the broker; or the other way.
-    letters: Vec<(Letter, JobMessage)>,
-}
-
-enum Letter {
-    ToBroker(usize),
-    ToSite(usize),
-}
-
-impl Post {
-    fn broker_sends(&mut self, sent: Vec<Outgoing>) {
-        for out in sent {
-            let at = self.sites.iter().position(|(name, _)| *name == out.to);
-            self.letters.extend(at.map(|at| (Letter::ToSite(at), out.message)));
+    let pace = Pace {
+        patience: Patience::default(),
+        look_every: Millis::seconds(1),
+        silence: Millis::seconds(30),
+        doubt: Millis::seconds(10),
+    };
+    let (mut race, mut now, mut calls) = (Race::default(), Moment(0), 0);
+    let mut sent = race.start(now, three_sites(), &pace).send;
+    while !race.is_over() {
+        if sent.is_empty() {
+            // Something is always to be asked until a race is over.
+            now = race.next_timer(&pace).unwrap_or(Moment::MAX);
+            sent = race.tick(now, &pace).send;
+        }
+        calls += sent.len();
+        for Outgoing { to, copy, ask } in std::mem::take(&mut sent) {
+            let report = answer(&to, ask, race.granted());
+            let answer = Incoming { from: to, copy, asked: ask, report };
+            sent.extend(race.on_answer(now, answer, &pace).send);
         }
     }
+    calls
+}
 
-    fn site_sends(&mut self, at: usize, sent: Vec<Outgoing>) {
-        self.letters.extend(sent.into_iter().map(|out| (Letter::ToBroker(at), out.message)));
+/// The site whose turn comes first.
+const FIRST: &str = "b";
+
+fn three_sites() -> Order {
+    let entry = |(place, site)| Entry {
+        site: Name::from(site),
+        resource: "cluster".into(),
+        copy: copy_of(JOB, place),
+        limit: Seconds(3_600),
+        start_by: None,
+    };
+    Order {
+        entries: ["a", FIRST, "c"].into_iter().enumerate().map(entry).collect(),
+        at_once: 3,
+        claims: false,
     }
+}
 
-    /// Delivers until nobody has anything more to say; answers how many messages that were.
-    fn deliver(&mut self) -> usize {
-        let mut count = 0;
-        while !self.letters.is_empty() {
-            count += 1;
-            match self.letters.remove(0) {
-                (Letter::ToBroker(at), message) => {
-                    let sent = self.flood.on_message(Moment(0), &self.sites[at].0, &message).send;
-                    self.broker_sends(sent);
-                }
-                (Letter::ToSite(at), message) => {
-                    let effects = self.sites[at].1.on_message(Moment(0), &"broker".into(), &message);
-                    if effects.actions.contains(&Action::MayRun(JOB)) {
-                        self.sites[at].1.turn_came(Moment(0), JOB);
-                    }
-                    self.site_sends(at, effects.send);
-                }
-            }
+/// What a site says that does what it is asked.
+fn answer(site: &Name, ask: Ask, granted: Option<&Name>) -> SiteReport {
+    let (since, until) = (Time(1), Time(3_600));
+    match ask {
+        Ask::Look if granted == Some(site) => {
+            SiteReport::Ran { since: Some(since), until, how: Ending::Finished }
         }
-        count
+        Ask::Look if site.as_str() == FIRST => SiteReport::Claims,
+        Ask::Submit | Ask::Look => SiteReport::Waits,
+        Ask::Go => SiteReport::Runs { since },
+        Ask::Drop => SiteReport::NeverRan { why: "dropped".to_owned(), again: false },
     }
 }
 
@@ -157,7 +152,7 @@ mod tests {
             "three holds; a commit and two cancels"
         );
         assert_eq!(costs.of_a_hundred.cost, costs.best_of_three.cost);
-        // Submit and its answer three times, claim and grant, drop with two answers twice, end and its answer.
-        assert_eq!(costs.flooding, 6 + 2 + 6 + 2);
+        // Three submissions, a look at each, a go and two drops, and a look that finds it over.
+        assert_eq!(costs.flooding, 3 + 3 + 3 + 1);
     }
 }

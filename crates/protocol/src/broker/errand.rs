@@ -61,7 +61,8 @@ impl Broker {
             let envelope = Envelope { key, caller: asked.caller.clone(), call };
             let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
             let about = About::Errand { errand: client.key, part };
-            effects.send.push(self.calls.send(now, outgoing, about, now + self.rules.hold_time));
+            let until = now + self.hold_time(&child.pick.peer);
+            effects.send.push(self.calls.send(now, outgoing, about, until));
         }
         let call = envelope.call.clone();
         self.errands.insert(client.key, Errand { client, id, call, waiting, answers: BTreeMap::new() });

@@ -56,7 +56,8 @@ pub struct Rules {
     pub enough_slots: Option<usize>,
     /// Asks each peer for at most so many slots.
     pub slots: u32,
-    /// A peer that has not answered a hold after this time counts as having refused.
+    /// A peer that has not answered a hold after this time counts as having refused, unless it tells how long a hold takes
+    /// it ([`Broker::hold_time`]).
     pub hold_time: Millis,
     /// At most so many candidates are tried for one request.
     pub attempts: u32,
@@ -138,12 +139,20 @@ struct Opening {
     survey: Option<u64>,
 }
 
+/// What is known of a peer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Peer {
+    resources: Vec<Resource>,
+    /// How long a hold takes it of late, where it tells.
+    hold_takes: Option<Millis>,
+}
+
 /// A broker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Broker {
     rules: Rules,
-    /// Those who can be asked, and what they offer.
-    peers: BTreeMap<Name, Vec<Resource>>,
+    /// Those who can be asked.
+    peers: BTreeMap<Name, Peer>,
     /// The fold of the events.
     bookings: BTreeMap<ReservationId, Booking>,
     /// When time alone changes a booking.
@@ -194,9 +203,9 @@ impl Broker {
         self.broken = Broken::by(flaw);
     }
 
-    /// Gets to know a peer, or what it offers now.
-    pub fn register(&mut self, peer: Name, resources: Vec<Resource>) {
-        self.peers.insert(peer, resources);
+    /// Gets to know a peer, or what it offers now, and how long a hold takes it, where it tells.
+    pub fn register(&mut self, peer: Name, resources: Vec<Resource>, hold_takes: Option<Millis>) {
+        self.peers.insert(peer, Peer { resources, hold_takes });
     }
 
     /// Asks a peer nothing new. What is under way with it is brought to its end.
@@ -206,9 +215,35 @@ impl Broker {
 
     /// What it offers itself: all that its peers do, by names that begin with theirs.
     pub fn resources(&self) -> Vec<Resource> {
-        let all =
-            self.peers.iter().flat_map(|(peer, resources)| resources.iter().map(move |one| (peer, one)));
+        let all = self.peers.iter();
+        let all = all.flat_map(|(name, peer)| peer.resources.iter().map(move |one| (name, one)));
         all.map(|(peer, one)| Resource { name: name_here(peer, &one.name), ..one.clone() }).collect()
+    }
+
+    /// How long a peer may take to answer a hold before it counts as having refused.
+    pub fn hold_time(&self, peer: &Name) -> Millis {
+        self.told_hold_time(peer).unwrap_or(self.rules.hold_time)
+    }
+
+    /// The same, of a peer that tells how long a hold takes it.
+    ///
+    /// A fixed time fits no grid: a scheduler of our own holds within milliseconds, a batch system that is driven by commands
+    /// takes seconds, and more while it is busy. Too short a time gives up holds that were about to be granted; too long a
+    /// time has everybody wait for a peer that died. Hence three times what the peer tells, since it varies, and four round
+    /// trips, since messages are lost. The configured time is a measure for the rest, so that both follow the speed of the
+    /// clock: a fifth of it is added, which at the usual 10 s is 2 s for disks and for a peer's own checks, and twelve times
+    /// of it (2 minutes) is the most, since an owner waits for the answer.
+    pub fn told_hold_time(&self, peer: &Name) -> Option<Millis> {
+        let takes = self.peers.get(peer)?.hold_takes?.0.max(0);
+        let usual = self.rules.hold_time.0.max(0);
+        let trips = self.calls.round_trip(peer).map_or(0, |trip| trip.0.saturating_mul(4));
+        let time = takes.saturating_mul(3).saturating_add(trips).saturating_add(usual / 5);
+        Some(Millis(time.min(usual.saturating_mul(12))))
+    }
+
+    /// The longest that any of some peers may take to answer a hold.
+    fn longest_hold_time<'a>(&self, peers: impl Iterator<Item = &'a Name>) -> Millis {
+        peers.map(|peer| self.hold_time(peer)).max().unwrap_or(self.rules.hold_time)
     }
 
     /// All bookings that it knows.

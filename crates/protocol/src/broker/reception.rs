@@ -40,13 +40,7 @@ impl Broker {
             }
             Call::Commit { id, .. } => self.commit(now, client, *id, envelope, &mut effects),
             Call::Cancel { id } => self.cancel(now, client, *id, caller, &mut effects),
-            Call::Show { id } => {
-                let answer = match self.owned(*id, caller) {
-                    Ok(booking) => Answer::Reservation(booking.view(now)),
-                    Err(why) => Problem::new(why).into(),
-                };
-                effects.reply(client, answer);
-            }
+            Call::Show { id } => effects.reply(client, self.show(now, *id, caller)),
             Call::Hold { .. }
             | Call::Extend { .. }
             | Call::Attach { .. }
@@ -56,6 +50,14 @@ impl Broker {
             }
         }
         effects
+    }
+
+    /// How a booking is, for those who may see it.
+    pub fn show(&self, now: Moment, id: ReservationId, caller: &Caller) -> Answer {
+        match self.owned(id, caller) {
+            Ok(booking) => Answer::Reservation(booking.view(now)),
+            Err(why) => Problem::new(why).into(),
+        }
     }
 
     /// A booking that the caller may act on.

@@ -23,7 +23,6 @@ impl Broker {
         let Some(permission) = Received::of(call).committing() else { return };
         // Who has not answered by the time it begins is too late.
         let begins = booking.begins().map_or(now, Moment::of);
-        let until = begins.max(now + self.rules.hold_time);
         let uncommitted = booking.children.iter().enumerate().filter(|(_, child)| !child.committed);
         for (part, child) in uncommitted {
             let jobs = booking.jobs.iter().filter(|(at, _)| *at == part).map(|(_, job)| *job).collect();
@@ -33,6 +32,7 @@ impl Broker {
                 call: permission.commit(child.pick.child, jobs),
             };
             let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
+            let until = begins.max(now + self.hold_time(&child.pick.peer));
             effects.send.push(self.calls.send(now, outgoing, About::Commit { id, part }, until));
         }
     }
@@ -87,7 +87,10 @@ impl Broker {
         let Some(asked) = &booking.asked else { return };
         // What was never to be committed evaporates by itself, so that nobody needs to be asked for ever.
         let until = match booking.decided {
-            None => now + asked.hold_for + asked.hold_for + self.rules.hold_time + self.rules.longest_hold,
+            None => {
+                let longest = self.longest_hold_time(booking.leftovers.iter().map(|pick| &pick.peer));
+                now + asked.hold_for + asked.hold_for + longest + self.rules.longest_hold
+            }
             Some(_) => Moment::MAX,
         };
         for pick in &booking.leftovers {

@@ -17,6 +17,16 @@ pub struct Snapshot {
 }
 
 impl Broker {
+    /// One with the same bookings that does nothing: events are applied to it, and it is asked. Answers that were given are not
+    /// in it.
+    pub fn read_copy(&self) -> Broker {
+        let bookings = self
+            .bookings
+            .iter()
+            .map(|(id, booking)| (*id, Booking { answered: Vec::new(), ..booking.clone() }));
+        Broker { bookings: bookings.collect(), ..Broker::new(self.rules.clone()) }
+    }
+
     /// What stands for all its events so far.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { life: self.life, bookings: self.bookings().map(Booking::as_written).collect() }

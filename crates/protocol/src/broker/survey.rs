@@ -82,11 +82,11 @@ impl Broker {
 
     /// The peers that could serve a part, if they had the time.
     fn suitable<'a>(&'a self, part: &'a Part) -> impl Iterator<Item = &'a Name> {
-        let peers = self.peers.iter().filter(move |(peer, resources)| {
-            let there = part_at(peer, part);
-            there.is_some_and(|there| resources.iter().any(|resource| resource.suits(&there)))
+        let peers = self.peers.iter().filter(move |(name, peer)| {
+            let there = part_at(name, part);
+            there.is_some_and(|there| peer.resources.iter().any(|resource| resource.suits(&there)))
         });
-        peers.map(|(peer, _)| peer)
+        peers.map(|(name, _)| name)
     }
 
     fn go_on_asking(&mut self, now: Moment, number: u64, effects: &mut Effects) {

@@ -50,15 +50,23 @@ impl Broker {
             })
             .collect();
         self.note(effects, Event::Trying { id, at: now, asked: asked.clone(), picks: picks.clone() });
+        let longest = self.longest_hold_time(picks.iter().map(|pick| &pick.peer));
         for (part, pick) in picks.into_iter().enumerate() {
-            let Some(envelope) = self.hold_call(id, &asked, part, &pick) else { continue };
+            let Some(envelope) = self.hold_call(id, &asked, part, &pick, longest) else { continue };
+            let until = now + self.hold_time(&pick.peer);
             let outgoing = Outgoing { to: pick.peer, envelope };
-            let until = now + self.rules.hold_time;
             effects.send.push(self.calls.send(now, outgoing, About::Hold { id, part }, until));
         }
     }
 
-    fn hold_call(&mut self, id: ReservationId, asked: &Asked, part: usize, pick: &Pick) -> Option<Envelope> {
+    fn hold_call(
+        &mut self,
+        id: ReservationId,
+        asked: &Asked,
+        part: usize,
+        pick: &Pick,
+        longest: Millis,
+    ) -> Option<Envelope> {
         let Asked { caller, request, hold_for, book } = asked;
         let received = Call::Reserve { id, request: request.clone(), hold_for: *hold_for, book: *book };
         let permission = Received::of(&received).reserving()?;
@@ -67,7 +75,7 @@ impl Broker {
         let trip = self.round_trip(&pick.peer);
         let technical = technical(request.parts.len(), trip, Scheme::Parallel);
         // The owner's time begins when the last part is held, and the commit must still arrive.
-        let hold_for = *hold_for + self.rules.hold_time + technical;
+        let hold_for = *hold_for + longest + technical;
         Some(Envelope {
             key: Key(self.identities.make()),
             caller: caller.clone(),

@@ -3,14 +3,12 @@
 //! - [`words`]: what is to be run, and how it stands
 //! - [`ranking`]: sites by the shortest expected delay
 //! - [`choice`]: the best of three reservations, for a job that is to run in one
-//! - [`flooding`]: copies of a best-effort job at several sites that ask before they run one
-//! - [`race`]: the same where sites do not ask, as batch systems do not: the first copy that starts wins
+//! - [`race`]: copies of a best-effort job at several sites, of which one runs
 //!
 //! After Migol's Job Broker Service. The heads are values: messages and the time go in; events, messages and an outcome
 //! come out. Events are journalled before anything is sent, and are all that a restart needs.
 
 pub mod choice;
-pub mod flooding;
 pub mod race;
 pub mod ranking;
 pub mod words;
@@ -18,8 +16,7 @@ pub mod words;
 mod patience;
 
 pub use choice::{Choice, Order};
-pub use flooding::{Copies, Flood, JobMessage};
 pub use patience::Patience;
 pub use race::Race;
 pub use ranking::{Delay, Ranked, Site, Task, rank};
-pub use words::{Ending, JobRequest, JobView, JobWord, Mode, Work};
+pub use words::{Ending, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Work};

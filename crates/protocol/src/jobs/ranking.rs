@@ -25,6 +25,11 @@ pub struct Site {
     pub longest_wall_time: Millis,
     /// Bytes a second between the job's files and the site, where that is known.
     pub bandwidth: Option<u64>,
+    /// How long it may take to answer a hold.
+    pub hold_time: Millis,
+    /// No reservation is asked for that begins sooner: a hold lasts until its start at the longest, and the site takes a while
+    /// to make and to commit it.
+    pub notice: Millis,
 }
 
 /// What the owner of a job tells of it.
@@ -64,6 +69,12 @@ pub struct Ranked {
     pub resource: Name,
     /// How long the job would take there.
     pub delay: Delay,
+    /// How long the site may take to answer a hold.
+    #[serde(default)]
+    pub hold_time: Millis,
+    /// No reservation is asked for there that begins sooner.
+    #[serde(default)]
+    pub notice: Millis,
 }
 
 /// The sites that suit the task, the shortest expected delay first, equal ones by name.
@@ -75,6 +86,8 @@ pub fn rank(task: &Task, sites: &[Site]) -> Vec<Ranked> {
             site: site.resource.site.clone(),
             resource: site.resource.name.clone(),
             delay: Delay::of(task, site),
+            hold_time: site.hold_time,
+            notice: site.notice,
         })
         .collect();
     let place = |ranked: &Ranked| (ranked.delay.total(), ranked.site.clone(), ranked.resource.clone());
@@ -114,9 +127,16 @@ impl Delay {
         Seconds(seconds_up(self.run).max(1))
     }
 
-    /// When the files are there, if they are sent now, and the site has had notice: the first whole second.
-    pub fn ready(&self, now: Moment, notice: Millis) -> Time {
-        Time(seconds_up(Millis((now + self.transfer.max(notice)).0)))
+    /// When the files are there, if they are sent now: the first whole second.
+    pub fn ready(&self, now: Moment) -> Time {
+        first_second(now + self.transfer)
+    }
+}
+
+impl Ranked {
+    /// The first whole second at which a reservation there may begin: the files are there, and the site has had notice.
+    pub fn ready(&self, now: Moment) -> Time {
+        self.delay.ready(now).max(first_second(now + self.notice))
     }
 }
 
@@ -152,6 +172,10 @@ fn divided_up(amount: u128, by: u128) -> Millis {
         return Millis(i64::MAX);
     }
     Millis(i64::try_from(amount.div_ceil(by)).unwrap_or(i64::MAX))
+}
+
+fn first_second(from: Moment) -> Time {
+    Time(seconds_up(Millis(from.0)))
 }
 
 fn seconds_up(length: Millis) -> i64 {

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// A job has at most this many copies at the same time: each costs its site room in its queue and its broker a call a second.
+pub const MOST_COPIES: u32 = 32;
+
 /// A job that somebody wants to be run. Its id is told beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobRequest {

@@ -117,7 +117,7 @@ fn new_site(at: usize) -> Ledger {
 fn new_broker() -> Broker {
     let rules = broker::Rules { maker: 9, attempts: 1, ..broker::Rules::default() };
     let mut broker = Broker::new(rules);
-    SITES.iter().for_each(|site| broker.register(name(site), vec![resource(site)]));
+    SITES.iter().for_each(|site| broker.register(name(site), vec![resource(site)], None));
     broker
 }
 

@@ -62,8 +62,7 @@ impl Choice {
         }
         let suitable = order.ranked.len();
         let latest_end = order.latest_end;
-        let notice = order.notice;
-        order.ranked.retain(|ranked| ranked.delay.ready(now, notice) + ranked.delay.duration() <= latest_end);
+        order.ranked.retain(|ranked| ranked.ready(now) + ranked.delay.duration() <= latest_end);
         let too_late = order.ranked.is_empty() && suitable > 0;
         let identities = order.ranked.iter().map(|_| Identity::make(identities)).collect();
         self.note(Event::Begun { order: Box::new(order), identities }, &mut effects);
@@ -116,6 +115,11 @@ impl Choice {
         open.map(|entry| entry.repeated.at).chain(self.until).min()
     }
 
+    /// Whether it knows what is to be done.
+    pub fn has_begun(&self) -> bool {
+        self.order.is_some()
+    }
+
     /// Whether nothing more is to be done or to be expected.
     pub fn is_over(&self) -> bool {
         self.outcome.is_some() && !self.all.iter().any(|entry| entry.stand.is_open())
@@ -131,6 +135,11 @@ impl Choice {
         let ranked = self.order.iter().flat_map(|order| &order.ranked);
         let asked = ranked.zip(&self.all).filter(|(_, entry)| entry.stand != Stand::Unasked);
         asked.map(|(ranked, entry)| (&ranked.site, entry.known_as.id))
+    }
+
+    /// The keys of all calls that it makes.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.all.iter().flat_map(|entry| entry.known_as.keys())
     }
 
     /// Takes an event from the journal. The events of a run, in their order, lead to the state in which it can be
@@ -186,7 +195,7 @@ impl Choice {
     fn place_of(&self, from: &Name, key: Key) -> Option<usize> {
         let ranked = &self.order.as_deref()?.ranked;
         let mut all = self.all.iter().zip(ranked);
-        all.position(|(entry, ranked)| ranked.site == *from && entry.known_as.has(key))
+        all.position(|(entry, ranked)| ranked.site == *from && entry.known_as.keys().contains(&key))
     }
 
     fn note(&mut self, event: Event, effects: &mut Effects) {
@@ -212,9 +221,9 @@ impl Choice {
             return self.decide(Outcome::Failed(why), effects);
         };
         let last = first.saturating_add(order.at_a_time.max(1)).min(self.all.len());
-        self.until = Some(now + order.answer_within);
-        let ready: Vec<Time> =
-            order.ranked[first..last].iter().map(|ranked| ranked.delay.ready(now, order.notice)).collect();
+        let asked = &order.ranked[first..last];
+        self.until = asked.iter().map(|ranked| now + ranked.hold_time).max();
+        let ready: Vec<Time> = asked.iter().map(|ranked| ranked.ready(now)).collect();
         self.note(Event::Asking(last), effects);
         for (at, ready) in (first..last).zip(ready) {
             self.all[at].stand = Stand::Asked(ready);

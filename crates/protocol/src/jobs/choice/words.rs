@@ -23,16 +23,10 @@ pub struct Order {
     pub latest_end: Time,
     /// Where it could go, the best first.
     pub ranked: Vec<Ranked>,
-    /// No start is asked for that is nearer than this: a hold lasts until its start at the longest, and a site may take a
-    /// while to make it and to commit it.
-    #[serde(default)]
-    pub notice: Millis,
     /// How many sites are asked at a time; at least one.
     pub at_a_time: usize,
     /// For how long each is asked to hold.
     pub hold_for: Millis,
-    /// How long all of them may take to answer.
-    pub answer_within: Millis,
     /// How often unanswered calls are repeated.
     pub patience: Patience,
 }
@@ -130,7 +124,7 @@ impl Identity {
         }
     }
 
-    pub(super) fn has(&self, key: Key) -> bool {
-        [self.reserve, self.commit, self.cancel].contains(&key)
+    pub(super) fn keys(&self) -> [Key; 3] {
+        [self.reserve, self.commit, self.cancel]
     }
 }

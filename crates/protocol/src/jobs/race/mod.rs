@@ -1,34 +1,41 @@
-//! Flooding over batch systems: copies of a best-effort job wait at several sites, the first that starts wins, and the others
-//! are dropped.
+//! Selective flooding: copies of a best-effort job wait at several sites, one of them runs, and the others are dropped.
 //!
-//! A batch system starts a job without asking, so nothing like the claim of [`super::flooding`] is possible. The broker looks
-//! at the copies instead. Two may start before the others are dropped; then the one that started later is dropped, and what
-//! it ran is told as wasted. What holds is that no copy is forgotten: each is written down before it is sent, and is either
-//! the one that won, or is asked after until its site says that it is gone.
+//! Two sites could start their copies at the same moment, so a copy claims before it runs. When its turn comes, its site shows
+//! it as claiming and keeps its room; the broker grants one claim, journals that, and then says go. A copy that gets no go in
+//! time is ended by its site without having run.
+//!
+//! At most once is the rule. After a grant no other copy is granted, unless the site says that the granted one is over without
+//! having run. Where that cannot be known, the job is lost and not run again.
 //!
 //! ```text
 //! broker                                  site
 //!   Submit ──────────────────────────────►  queued
-//!   Look   ──────────────────────────────►  waits, or runs
+//!   Look   ──────────────────────────────►  waits, or claims since its turn has come
+//!   Go     ──────────────────────────────►  runs
 //!   Drop   ──────────────────────────────►  ended, whether it waits or runs
 //! ```
 //!
-//! Everything is asked again until it is answered. Where a site refuses, loses its copy or is silent, the next of the ranking
-//! gets one in its place.
+//! Only the broker asks, again and again until it is answered; a site never calls. Questions and answers may be lost, repeated
+//! or overtake one another. Where a site refuses, ends or loses its copy or is silent, the next of the ranking gets one; a site
+//! gets a second copy only under a new id, once the first is gone.
 //!
-//! It relies on sites to know a repeated submission by its id, and on whoever drives it to journal events before anything is
-//! sent. It never has two winners, and knows no clock: time is an argument.
+//! It relies on sites to know a copy by its id for longer than any call is under way, and on whoever drives it to journal events
+//! before anything is sent. It knows no clock: time is an argument.
 
 mod copy;
-mod words;
+mod messages;
+mod report;
 
-pub use words::{Ask, Effects, Entry, Event, Gone, Outcome, Outgoing, Pace, Told, copy_of};
+pub use messages::{
+    Ask, Effects, Entry, Event, GO_WITHIN, Gone, Incoming, Order, Outcome, Outgoing, Pace, copy_of,
+};
+pub use report::SiteReport;
 
-use super::flooding::Ending;
+use super::words::Ending;
 use crate::clock::Moment;
 use crate::ids::{JobId, Name};
-use bookahead_plan::{Seconds, Time};
-use copy::{Copy, Sighted, Stand, length};
+use bookahead_plan::Seconds;
+use copy::{Copy, CopyState};
 
 /// One job at several sites.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -36,61 +43,70 @@ pub struct Race {
     /// In the order of the ranking.
     copies: Vec<Copy>,
     at_once: usize,
-    winner: Option<Name>,
+    /// Whether a claim may be granted.
+    allowed: bool,
+    granted: Option<Name>,
     withdrawn: bool,
     late: bool,
     outcome: Option<Outcome>,
-    /// What became of the copies that are gone.
+    /// What became of the copies that are gone, of each site the last.
     gone: Vec<(Name, Gone)>,
-    /// Since when it is known that a copy runs, and not decided which has won. Lost with a crash.
-    deciding: Option<Moment>,
 }
 
 impl Race {
-    /// Sends copies to the best of these sites, so many at a time. Does nothing where that was done before.
-    pub fn start(&mut self, now: Moment, entries: Vec<Entry>, at_once: usize, pace: &Pace) -> Effects {
+    /// Sends copies to the best sites. Does nothing where that was done before.
+    pub fn start(&mut self, now: Moment, mut order: Order, pace: &Pace) -> Effects {
         let mut effects = Effects::default();
         if self.copies.is_empty() && self.outcome.is_none() {
             let mut one_each: Vec<Entry> = Vec::new();
-            for entry in entries {
+            for entry in order.entries {
                 if !one_each.iter().any(|known| known.site == entry.site) {
                     one_each.push(entry);
                 }
             }
-            self.note(Event::Begun { entries: one_each, at_once: at_once.max(1) }, &mut effects);
+            order.entries = one_each;
+            self.note(Event::Begun(order), &mut effects);
             self.fill(now, pace, &mut effects);
         }
         effects
     }
 
     /// A site has answered a question about a copy. What matters no more is ignored.
-    pub fn on_answer(
-        &mut self,
-        now: Moment,
-        from: &Name,
-        (copy, asked): (JobId, Ask),
-        told: Told,
-        pace: &Pace,
-    ) -> Effects {
+    pub fn on_answer(&mut self, now: Moment, answer: Incoming, pace: &Pace) -> Effects {
         let mut effects = Effects::default();
-        let its = |known: &Copy| known.entry.copy == copy && known.entry.site == *from;
+        let Incoming { from, copy, asked, report } = answer;
+        let its = |known: &Copy| known.id() == copy && known.entry.site == from && known.sent > 0;
         let Some(at) = self.copies.iter().position(its) else { return effects };
-        if told == Told::Unknown {
+        if report == SiteReport::Unknown {
             self.unknown(now, at, asked, pace, &mut effects);
         } else {
-            // One that may not be looked at is as good as silent.
-            if asked == Ask::Submit || !matches!(told, Told::Refused(_)) {
+            // A site that does not let us look is as good as silent.
+            if asked == Ask::Submit || !matches!(report, SiteReport::Refused(_)) {
                 self.copies[at].heard(now, pace);
             }
-            match self.copies[at].stand {
-                Stand::Sent | Stand::Queued => self.told(now, at, asked, told, pace, &mut effects),
-                Stand::Dropping => self.told_of_a_drop(now, at, asked, told, pace, &mut effects),
-                Stand::Gone => self.told_of_the_gone(now, at, &told, pace, &mut effects),
-                Stand::Unasked => {}
+            match self.copies[at].state {
+                CopyState::Sent | CopyState::Queued => {
+                    self.waiting_one_reported(now, at, asked, report, pace, &mut effects);
+                }
+                CopyState::Granted => self.granted_one_reported(now, at, report, pace, &mut effects),
+                CopyState::Dropping => self.unwanted_one_reported(now, at, asked, report, pace, &mut effects),
+                CopyState::Gone => self.gone_one_reported(now, at, &report, pace, &mut effects),
+                CopyState::Unasked => {}
             }
         }
-        self.decide(now, pace, &mut effects);
+        self.drop_the_late(now, pace, &mut effects);
+        self.grant_a_claim(now, pace, &mut effects);
         self.fill(now, pace, &mut effects);
+        effects
+    }
+
+    /// Of a job that is itself a copy of another broker's: it may run.
+    pub fn go(&mut self, now: Moment, pace: &Pace) -> Effects {
+        let mut effects = Effects::default();
+        if !self.allowed && self.outcome.is_none() {
+            self.note(Event::Allowed, &mut effects);
+            self.grant_a_claim(now, pace, &mut effects);
+        }
         effects
     }
 
@@ -98,12 +114,8 @@ impl Race {
     pub fn withdraw(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut effects = Effects::default();
         if self.outcome.is_none() && !self.withdrawn {
-            // One that runs is the one that the owner means.
-            if let Some((first, _)) = self.first().filter(|_| self.winner.is_none()) {
-                self.note(Event::Won(first), &mut effects);
-            }
             self.note(Event::Withdrawn, &mut effects);
-            self.ask_all(now, pace, &mut effects, |copy| copy.stand == Stand::Dropping);
+            self.ask_all(now, pace, &mut effects, |copy| copy.state == CopyState::Dropping);
         }
         effects
     }
@@ -112,7 +124,6 @@ impl Race {
     pub fn tick(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut effects = Effects::default();
         self.drop_the_late(now, pace, &mut effects);
-        self.decide(now, pace, &mut effects);
         for copy in &mut self.copies {
             effects.send.extend(copy.ask_again(now, pace));
         }
@@ -122,45 +133,49 @@ impl Race {
 
     /// When [`Race::tick`] wants to be called next.
     pub fn next_timer(&self, pace: &Pace) -> Option<Moment> {
-        let asked = self.copies.iter().filter(|copy| copy.stand.ask().is_some());
+        let asked = self.copies.iter().filter(|copy| copy.question().is_some());
         let repeats = asked.map(|copy| copy.repeated.at);
-        let undecided = self.is_open();
-        let spare = undecided && self.copies.iter().any(|copy| copy.stand == Stand::Unasked);
-        let waiting = self.copies.iter().filter(|copy| spare && copy.stand.may_start() && !copy.replaced);
+        let open = self.is_open();
+        let spare = open && self.copies.iter().any(Copy::is_free);
+        let waiting = self.copies.iter().filter(|copy| spare && copy.state.waits() && !copy.replaced);
         let silences = waiting.map(|copy| copy.silent_at(pace));
-        let late = self.copies.iter().filter(|_| undecided).filter_map(Copy::start_by);
-        repeats.chain(silences).chain(late).chain(self.decide_by(pace)).min()
+        let late = self.copies.iter().filter(|_| open).filter_map(Copy::start_by);
+        repeats.chain(silences).chain(late).min()
     }
 
     /// The fold: takes over what happened.
     pub fn apply(&mut self, event: &Event) {
         match event {
-            Event::Begun { entries, at_once } => {
-                self.copies = entries.iter().cloned().map(Copy::new).collect();
-                self.at_once = *at_once;
+            Event::Begun(order) => {
+                self.copies = order.entries.iter().cloned().map(Copy::new).collect();
+                (self.at_once, self.allowed) = (order.at_once.max(1), !order.claims);
             }
-            Event::Sent(site) => self.set(site, Stand::Sent),
-            Event::Queued(site) => self.set(site, Stand::Queued),
-            Event::Won(site) => {
-                self.winner = Some(site.clone());
-                self.drop_where(|copy| copy.entry.site != *site);
+            Event::Sent(site) => self.at(site).into_iter().for_each(Copy::send_another),
+            Event::Queued(site) => self.set(site, CopyState::Queued),
+            Event::Allowed => self.allowed = true,
+            Event::Granted(site) => {
+                self.granted = Some(site.clone());
+                self.set(site, CopyState::Granted);
+                self.drop_where(CopyState::waits);
             }
             Event::Late(site) => {
                 self.late = true;
-                let sent = self.copies.iter().any(|copy| copy.entry.site == *site && copy.stand.may_start());
-                self.set(site, if sent { Stand::Dropping } else { Stand::Gone });
+                if let Some(copy) = self.at(site) {
+                    copy.closed = true;
+                    copy.state = match copy.state {
+                        CopyState::Unasked => CopyState::Gone,
+                        state if state.waits() => CopyState::Dropping,
+                        state => state,
+                    };
+                }
             }
             Event::Withdrawn => {
                 self.withdrawn = true;
-                self.drop_where(|_| true);
+                self.drop_where(|state| state.waits() || state == CopyState::Granted);
             }
-            Event::Gone { site, how } => {
-                self.set(site, Stand::Gone);
-                self.gone.retain(|(known, _)| known != site);
-                self.gone.push((site.clone(), how.clone()));
-            }
-            Event::Found(site) => self.set(site, Stand::Dropping),
-            Event::Ended(_) => self.winner.clone().iter().for_each(|site| self.set(site, Stand::Gone)),
+            Event::Gone { site, how } => self.note_gone(site, how),
+            Event::Found(site) => self.set(site, CopyState::Dropping),
+            Event::Ended(_) => self.granted.clone().iter().for_each(|site| self.set(site, CopyState::Gone)),
         }
         self.outcome = self.outcome.take().or_else(|| self.concluded(event));
     }
@@ -174,27 +189,42 @@ impl Race {
         effects
     }
 
-    /// Where copies may be, with their ids.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.copies.iter().map(|copy| &copy.entry)
+    /// Whether it knows what is to be done.
+    pub fn has_begun(&self) -> bool {
+        !self.copies.is_empty() || self.outcome.is_some()
     }
 
-    /// The sites where a copy waits or runs, as far as they have acknowledged it.
+    /// Where copies may be, with the ids of the present ones.
+    pub fn places(&self) -> impl Iterator<Item = (&Entry, JobId)> {
+        self.copies.iter().map(|copy| (&copy.entry, copy.id()))
+    }
+
+    /// The ids of all copies that were sent, also of those that are gone.
+    pub fn ids(&self) -> impl Iterator<Item = JobId> {
+        self.copies.iter().flat_map(Copy::ids)
+    }
+
+    /// The sites where a copy waits, as far as they have acknowledged it.
     pub fn queued(&self) -> impl Iterator<Item = &Name> {
-        self.copies.iter().filter(|copy| copy.stand == Stand::Queued).map(|copy| &copy.entry.site)
+        self.sites_in(CopyState::Queued)
     }
 
     /// The sites where a copy is still to be dropped.
     pub fn dropping(&self) -> impl Iterator<Item = &Name> {
-        self.copies.iter().filter(|copy| copy.stand == Stand::Dropping).map(|copy| &copy.entry.site)
+        self.sites_in(CopyState::Dropping)
     }
 
-    /// What became of the copies that are gone.
+    /// Of a job that is itself a copy: whether it waits for its go, since the turn of a copy of its own has come.
+    pub fn is_claiming(&self) -> bool {
+        !self.allowed && self.copies.iter().any(|copy| copy.state.waits() && copy.claims)
+    }
+
+    /// What became of the copies that are gone, of each site the last.
     pub fn gone(&self) -> &[(Name, Gone)] {
         &self.gone
     }
 
-    /// What copies that did not win have run in vain, as far as is known.
+    /// What copies have run without a go, at sites that do not wait for one.
     pub fn wasted(&self) -> impl Iterator<Item = (&Name, Seconds)> {
         self.gone.iter().filter_map(|(site, how)| match how {
             Gone::Dropped { ran } if *ran > Seconds(0) => Some((site, *ran)),
@@ -207,9 +237,9 @@ impl Race {
         self.late
     }
 
-    /// The site whose copy has won, once there is one.
-    pub fn winner(&self) -> Option<&Name> {
-        self.winner.as_ref()
+    /// The site whose copy may run, where there is one.
+    pub fn granted(&self) -> Option<&Name> {
+        self.granted.as_ref()
     }
 
     /// What became of the job, once that is known.
@@ -219,7 +249,11 @@ impl Race {
 
     /// Whether the job is done with and no copy is left anywhere.
     pub fn is_over(&self) -> bool {
-        self.outcome.is_some() && self.copies.iter().all(|copy| copy.stand.ask().is_none())
+        self.outcome.is_some() && self.copies.iter().all(|copy| copy.question().is_none())
+    }
+
+    fn sites_in(&self, state: CopyState) -> impl Iterator<Item = &Name> {
+        self.copies.iter().filter(move |copy| copy.state == state).map(|copy| &copy.entry.site)
     }
 
     /// Takes an event, and tells the outcome with the one that decides it.
@@ -232,159 +266,205 @@ impl Race {
         }
     }
 
-    fn set(&mut self, site: &Name, stand: Stand) {
-        let its = self.copies.iter_mut().filter(|copy| copy.entry.site == *site);
-        its.for_each(|copy| copy.stand = stand);
+    fn at(&mut self, site: &Name) -> Option<&mut Copy> {
+        self.copies.iter_mut().find(|copy| copy.entry.site == *site)
     }
 
-    fn drop_where(&mut self, unwanted: impl Fn(&Copy) -> bool) {
-        let unwanted = self.copies.iter_mut().filter(|copy| copy.stand.may_start() && unwanted(copy));
-        unwanted.for_each(|copy| copy.stand = Stand::Dropping);
+    fn set(&mut self, site: &Name, state: CopyState) {
+        self.at(site).into_iter().for_each(|copy| copy.state = state);
     }
 
-    /// Whether a copy that starts would win.
+    fn drop_where(&mut self, unwanted: impl Fn(CopyState) -> bool) {
+        let unwanted = self.copies.iter_mut().filter(|copy| unwanted(copy.state));
+        unwanted.for_each(|copy| copy.state = CopyState::Dropping);
+    }
+
+    fn note_gone(&mut self, site: &Name, how: &Gone) {
+        if let Some(copy) = self.at(site) {
+            copy.state = CopyState::Gone;
+            match how {
+                Gone::Refused(_) => copy.closed = true,
+                Gone::NeverRan { again, .. } => {
+                    copy.closed |= !again;
+                    copy.failed += 1;
+                }
+                Gone::Lost => copy.failed += 1,
+                Gone::Dropped { .. } => {}
+            }
+        }
+        if self.outcome.is_none() && self.granted.as_ref() == Some(site) {
+            // It has not run, so that another may.
+            self.granted = None;
+        }
+        self.gone.retain(|(known, _)| known != site);
+        self.gone.push((site.clone(), how.clone()));
+    }
+
+    /// Whether a claim could be granted, as far as the job itself is concerned.
     fn is_open(&self) -> bool {
-        self.winner.is_none() && !self.withdrawn && self.outcome.is_none()
+        self.granted.is_none() && !self.withdrawn && self.outcome.is_none()
     }
 
     /// What has become of the job by this event, if that is decided now.
     fn concluded(&self, event: &Event) -> Option<Outcome> {
         match event {
-            Event::Ended(how) => Some(Outcome::Ended { site: self.winner.clone()?, how: *how }),
-            Event::Withdrawn => self.winner.is_none().then_some(Outcome::Withdrawn),
-            Event::Begun { .. } | Event::Gone { .. } | Event::Late(_) => {
-                let left = |copy: &Copy| copy.stand == Stand::Unasked || copy.stand.may_start();
-                let nowhere = self.is_open() && !self.copies.iter().any(left);
-                nowhere.then_some(Outcome::NowhereLeft)
+            Event::Ended(how) => Some(Outcome::Ended { site: self.granted.clone()?, how: *how }),
+            Event::Begun(_) | Event::Withdrawn | Event::Gone { .. } | Event::Late(_) => {
+                let left = |copy: &Copy| copy.state.waits() || copy.is_eligible();
+                match &self.granted {
+                    Some(_) => None,
+                    None if self.withdrawn => Some(Outcome::Withdrawn),
+                    None => (!self.copies.iter().any(left)).then_some(Outcome::NowhereLeft),
+                }
             }
-            Event::Sent(_) | Event::Queued(_) | Event::Won(_) | Event::Found(_) => None,
+            Event::Sent(_) | Event::Queued(_) | Event::Allowed | Event::Granted(_) | Event::Found(_) => None,
         }
     }
 
-    /// A site tells how a copy is that may start.
-    fn told(&mut self, now: Moment, at: usize, asked: Ask, told: Told, pace: &Pace, effects: &mut Effects) {
-        let site = self.copies[at].entry.site.clone();
-        let won = self.winner.as_ref() == Some(&site);
-        match told {
-            // It does not take it, and so has none.
-            Told::Refused(why) if asked == Ask::Submit && self.copies[at].stand == Stand::Sent => {
-                return self.note(Event::Gone { site, how: Gone::Refused(why) }, effects);
-            }
-            Told::Refused(_) | Told::Unknown => return,
-            Told::NeverRan(_) if won => return self.note(Event::Ended(Ending::Failed), effects),
-            Told::NeverRan(why) => {
-                return self.note(Event::Gone { site, how: Gone::Ended(why) }, effects);
-            }
-            Told::Ran { how, .. } if won => return self.note(Event::Ended(how), effects),
-            Told::Ran { since, how, .. } => {
-                self.copies[at].sighted = Some(Sighted { since, over: Some(how) });
-            }
-            Told::Runs { since } => self.copies[at].sighted = Some(Sighted { since, over: None }),
-            Told::Waits => self.copies[at].sighted = None,
-        }
-        if self.copies[at].stand == Stand::Sent {
-            self.note(Event::Queued(site), effects);
-            // From now on it is looked at.
-            self.copies[at].heard(now, pace);
-        }
-    }
-
-    /// A site tells how a copy is that is to be dropped.
-    fn told_of_a_drop(
+    /// A site reports on a copy that waits there.
+    fn waiting_one_reported(
         &mut self,
         now: Moment,
         at: usize,
         asked: Ask,
-        told: Told,
+        report: SiteReport,
         pace: &Pace,
         effects: &mut Effects,
     ) {
         let site = self.copies[at].entry.site.clone();
-        let won = self.winner.as_ref() == Some(&site);
-        match told {
-            Told::Ran { how, .. } if won => self.note(Event::Ended(how), effects),
-            Told::NeverRan(_) if won => self.note(Event::Ended(Ending::Failed), effects),
-            Told::Ran { since, until, .. } => self.dropped(site, since, until, effects),
-            Told::NeverRan(_) => self.dropped(site, Time(0), Time(0), effects),
-            Told::Refused(why) if asked == Ask::Submit => {
-                self.note(Event::Gone { site, how: Gone::Refused(why) }, effects);
+        let is_new = self.copies[at].state == CopyState::Sent;
+        let gone = match report {
+            SiteReport::Refused(why) if asked == Ask::Submit && is_new => Gone::Refused(why),
+            SiteReport::Refused(_) | SiteReport::Unknown => return,
+            SiteReport::NeverRan { why, again } => Gone::NeverRan { why, again },
+            SiteReport::Ran { since: None, .. } => {
+                Gone::NeverRan { why: "it was lost there before it got a go".to_owned(), again: true }
             }
-            // It was asked something else before; now there is something to drop.
-            Told::Waits | Told::Runs { .. } if asked != Ask::Drop => {
-                effects.send.extend(self.copies[at].ask(now, pace));
+            SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. } | SiteReport::Ran { .. } => {
+                if is_new {
+                    self.note(Event::Queued(site.clone()), effects);
+                    // From now on it is looked at.
+                    self.copies[at].heard(now, pace);
+                }
+                self.copies[at].claims = report == SiteReport::Claims;
+                self.copies[at].runs = matches!(report, SiteReport::Runs { .. });
+                // A site that does not wait for a go has decided which copy runs.
+                if self.copies[at].runs || matches!(report, SiteReport::Ran { .. }) {
+                    self.grant(now, at, pace, effects);
+                }
+                if let SiteReport::Ran { how, .. } = report {
+                    self.note(Event::Ended(how), effects);
+                }
+                return;
             }
-            Told::Waits | Told::Runs { .. } | Told::Refused(_) | Told::Unknown => {}
+        };
+        self.note(Event::Gone { site, how: gone }, effects);
+    }
+
+    /// A site reports on the copy that may run.
+    fn granted_one_reported(
+        &mut self,
+        now: Moment,
+        at: usize,
+        report: SiteReport,
+        pace: &Pace,
+        effects: &mut Effects,
+    ) {
+        match report {
+            // The go is said again until it runs.
+            SiteReport::Waits | SiteReport::Claims | SiteReport::Refused(_) | SiteReport::Unknown => {}
+            SiteReport::Runs { .. } => {
+                self.copies[at].runs = true;
+                self.copies[at].heard(now, pace);
+            }
+            SiteReport::Ran { how, .. } => self.note(Event::Ended(how), effects),
+            SiteReport::NeverRan { .. } if self.copies[at].runs => {
+                self.note(Event::Ended(Ending::Failed), effects);
+            }
+            SiteReport::NeverRan { why, again } => {
+                let site = self.copies[at].entry.site.clone();
+                self.note(Event::Gone { site, how: Gone::NeverRan { why, again } }, effects);
+            }
         }
     }
 
-    /// A site tells of a copy that counted as gone. If there is one, it is dropped.
-    fn told_of_the_gone(&mut self, now: Moment, at: usize, told: &Told, pace: &Pace, effects: &mut Effects) {
-        if matches!(told, Told::Waits | Told::Runs { .. }) {
+    /// A site reports on a copy that is to be dropped.
+    fn unwanted_one_reported(
+        &mut self,
+        now: Moment,
+        at: usize,
+        asked: Ask,
+        report: SiteReport,
+        pace: &Pace,
+        effects: &mut Effects,
+    ) {
+        let site = self.copies[at].entry.site.clone();
+        let granted = self.granted.as_ref() == Some(&site) && self.outcome.is_none();
+        let ran = match report {
+            SiteReport::Ran { how, .. } if granted => return self.note(Event::Ended(how), effects),
+            SiteReport::Ran { since, until, .. } => since.map_or(Seconds(0), |since| until - since),
+            SiteReport::NeverRan { .. } => Seconds(0),
+            SiteReport::Refused(why) if asked == Ask::Submit => {
+                return self.note(Event::Gone { site, how: Gone::Refused(why) }, effects);
+            }
+            // The drop may have come before the submission; now there is something to drop.
+            SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. } if asked == Ask::Submit => {
+                return effects.send.extend(self.copies[at].ask(now, pace));
+            }
+            _ => return,
+        };
+        self.note(Event::Gone { site, how: Gone::Dropped { ran } }, effects);
+    }
+
+    /// A site reports on a copy that counted as gone. If it is there, it is dropped.
+    fn gone_one_reported(
+        &mut self,
+        now: Moment,
+        at: usize,
+        report: &SiteReport,
+        pace: &Pace,
+        effects: &mut Effects,
+    ) {
+        if matches!(report, SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. }) {
             let site = self.copies[at].entry.site.clone();
-            // The copy that won and was given up may be back; it is as unwanted as any other.
             self.note(Event::Found(site), effects);
             effects.send.extend(self.copies[at].ask(now, pace));
         }
     }
 
-    fn dropped(&mut self, site: Name, since: Time, until: Time, effects: &mut Effects) {
-        let how = Gone::Dropped { ran: length(since, until) };
-        self.note(Event::Gone { site, how }, effects);
-    }
-
-    /// A site does not know its copy.
+    /// A site does not know its copy. One that had the go may have run.
     fn unknown(&mut self, now: Moment, at: usize, asked: Ask, pace: &Pace, effects: &mut Effects) {
         let copy = &mut self.copies[at];
-        let expected = matches!(copy.stand, Stand::Queued | Stand::Dropping) && asked != Ask::Submit;
-        if !expected || !copy.is_unknown(now, pace) {
+        let acknowledged = matches!(copy.state, CopyState::Queued | CopyState::Granted | CopyState::Dropping);
+        if !acknowledged || asked == Ask::Submit || !copy.is_unknown(now, pace) {
             return;
         }
-        let (site, stand) = (copy.entry.site.clone(), copy.stand);
-        if self.winner.as_ref() == Some(&site) && self.outcome.is_none() {
-            self.note(Event::Ended(Ending::Lost), effects);
-        } else if stand == Stand::Queued {
-            self.note(Event::Gone { site, how: Gone::Lost }, effects);
+        let (site, state) = (copy.entry.site.clone(), copy.state);
+        let event = if self.granted.as_ref() == Some(&site) && self.outcome.is_none() {
+            Event::Ended(Ending::Lost)
+        } else if state == CopyState::Queued {
+            Event::Gone { site, how: Gone::Lost }
         } else {
-            self.dropped(site, Time(0), Time(0), effects);
-        }
-    }
-
-    /// The copy that has won by what is known: one that has finished, or else the one that started first, of equals the better
-    /// ranked.
-    fn first(&self) -> Option<(Name, Sighted)> {
-        let sighted = self.copies.iter().filter(|copy| copy.stand.may_start());
-        let sighted = sighted.filter_map(|copy| Some((copy, copy.sighted?)));
-        let place = |(_, seen): &(&Copy, Sighted)| (seen.over != Some(Ending::Finished), seen.since);
-        sighted.min_by_key(place).map(|(copy, seen)| (copy.entry.site.clone(), seen))
-    }
-
-    /// By when it is decided which copy has won, whoever has not answered.
-    fn decide_by(&self, pace: &Pace) -> Option<Moment> {
-        self.deciding.map(|since| since + pace.patience.first + pace.patience.first)
-    }
-
-    /// Decides which copy has won, once one runs. Those that may have started before it are waited for, for a moment.
-    fn decide(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
-        let Some((first, seen)) = self.first().filter(|_| self.is_open()) else {
-            self.deciding = None;
-            return;
+            Event::Gone { site, how: Gone::Dropped { ran: Seconds(0) } }
         };
-        let is_new = self.deciding.is_none();
-        // Where the clock of its site is ahead, whoever tells something from now on will do.
-        let before = self.deciding.get_or_insert(now).to_owned().min(Moment::of(seen.since));
-        let unseen = |copy: &Copy| copy.may_run_since(before);
-        if self.copies.iter().any(unseen) && self.decide_by(pace).is_some_and(|by| now < by) {
-            if is_new {
-                self.ask_all(now, pace, effects, unseen);
-            }
-            return;
+        self.note(event, effects);
+    }
+
+    /// Grants a claim where that is allowed; of several, that of the best ranked site.
+    fn grant_a_claim(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
+        let claims = |copy: &Copy| copy.state.waits() && copy.claims;
+        if self.is_open()
+            && self.allowed
+            && let Some(at) = self.copies.iter().position(claims)
+        {
+            self.grant(now, at, pace, effects);
         }
-        self.deciding = None;
-        self.note(Event::Won(first), effects);
-        if let Some(how) = seen.over {
-            self.note(Event::Ended(how), effects);
-        }
-        self.ask_all(now, pace, effects, |copy| copy.stand == Stand::Dropping);
+    }
+
+    fn grant(&mut self, now: Moment, at: usize, pace: &Pace, effects: &mut Effects) {
+        self.note(Event::Granted(self.copies[at].entry.site.clone()), effects);
+        effects.send.extend(self.copies[at].ask(now, pace));
+        self.ask_all(now, pace, effects, |copy| copy.state == CopyState::Dropping);
     }
 
     fn drop_the_late(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
@@ -397,18 +477,19 @@ impl Race {
         }
     }
 
-    /// Sends copies to the next of the ranking until as many wait as should.
+    /// Sends copies until as many wait as should: first to sites where none has failed, the best first.
     fn fill(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
         let present = self.copies.iter().filter(|copy| copy.is_present(now, pace)).count();
-        for copy in self.copies.iter_mut().filter(|copy| copy.stand.may_start()) {
+        for copy in self.copies.iter_mut().filter(|copy| copy.state.waits()) {
             copy.replaced = !copy.is_present(now, pace);
         }
         for _ in present..self.at_once {
-            let unasked = self.copies.iter().position(|copy| copy.stand == Stand::Unasked);
-            let Some(at) = unasked.filter(|_| self.is_open() && self.deciding.is_none()) else { return };
+            let free = self.copies.iter().enumerate().filter(|(_, copy)| copy.is_free());
+            let next = free.min_by_key(|(at, copy)| (copy.failed, *at)).map(|(at, _)| at);
+            let Some(at) = next.filter(|_| self.is_open()) else { return };
             self.note(Event::Sent(self.copies[at].entry.site.clone()), effects);
             let copy = &mut self.copies[at];
-            (copy.since, copy.heard) = (now, None);
+            copy.since = now;
             effects.send.extend(copy.ask(now, pace));
         }
     }

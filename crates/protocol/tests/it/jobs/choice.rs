@@ -5,7 +5,7 @@ use super::{site, task};
 use bookahead_plan::Time;
 use bookahead_protocol::ids::Identities;
 use bookahead_protocol::jobs::choice::{Effects, Event, Outcome, Outgoing};
-use bookahead_protocol::jobs::{Choice, Order, Patience, Task, rank};
+use bookahead_protocol::jobs::{Choice, Order, Patience, Site, Task, rank};
 use bookahead_protocol::level::{Committing, Permission, Received};
 use bookahead_protocol::{Answer, Call, Caller, JobId, Millis, Moment, ReservationId, State, Why};
 
@@ -25,10 +25,8 @@ pub(super) fn order(task: Task) -> Order {
         ranked: rank(&task, &sites),
         task,
         latest_end: Time(100_000),
-        notice: Millis::ZERO,
         at_a_time: Order::THREE,
         hold_for: Millis::seconds(60),
-        answer_within: Millis::seconds(10),
         patience: Patience::default(),
     }
 }
@@ -89,7 +87,8 @@ fn a_reservation_begins_after_the_files_are_there() {
     let task = Task { files: vec![90_000_000], ..task() };
     let mut near = site("near", 8, 2_000);
     near.bandwidth = Some(1_000_000);
-    let order = Order { ranked: rank(&task, &[near]), notice: Millis::seconds(3), ..order(task) };
+    near.notice = Millis::seconds(3);
+    let order = Order { ranked: rank(&task, &[near]), ..order(task) };
     let effects = choice.start(Moment(500), order, &mut Identities::new(7, 0));
     assert_eq!(earliest_start(&effects), Time(91), "90.5 s, in whole seconds");
 }
@@ -97,7 +96,8 @@ fn a_reservation_begins_after_the_files_are_there() {
 #[test]
 fn a_site_has_time_to_hold_and_to_commit_before_the_reservation_begins() {
     let mut choice = Choice::new(permission());
-    let order = Order { notice: Millis::seconds(3), ..order(task()) };
+    let slow = Site { notice: Millis::seconds(3), ..site("slow", 8, 2_000) };
+    let order = Order { ranked: rank(&task(), &[slow]), ..order(task()) };
     let effects = choice.start(Moment(500), order, &mut Identities::new(7, 0));
     assert_eq!(earliest_start(&effects), Time(4), "3.5 s, in whole seconds");
 }

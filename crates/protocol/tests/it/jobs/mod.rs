@@ -2,8 +2,6 @@
 
 mod choice;
 mod choice_faults;
-mod flooding;
-mod flooding_faults;
 mod race;
 mod race_faults;
 mod ranking;
@@ -46,6 +44,8 @@ fn site(name: &str, cores: u32, rate: u32) -> Site {
         requested: 0,
         longest_wall_time: Millis::seconds(3_600),
         bandwidth: None,
+        hold_time: Millis::seconds(10),
+        notice: Millis::ZERO,
     }
 }
 

@@ -18,7 +18,7 @@ fn the_delay_of_one_job_by_hand() {
     assert_eq!(delay.transfer, Millis(3_025), "9.072001 MB at 3 MB/s");
     assert_eq!(delay.total(), Millis(666_667 + 7_200_000 + 3_025));
     assert_eq!(delay.duration(), Seconds(667));
-    assert_eq!(delay.ready(Moment(1_000), Millis::ZERO), Time(5), "at 4.025");
+    assert_eq!(delay.ready(Moment(1_000)), Time(5), "at 4.025");
     assert_eq!(
         delay.finish(Moment(10_000)),
         Moment(676_667),
@@ -107,7 +107,7 @@ proptest! {
         for ranked in rank(&task, &[site.clone(), site]) {
             prop_assert!(ranked.delay.duration() >= Seconds(1));
             prop_assert!(ranked.delay.total() >= Millis::ZERO);
-            let _ = (ranked.delay.ready(Moment(now), Millis::ZERO), ranked.delay.finish(Moment(now)));
+            let _ = (ranked.ready(Moment(now)), ranked.delay.finish(Moment(now)));
         }
     }
 }

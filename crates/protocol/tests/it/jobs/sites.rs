@@ -3,8 +3,8 @@
 
 use bookahead_plan::{Interval, Time};
 use bookahead_protocol::{
-    Answer, Call, Envelope, JobId, Key, Millis, Moment, Name, Problem, Reservation, ReservationId, Slot,
-    State, Why,
+    Answer, Call, Condition, Envelope, JobId, Key, Millis, Moment, Name, Problem, Reservation, ReservationId,
+    Slot, State, Why,
 };
 use std::collections::BTreeMap;
 
@@ -87,6 +87,7 @@ impl PlainSite {
             held_for: Some(hold_for),
             jobs: Vec::new(),
             missing: Vec::new(),
+            condition: Condition::Whole,
             version: 0,
         };
         self.book.insert(id, (reservation.clone(), now + hold_for));
@@ -115,6 +116,7 @@ impl PlainSite {
             held_for: None,
             jobs: Vec::new(),
             missing: Vec::new(),
+            condition: Condition::Whole,
             version: 0,
         };
         let (reservation, _) = self.book.entry(id).or_insert_with(|| (gone(), Moment::MAX));

@@ -352,7 +352,7 @@ fn a_peer_that_holds_something_else_than_it_was_asked_for_has_refused() {
         let mut town = Town::new();
         town.cluster("north", 8);
         let mut broker = Broker::new(Rules::default());
-        broker.register(name("north"), town.offers("north"));
+        broker.register(name("north"), town.offers("north"), None);
         broker.resume(Moment(0));
         let request = Request::single(part("processors", 4, 100, 200, 100));
         let call = Call::Reserve { id: ReservationId(1), request, hold_for: Millis::seconds(30), book: true };

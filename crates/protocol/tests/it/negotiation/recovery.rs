@@ -85,7 +85,7 @@ fn what_was_decided_and_cannot_be_finished_is_undone_and_reported() {
     let commit = town.envelope(Call::Commit { id: ReservationId(1), jobs: vec![] });
     town.send("broker", &commit);
     town.wait(90_000);
-    assert_eq!(town.states("south"), [State::Rejected], "its hold has evaporated");
+    assert_eq!(town.states("south"), [State::Expired], "its hold has evaporated");
     town.away.clear();
     town.wait(60_000);
     assert_eq!(why(town.send("broker", &commit)), Why::PartLost);

@@ -14,7 +14,7 @@ const PEERS: [&str; 3] = ["east", "north", "west"];
 fn broker(peers: &[&str]) -> Broker {
     let mut broker = Broker::new(Rules::default());
     for peer in peers {
-        broker.register(name(peer), vec![Resource::new(peer, "cluster", "processors", 8)]);
+        broker.register(name(peer), vec![Resource::new(peer, "cluster", "processors", 8)], None);
     }
     broker.resume(Moment(0));
     broker

@@ -103,7 +103,7 @@ impl Town {
         let maker = 100 + self.brokers.len() as u64;
         let mut head = Broker::new(Rules { maker, ..Rules::default() });
         for peer in peers {
-            head.register(name(peer), self.offers(peer));
+            head.register(name(peer), self.offers(peer), None);
         }
         let effects = head.resume(self.now);
         self.brokers.insert(name(broker), (head, effects.events));
@@ -114,7 +114,7 @@ impl Town {
         let events = self.brokers[&name(broker)].1.clone();
         let mut head = Broker::new(Rules { maker, ..Rules::default() });
         for peer in peers {
-            head.register(name(peer), self.offers(peer));
+            head.register(name(peer), self.offers(peer), None);
         }
         events.iter().for_each(|event| head.apply(event));
         let effects = head.resume(self.now);

@@ -1,6 +1,6 @@
-//! Carries the calls of a broker to its peers, and their answers back. Each call is a task of its own with a time-out; a call
-//! that is still under way is not sent a second time, and at most so many are under way to one peer, so that a peer that
-//! hangs costs a bounded amount of room. What is dropped here the head repeats.
+//! Carries the calls of a broker to its peers, and their answers back; asks peers again and again how they are ([`attend`]). Each
+//! call is a task of its own with a time-out; a call that is still under way is not sent a second time, and at most so many are
+//! under way to one peer, so that a peer that hangs costs a bounded amount of room. What is dropped here the head repeats.
 
 use super::jobs::{Errand, What};
 use crate::keeper::Door;
@@ -11,6 +11,7 @@ use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Envelope, Key, Moment, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// So many calls may be under way to one peer.
@@ -188,5 +189,78 @@ fn understood(peer: &Name, envelope: &Envelope, answer: Result<Answer, ClientErr
             let probe = matches!(envelope.call, Call::Probe { .. });
             (probe && why.was_not_sent()).then(|| Problem::new(Why::Silence).into())
         }
+    }
+}
+
+/// How peers are looked after.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention {
+    /// How often each is asked how it is.
+    pub every: Duration,
+    /// After so many misses it counts as silent.
+    pub misses: u32,
+}
+
+/// Asks every peer how it is, again and again, until the broker ends.
+pub async fn attend(door: Door, courier: Courier, attention: Attention) {
+    let mut missed: BTreeMap<Name, u32> = BTreeMap::new();
+    let mut rounds = tokio::time::interval(attention.every);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        let asked = courier.links().into_iter().map(|(name, link)| {
+            tokio::spawn(async move {
+                let began = std::time::Instant::now();
+                let answer = link.client.sites().await;
+                (name, link.url, answer, began.elapsed())
+            })
+        });
+        for asked in asked.collect::<Vec<_>>() {
+            let Ok((name, url, answer, took)) = asked.await else { continue };
+            match answer.map(|sites| sites.sites.into_iter().next()) {
+                Ok(Some(itself)) => {
+                    missed.remove(&name);
+                    let heartbeat = heartbeat(&name, url, itself);
+                    let round_trip = u64::try_from(took.as_millis()).ok();
+                    let heard = |reply| Input::Heard { heartbeat, round_trip, reply };
+                    let told = door.ask(attention.every, heard).await;
+                    if let Ok(Err(problem)) = told {
+                        tracing::warn!(peer = %name, "cannot be registered: {}", problem.detail);
+                    }
+                }
+                other => {
+                    let misses = missed.entry(name.clone()).or_default();
+                    *misses += 1;
+                    if *misses == 1 && is_itself(&other) {
+                        tracing::warn!(peer = %name, url, "is this broker itself; take it out of the peers");
+                    }
+                    tracing::debug!(peer = %name, misses, "did not say how it is: {:?}", other.err());
+                    if *misses >= attention.misses {
+                        door.tell(Input::Silent { peer: name }).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a peer says that it has been asked by itself.
+fn is_itself<T>(answer: &Result<T, ClientError>) -> bool {
+    let problem = answer.as_ref().err().and_then(ClientError::problem);
+    problem.is_some_and(|problem| problem.code == api::Code::Circle.word())
+}
+
+fn heartbeat(name: &Name, url: String, itself: api::Site) -> api::Heartbeat {
+    if itself.name != *name {
+        tracing::debug!(peer = %name, calls_itself = %itself.name, "is known here by another name");
+    }
+    api::Heartbeat {
+        name: name.clone(),
+        url,
+        role: itself.role,
+        resources: itself.resources,
+        attributes: itself.attributes,
+        loads: itself.loads,
+        version: itself.version,
     }
 }

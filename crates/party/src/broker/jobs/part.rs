@@ -1,14 +1,14 @@
-//! The part of a reservation that a job is to run in, where its owner names a reservation that he has. Relies on the booking
-//! alone, and on what peers offer only where the job requires something of the resource; refuses as a site refuses, and changes
-//! nothing.
+//! The part of a reservation that a job is to run in, where its owner names a reservation. Relies on the booking, and on what
+//! peers offer only where the job requires something of the resource; refuses as a site refuses, and changes nothing.
 
-use super::words::PartThere;
-use crate::broker::Peer;
-use bookahead_api as api;
+use crate::broker::event::PartThere;
+use crate::register::Known;
 use bookahead_protocol::broker::{Booking, Child, name_here};
+use bookahead_protocol::jobs::JobRequest;
 use bookahead_protocol::life_cycle::{IllegalMove, Move};
-use bookahead_protocol::problem::{Impossible, Problem, Why};
-use bookahead_protocol::{Caller, Moment, Name, Requirement, ReservationId, Resource, State};
+use bookahead_protocol::problem::{Impossible, Why};
+use bookahead_protocol::{Caller, Moment, Name, ReservationId, Resource, State};
+use std::collections::BTreeSet;
 
 /// A part, which of them it is, and what its resource is called here.
 struct Candidate<'a> {
@@ -18,39 +18,36 @@ struct Candidate<'a> {
 }
 
 /// The one part of a reservation that suits a job, and where it is.
-pub(super) fn find(
+pub(super) fn find<'a>(
     now: Moment,
     caller: &Caller,
-    asked: &api::SubmitJob,
+    job: &JobRequest,
     (id, booking): (ReservationId, Option<&Booking>),
-    peers: impl Iterator<Item = Peer>,
-) -> Result<PartThere, api::Problem> {
-    let booking = standing(caller, id, booking).map_err(|why| api::Problem::from(Problem::new(why)))?;
-    let required = required(asked, peers);
+    peers: impl Iterator<Item = &'a Known>,
+) -> Result<PartThere, Why> {
+    let booking = standing(caller, id, booking)?;
+    let required = required(job, peers);
     let suiting: Vec<Candidate> = candidates(booking)
-        .filter(|part| suits(asked, booking, part))
+        .filter(|part| suits(job, booking, part))
         .filter(|part| required.as_ref().is_none_or(|having| having.contains(&part.resource)))
         .collect();
     let lasting = |part: &&Candidate| Moment::of(part.child.pick.slot.interval.end) > now;
     match suiting.iter().filter(lasting).collect::<Vec<_>>()[..] {
         [part] => Ok(there(part)),
         [] if suiting.is_empty() => Err(none(booking)),
-        [] => {
-            let over = IllegalMove { from: State::Completed, attempted: Move::Commit };
-            Err(Problem::new(over).into())
-        }
+        [] => Err(IllegalMove { from: State::Completed, attempted: Move::Commit }.into()),
         ref several => Err(which(id, several)),
     }
 }
 
-/// What was said that has no meaning for a job whose reservation is there already.
-pub(super) fn without_sense(asked: &api::SubmitJob) -> Option<&'static str> {
+/// A field that has no meaning for a job whose reservation is there already.
+pub(super) fn without_sense(job: &JobRequest) -> Option<&'static str> {
     let said = [
-        ("mode", asked.mode.is_some()),
-        ("copies", asked.copies.is_some()),
-        ("latest_end", asked.latest_end.is_some()),
-        ("reference_mhz", asked.reference_mhz.is_some()),
-        ("input_bytes", asked.input_bytes.is_some()),
+        ("mode", job.mode.is_some()),
+        ("copies", job.copies.is_some()),
+        ("latest_end", job.latest_end.is_some()),
+        ("reference_mhz", job.reference_mhz.is_some()),
+        ("input_bytes", job.input_bytes.is_some()),
     ];
     said.into_iter().find_map(|(field, is_said)| is_said.then_some(field))
 }
@@ -68,6 +65,10 @@ fn standing<'a>(
     if matches!(booking.state, State::Requested | State::Held | State::Rejected) {
         return Err(Why::Unsupported(Impossible::JobsOfAHold));
     }
+    if booking.state == State::Expired {
+        // A site could still commit it late; a broker has given its parts back.
+        return Err(Why::Expired);
+    }
     booking.state.after(Move::Commit)?;
     Ok(booking)
 }
@@ -80,25 +81,23 @@ fn candidates(booking: &Booking) -> impl Iterator<Item = Candidate<'_>> {
 }
 
 /// By the resource where one is named, else by its kind; and the job must fit.
-fn suits(asked: &api::SubmitJob, booking: &Booking, part: &Candidate) -> bool {
+fn suits(job: &JobRequest, booking: &Booking, part: &Candidate) -> bool {
     let wanted = booking.asked.as_ref().and_then(|asked| asked.request.parts.get(part.number));
-    let is_meant = match &asked.resource {
+    let is_meant = match &job.resource {
         Some(named) => *named == part.resource,
-        None => wanted.is_some_and(|wanted| wanted.kind == asked.kind),
+        None => wanted.is_some_and(|wanted| wanted.kind == job.kind),
     };
-    is_meant && asked.capacity <= part.child.pick.slot.capacity.0
+    is_meant && job.capacity <= part.child.pick.slot.capacity
 }
 
 /// The resources that have what the job requires; None where it requires nothing.
-fn required(asked: &api::SubmitJob, peers: impl Iterator<Item = Peer>) -> Option<Vec<Name>> {
-    let requirements: Vec<Requirement> = asked.requirements.iter().cloned().map(Into::into).collect();
-    let here = |peer: Peer| {
-        let named = move |one: Resource| Resource { name: name_here(&peer.name, &one.name), ..one };
-        peer.resources.into_iter().map(named)
+fn required<'a>(job: &JobRequest, peers: impl Iterator<Item = &'a Known>) -> Option<BTreeSet<Name>> {
+    let has = |resource: &Resource| job.requirements.iter().all(|requirement| resource.meets(requirement));
+    let here = |known: &'a Known| {
+        let having = known.said.resources.iter().map(|one| &one.resource).filter(move |one| has(one));
+        having.map(|one| name_here(&known.said.name, &one.name))
     };
-    let has = |resource: &Resource| requirements.iter().all(|requirement| resource.meets(requirement));
-    let having = || peers.flat_map(here).filter(has).map(|resource| resource.name).collect();
-    (!requirements.is_empty()).then(having)
+    (!job.requirements.is_empty()).then(|| peers.flat_map(here).collect())
 }
 
 fn there(part: &Candidate) -> PartThere {
@@ -112,26 +111,24 @@ fn there(part: &Candidate) -> PartThere {
     }
 }
 
-fn none(booking: &Booking) -> api::Problem {
+fn none(booking: &Booking) -> Why {
     let all: Vec<Candidate> = candidates(booking).collect();
     let listed = listed(&all.iter().collect::<Vec<_>>());
-    let why = format!(
+    Why::JobRefused(format!(
         "no part of {} has the resource or kind, the capacity and the attributes that the job wants; it has {listed}: \
          name one of them as the resource (--resource), and take no more than it has",
         booking.id
-    );
-    api::Problem::new(api::Code::JobRefused, why)
+    ))
 }
 
-fn which(id: ReservationId, several: &[&Candidate]) -> api::Problem {
-    let names: std::collections::BTreeSet<&Name> = several.iter().map(|part| &part.resource).collect();
+fn which(id: ReservationId, several: &[&Candidate]) -> Why {
+    let names: BTreeSet<&Name> = several.iter().map(|part| &part.resource).collect();
     // A name does not tell parts apart that are on one resource.
     let remedy = match names.len() == several.len() {
         true => "name one as the resource (--resource)",
         false => "where several are on one resource, submit it at the site that holds them",
     };
-    let why = format!("the job could run in several parts of {id}: {}; {remedy}", listed(several));
-    api::Problem::new(api::Code::JobRefused, why)
+    Why::JobRefused(format!("the job could run in several parts of {id}: {}; {remedy}", listed(several)))
 }
 
 fn listed(parts: &[&Candidate]) -> String {

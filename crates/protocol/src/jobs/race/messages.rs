@@ -1,29 +1,46 @@
-//! What a race of copies is made of: where copies may go, what is asked and told, what is journalled, and what comes out. Plain
+//! What a race of copies is made of: where copies may go, what sites are asked, what is journalled, and what comes out. Plain
 //! values; nothing here decides.
 
+use super::report::SiteReport;
 use crate::clock::Millis;
 use crate::ids::{JobId, Key, Name};
-use crate::jobs::flooding::Ending;
 use crate::jobs::patience::Patience;
+use crate::jobs::words::Ending;
 use bookahead_plan::{Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// A place for a copy.
+/// How long a site should keep the room of a copy that claims, before it ends the copy without having run it: several times
+/// as long as the slowest broker takes to look at all its copies, and short enough that a broker that died wastes little.
+pub const GO_WITHIN: Millis = Millis::seconds(120);
+
+/// What is to be run, and where it could go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Order {
+    /// The best first; of several for one site the first counts.
+    pub entries: Vec<Entry>,
+    /// How many copies wait at the same time; at least one.
+    pub at_once: usize,
+    /// Whether the job is itself a copy of another broker's: no copy gets a go before [`super::Race::go`].
+    #[serde(default)]
+    pub claims: bool,
+}
+
+/// A place for copies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
     /// The site.
     pub site: Name,
     /// The machine there.
     pub resource: Name,
-    /// What the copy is called there.
+    /// The id of the first copy there; those of later ones follow from it.
     pub copy: JobId,
-    /// How long it may run there.
+    /// How long a copy may run there.
     pub limit: Seconds,
-    /// It is of no use if it has not started by then.
+    /// Latest useful start.
     pub start_by: Option<Time>,
 }
 
-/// The id of a copy, by its place among all: the same whenever it is made anew, so that a repeated submission is known.
+/// The id of the first copy of a job at a site, by the site's place in the ranking.
 pub fn copy_of(job: JobId, place: usize) -> JobId {
     JobId(Key(job.0).derived(place).0)
 }
@@ -32,19 +49,16 @@ pub fn copy_of(job: JobId, place: usize) -> JobId {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
     /// The job is to be sent to the best of these.
-    Begun {
-        /// Where it could go, the best first, each site once.
-        entries: Vec<Entry>,
-        /// So many copies wait at the same time.
-        at_once: usize,
-    },
-    /// A copy is about to be sent to this site.
+    Begun(Order),
+    /// A copy is about to be sent to this site, under an id that was not used before.
     Sent(Name),
     /// This site has its copy.
     Queued(Name),
-    /// This copy was the first to start; all others are dropped.
-    Won(Name),
-    /// This copy has not started in time, and is dropped.
+    /// Of a job that is itself a copy: it may run, so that a claim may be granted.
+    Allowed,
+    /// The copy at this site may run, and no other unless this one is over without having run. The others are dropped.
+    Granted(Name),
+    /// Too late for a start at this site; its copy is dropped.
     Late(Name),
     /// The owner does not want it any more; all copies are dropped.
     Withdrawn,
@@ -57,7 +71,7 @@ pub enum Event {
     },
     /// A copy that counted as gone is there after all, and is dropped.
     Found(Name),
-    /// The copy that won is over.
+    /// The copy that had the go is over.
     Ended(Ending),
 }
 
@@ -66,13 +80,18 @@ pub enum Event {
 pub enum Gone {
     /// The site did not take it, and says why.
     Refused(String),
-    /// It was ended at the site before it had run, and why.
-    Ended(String),
-    /// The site knows nothing of it any more.
+    /// It was over at the site before it had run.
+    NeverRan {
+        /// Why.
+        why: String,
+        /// Whether another copy may be sent there.
+        again: bool,
+    },
+    /// The site knows nothing of it any more. It had no go.
     Lost,
     /// It was dropped.
     Dropped {
-        /// How long it had run in vain.
+        /// How long it had run without a go, at a site that does not wait for one.
         ran: Seconds,
     },
 }
@@ -87,48 +106,23 @@ pub enum Outcome {
         /// How that ended.
         how: Ending,
     },
-    /// Its owner took it back before a copy was known to run.
+    /// Its owner took it back before it ran.
     Withdrawn,
     /// No site is left where it could run.
     NowhereLeft,
 }
 
-/// What a site is asked. Every question can be repeated.
+/// What a site is asked. Every question can be repeated, and is answered with how the copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask {
-    /// Queue a copy; where it is known, say how it is.
+    /// Queue a copy.
     Submit,
     /// How is the copy?
     Look,
+    /// Run the copy that claims.
+    Go,
     /// End the copy, whether it waits or runs.
     Drop,
-}
-
-/// What a site tells of a copy.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Told {
-    /// It waits.
-    Waits,
-    /// It runs.
-    Runs {
-        /// Since when, by the site's clock.
-        since: Time,
-    },
-    /// It ran, and is over.
-    Ran {
-        /// Since when.
-        since: Time,
-        /// Until when.
-        until: Time,
-        /// How that ended.
-        how: Ending,
-    },
-    /// It is over and has not run; why.
-    NeverRan(String),
-    /// The site does not know it.
-    Unknown,
-    /// The site does not do what was asked, and never will; why.
-    Refused(String),
 }
 
 /// A question to be sent.
@@ -140,6 +134,19 @@ pub struct Outgoing {
     pub copy: JobId,
     /// What.
     pub ask: Ask,
+}
+
+/// An answer of a site.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Incoming {
+    /// Of which site.
+    pub from: Name,
+    /// About which copy.
+    pub copy: JobId,
+    /// What was asked.
+    pub asked: Ask,
+    /// How the copy is.
+    pub report: SiteReport,
 }
 
 /// What is to be done, in this order: journal the events, then send, then tell the outcome.

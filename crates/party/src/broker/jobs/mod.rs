@@ -1,0 +1,446 @@
+//! The job broker: jobs that were given to a broker, and where they are. It ranks the sites by the shortest expected delay. A job
+//! gets a reservation at one of the best ([`reserved`]), or waits at several of them until the turn of one copy comes
+//! ([`flooded`]); one that names a reservation runs in a part of that ([`part`]).
+
+mod flooded;
+mod part;
+mod record;
+mod reserved;
+mod sites;
+
+use super::event::{JobEvent, JobRules};
+use super::register::Register;
+use crate::queries::Viewer;
+use crate::step::{JobCall, Level, Origin, PeerCall, PeerRequest, Remark};
+use bookahead_plan::Time;
+use bookahead_protocol::broker::Broker as Head;
+use bookahead_protocol::ids::Identities;
+use bookahead_protocol::jobs::choice;
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, MOST_COPIES, Mode};
+use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
+use record::{Course, Record};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A broker looks after at most this many jobs at a time: each is asked after again and again.
+const MOST_LIVE: usize = 10_000;
+
+/// What sites told last of jobs that are not over, by job and site.
+pub(super) type Seen = BTreeMap<(JobId, Name), Arc<JobView>>;
+
+/// All jobs of a broker.
+#[derive(Debug, Clone)]
+pub(super) struct Jobs {
+    rules: JobRules,
+    all: BTreeMap<JobId, Record>,
+    /// All that happened to each; None on a copy for readers.
+    history: Option<BTreeMap<JobId, Vec<JobEvent>>>,
+    /// The keys of the calls by which jobs came. This and the next three follow from the events.
+    keys: BTreeMap<Key, JobId>,
+    /// The keys of the calls by which choices hold, commit and cancel.
+    calls: BTreeMap<Key, JobId>,
+    /// Which job a copy belongs to.
+    copies: BTreeMap<JobId, JobId>,
+    /// Those that are over, by when that became known.
+    over: BTreeSet<(Time, JobId)>,
+    /// When something is to be done about a job.
+    agenda: BTreeSet<(Moment, JobId)>,
+    /// How many flooded jobs are in the agenda.
+    racing: i64,
+    identities: Identities,
+    seen: Arc<Seen>,
+    seen_changes: u64,
+}
+
+/// What is to be done: first written, then sent.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub(super) events: Vec<JobEvent>,
+    pub(super) calls: Vec<PeerCall>,
+    pub(super) remarks: Vec<Remark>,
+}
+
+/// What a job broker knows of its surroundings.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) head: &'a Head,
+    pub(super) register: &'a Register,
+}
+
+/// A job that comes in.
+pub(super) struct Submission {
+    pub(super) caller: Caller,
+    pub(super) key: Key,
+    pub(super) id: JobId,
+    pub(super) job: Box<JobRequest>,
+    /// The brokers that it came through.
+    pub(super) via: Arc<[Name]>,
+}
+
+impl Jobs {
+    pub(super) fn new(rules: JobRules) -> Jobs {
+        Jobs {
+            rules,
+            all: BTreeMap::new(),
+            history: Some(BTreeMap::new()),
+            keys: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            over: BTreeSet::new(),
+            agenda: BTreeSet::new(),
+            racing: 0,
+            identities: Identities::new(0, 0),
+            seen: Arc::default(),
+            seen_changes: 0,
+        }
+    }
+
+    /// From here on identities are made with this number and in this life.
+    pub(super) fn live_as(&mut self, maker: u64, life: u32) {
+        self.identities = Identities::new(maker, life);
+    }
+
+    /// Begins with the jobs to which all this happened.
+    pub(super) fn restore(&mut self, history: &[JobEvent]) {
+        *self = Jobs::new(self.rules);
+        history.iter().for_each(|event| self.apply(event));
+    }
+
+    /// All that happened to the jobs that are remembered.
+    pub(super) fn history(&self) -> Vec<JobEvent> {
+        self.history.iter().flat_map(BTreeMap::values).flatten().cloned().collect()
+    }
+
+    /// One that only takes over events and is asked.
+    pub(super) fn read_copy(&self) -> Jobs {
+        let (all, over, seen) = (self.all.clone(), self.over.clone(), self.seen.clone());
+        Jobs { all, over, seen, history: None, ..Jobs::new(self.rules) }
+    }
+
+    /// What sites told last, and a number that grows whenever that changes.
+    pub(super) fn seen(&self) -> (u64, Arc<Seen>) {
+        (self.seen_changes, self.seen.clone())
+    }
+
+    /// On a copy for readers: what sites told last.
+    pub(super) fn set_seen(&mut self, seen: Arc<Seen>) {
+        self.seen = seen;
+    }
+
+    /// The fold.
+    pub(super) fn apply(&mut self, event: &JobEvent) {
+        if let Some(record) = Record::of(event) {
+            self.all.entry(record.id).or_insert(record);
+        }
+        if let Some(record) = self.all.get_mut(&event.id()) {
+            record.apply(event);
+            self.take_note(event);
+        }
+    }
+
+    /// Remembers an event that a record has taken over, and what follows from it.
+    fn take_note(&mut self, event: &JobEvent) {
+        let id = event.id();
+        if let Some(history) = &mut self.history {
+            history.entry(id).or_default().push(event.clone());
+        }
+        match event {
+            JobEvent::Submitted { key, .. } => {
+                self.keys.insert(*key, id);
+            }
+            JobEvent::Choice { event: choice::Event::Begun { .. }, .. } => {
+                let choice = self.all.get_mut(&id).and_then(Record::choice);
+                self.calls.extend(choice.iter().flat_map(|choice| choice.keys()).map(|key| (key, id)));
+            }
+            JobEvent::Race { .. } => {
+                let race = self.all.get_mut(&id).and_then(Record::race);
+                self.copies.extend(race.iter().flat_map(|race| race.ids()).map(|copy| (copy, id)));
+            }
+            JobEvent::Over { at, .. } => {
+                let first = self.all.get(&id).and_then(|record| record.over.as_ref());
+                self.over.extend(first.map(|(at, _)| (*at, id)));
+                self.forget_seen(id);
+                self.forget_the_old(*at);
+            }
+            _ => {}
+        }
+    }
+
+    /// What was over for as long as a broker remembers is forgotten, unless something of it may still be at a site.
+    fn forget_the_old(&mut self, now: Time) {
+        let old = self.over.iter().take_while(|(at, _)| *at + self.rules.retention < now);
+        let old = old.filter(|(_, id)| self.all.get(id).is_none_or(Record::is_settled));
+        for (at, id) in old.copied().collect::<Vec<_>>() {
+            self.over.remove(&(at, id));
+            self.history.iter_mut().for_each(|history| {
+                history.remove(&id);
+            });
+            let Some(record) = self.all.remove(&id) else { continue };
+            self.keys.remove(&record.key);
+            record.due.into_iter().for_each(|due| {
+                self.agenda.remove(&(due, id));
+            });
+            match &record.course {
+                Course::Part(..) => {}
+                Course::Reserved(choice, _) => choice.keys().for_each(|key| {
+                    self.calls.remove(&key);
+                }),
+                Course::Flooded(race) => race.ids().for_each(|copy| {
+                    self.copies.remove(&copy);
+                }),
+            }
+        }
+    }
+
+    /// A site has told how a job is that is not over.
+    fn note_seen(&mut self, id: JobId, site: &Name, view: Box<JobView>) {
+        let place = (id, site.clone());
+        // Most looks show nothing new, and what is shared with readers is not copied for those.
+        if self.seen.get(&place).is_none_or(|known| **known != *view) {
+            Arc::make_mut(&mut self.seen).insert(place, Arc::from(view));
+            self.seen_changes += 1;
+        }
+    }
+
+    fn forget_seen(&mut self, id: JobId) {
+        let from = (id, Name::from(""));
+        let of_job = self.seen.range(from..).map(|(place, _)| place).take_while(|(job, _)| *job == id);
+        let of_job: Vec<_> = of_job.cloned().collect();
+        for place in of_job {
+            Arc::make_mut(&mut self.seen).remove(&place);
+            self.seen_changes += 1;
+        }
+    }
+
+    fn note(&mut self, event: JobEvent, effects: &mut Effects) {
+        self.apply(&event);
+        effects.events.push(event);
+    }
+
+    /// Takes a job; the same one twice is taken once.
+    pub(super) fn submit(
+        &mut self,
+        now: Moment,
+        submission: Submission,
+        around: Around<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), Problem> {
+        let Submission { caller, key, id, job, via } = submission;
+        let is_same = |known: &Record| known.job == job && known.caller.user == caller.user;
+        let with_key = self.keys.get(&key).and_then(|known| self.all.get(known));
+        if with_key.is_some_and(|known| known.id != id || !is_same(known)) {
+            return Err(Problem::new(Why::KeyTaken(key)));
+        }
+        match self.all.get(&id) {
+            Some(known) if is_same(known) => return Ok(()),
+            None if !self.copies.contains_key(&id) => {}
+            _ => return Err(Problem::new(Why::JobTaken(id))),
+        }
+        check(&job)?;
+        if self.all.len() - self.over.len() >= MOST_LIVE {
+            return Err(Problem::new(Why::Busy));
+        }
+        let part = match job.reservation {
+            Some(named) => {
+                let reservation = (named, around.head.booking(named));
+                let found = part::find(now, &caller, &job, reservation, around.register.up());
+                Some(Box::new(found.map_err(Problem::new)?))
+            }
+            None => None,
+        };
+        let (at, via) = (now.second(), via.to_vec());
+        self.note(JobEvent::Submitted { id, key, caller, job, at, via, part }, effects);
+        match self.all.get(&id).map(|record| &record.course) {
+            Some(Course::Part(..)) => self.visit(now, id, effects),
+            Some(Course::Reserved(..)) => self.reserve(now, id, around, effects),
+            Some(Course::Flooded(_)) => self.flood(now, id, around, effects),
+            None => {}
+        }
+        self.rearm(id);
+        Ok(())
+    }
+
+    /// A site tells how a job is, or a copy of one.
+    pub(super) fn on_report(
+        &mut self,
+        now: Moment,
+        from: &Name,
+        (there, asked): (JobId, JobCall),
+        answer: Result<Box<JobView>, Problem>,
+        effects: &mut Effects,
+    ) {
+        let id = match self.copies.get(&there) {
+            Some(&job) => {
+                self.copy_reported(now, from, (job, there, asked), answer, effects);
+                job
+            }
+            None => {
+                self.reserved_one_reported(now, from, there, answer, effects);
+                there
+            }
+        };
+        self.rearm(id);
+    }
+
+    /// Its owner no longer wants it.
+    pub(super) fn cancel(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: JobId,
+        effects: &mut Effects,
+    ) -> Result<(), Problem> {
+        if self.owned(caller, id)?.over.is_some() {
+            return Ok(());
+        }
+        self.note(JobEvent::Unwanted { id }, effects);
+        match self.all.get(&id).map(|record| &record.course) {
+            Some(Course::Flooded(_)) => self.race(now, id, effects, |race, pace| race.withdraw(now, pace)),
+            _ => self.visit(now, id, effects),
+        }
+        self.rearm(id);
+        Ok(())
+    }
+
+    /// Another broker, whose copy a job is, lets it run.
+    pub(super) fn go(
+        &mut self,
+        now: Moment,
+        caller: &Caller,
+        id: JobId,
+        effects: &mut Effects,
+    ) -> Result<(), Problem> {
+        self.owned(caller, id)?;
+        self.race(now, id, effects, |race, pace| race.go(now, pace));
+        self.rearm(id);
+        Ok(())
+    }
+
+    fn owned(&self, caller: &Caller, id: JobId) -> Result<&Record, Problem> {
+        let record = self.all.get(&id).ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
+        match caller.may_act_for(&record.caller.user) {
+            true => Ok(record),
+            false => Err(Problem::new(Why::NotJobOwner(id))),
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, now: Moment, effects: &mut Effects) {
+        let due = self.agenda.iter().take_while(|(due, _)| *due <= now);
+        for id in due.map(|(_, id)| *id).collect::<Vec<_>>() {
+            match self.all.get(&id).map(|record| &record.course) {
+                Some(Course::Flooded(_)) => self.race(now, id, effects, |race, pace| race.tick(now, pace)),
+                _ => self.tick_reserved(now, id, effects),
+            }
+            self.rearm(id);
+        }
+    }
+
+    /// When [`Jobs::tick`] has something to do.
+    pub(super) fn next_timer(&self) -> Option<Moment> {
+        self.agenda.first().map(|(due, _)| *due)
+    }
+
+    /// Goes on after a restart.
+    pub(super) fn resume(&mut self, now: Moment, effects: &mut Effects) {
+        for id in self.all.keys().copied().collect::<Vec<_>>() {
+            if self.all.get(&id).is_some_and(Record::is_interrupted) {
+                let why = Why::Interrupted.to_string();
+                self.end(now, id, JobWord::CouldNotStart, Some(why), effects);
+            }
+            match self.all.get(&id).map(|record| &record.course) {
+                Some(Course::Flooded(_)) => self.resume_race(now, id, effects),
+                _ => self.resume_reserved(now, id, effects),
+            }
+            self.rearm(id);
+        }
+    }
+
+    /// Notes when something is to be done next about a job.
+    fn rearm(&mut self, id: JobId) {
+        let pace = self.pace();
+        let Some(record) = self.all.get_mut(&id) else { return };
+        let due = record.next_timer(&pace);
+        let before = std::mem::replace(&mut record.due, due);
+        if matches!(record.course, Course::Flooded(_)) {
+            self.racing += i64::from(due.is_some()) - i64::from(before.is_some());
+        }
+        before.into_iter().for_each(|before| {
+            self.agenda.remove(&(before, id));
+        });
+        self.agenda.extend(due.map(|due| (due, id)));
+    }
+
+    /// The job is over in this way; where its owner has taken it back, it is cancelled.
+    fn end(&mut self, now: Moment, id: JobId, state: JobWord, detail: Option<String>, effects: &mut Effects) {
+        let Some(record) = self.all.get(&id).filter(|record| record.over.is_none()) else { return };
+        let state = if record.unwanted { JobWord::Cancelled } else { state };
+        if state == JobWord::Lost {
+            let why = detail.clone().unwrap_or_default();
+            effects.remarks.push(Remark::new(Level::Warn, "job_lost", why).of_job(id));
+        }
+        let (ended, expected_start) = (Some(now.second()), None);
+        let view = JobView { state, detail, ended, expected_start, ..record.unfinished(&self.seen) };
+        self.note(JobEvent::Over { job: Box::new(view), at: now.second() }, effects);
+    }
+
+    /// Of a job that its owner wants in a reservation: which, and in which of its parts.
+    pub(super) fn part_of(&self, id: JobId) -> Option<(ReservationId, usize)> {
+        let record = self.all.get(&id)?;
+        record.job.reservation.zip(record.part().map(|part| part.number))
+    }
+
+    /// One of them.
+    pub(super) fn job(&self, id: JobId) -> Option<JobView> {
+        self.all.get(&id).map(|record| record.shown(&self.seen))
+    }
+
+    /// Those that a viewer may see, the newest last.
+    pub(super) fn shown(&self, viewer: &Viewer) -> Vec<JobView> {
+        let visible = self.all.values().filter(|record| viewer.sees(&record.caller.user));
+        let mut jobs: Vec<JobView> = visible.map(|record| record.shown(&self.seen)).collect();
+        jobs.sort_by_key(|job| (job.submitted, job.id));
+        jobs
+    }
+}
+
+impl Record {
+    /// A call to a site about the job, or about a copy of it.
+    fn call(&self, to: Name, id: JobId, ask: JobCall, job: Option<JobRequest>) -> PeerCall {
+        let request = PeerRequest::Job { caller: self.caller.clone(), id, ask, job: job.map(Box::new) };
+        PeerCall { to, request, origin: self.origin() }
+    }
+
+    /// Trace contexts do not outlive a call, and a job does.
+    fn origin(&self) -> Origin {
+        Origin { trace: None, via: self.via.clone() }
+    }
+}
+
+fn check(job: &JobRequest) -> Result<(), Problem> {
+    let bad = |why: String| Err(Problem::new(Why::MalformedJob(why)));
+    let floods = job.mode == Some(Mode::Flood);
+    if job.capacity.0 == 0 || job.limit.0 < 1 {
+        return bad("a job has a capacity of at least 1 and a limit of at least one second".to_owned());
+    }
+    if job.reservation.is_some()
+        && let Some(field) = part::without_sense(job)
+    {
+        return bad(format!(
+            "{field} is for a job that a broker finds a place for; leave it out with a reservation"
+        ));
+    }
+    if job.claims && !floods {
+        return bad("only a copy of a flooded job claims; give it the mode \"flood\"".to_owned());
+    }
+    match job.copies {
+        Some(copies) if !(1..=MOST_COPIES).contains(&copies) => {
+            bad(format!("copies is {copies}; give 1 to {MOST_COPIES}"))
+        }
+        Some(_) if !floods => {
+            bad("copies is for the mode \"flood\"; a job in a reservation has none".to_owned())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,296 @@
+//! One job at a broker, and how far it has come. It changes by events alone; how sites see it at the moment is only remembered to
+//! be shown.
+
+use super::Seen;
+use crate::broker::event::{JobEvent, PartThere};
+use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_protocol::broker::name_here;
+use bookahead_protocol::jobs::choice::Outcome;
+use bookahead_protocol::jobs::race::Pace;
+use bookahead_protocol::jobs::{Choice, JobRequest, JobView, JobWord, Mode, Race};
+use bookahead_protocol::level::Received;
+use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
+use std::sync::Arc;
+
+/// A job.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) id: JobId,
+    /// The key of the call by which it came.
+    pub(super) key: Key,
+    pub(super) caller: Caller,
+    pub(super) job: Box<JobRequest>,
+    /// When it was submitted.
+    pub(super) at: Time,
+    /// The brokers that it came through.
+    pub(super) via: Arc<[Name]>,
+    pub(super) course: Course,
+    /// Whether its owner has taken it back.
+    pub(super) unwanted: bool,
+    /// When that became known, and how it was in the end.
+    pub(super) over: Option<(Time, Box<JobView>)>,
+    /// Its place in the agenda.
+    pub(super) due: Option<Moment>,
+}
+
+/// How a job comes to run.
+#[derive(Debug, Clone)]
+pub(super) enum Course {
+    /// In a part of a reservation that its owner has.
+    Part(Box<PartThere>, Visits),
+    /// In a reservation that the broker finds.
+    Reserved(Box<Choice>, Visits),
+    /// As the first of several copies whose turn comes.
+    Flooded(Box<Race>),
+}
+
+/// How a job is looked after at the site of its reservation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Visits {
+    /// Whether the site has it.
+    pub(super) handed: bool,
+    /// When the site last told something of it, in this life of the broker.
+    pub(super) heard: Moment,
+    /// When the site is asked next.
+    pub(super) next: Moment,
+}
+
+impl Record {
+    /// Of a job that was just submitted; None where the event is another.
+    pub(super) fn of(event: &JobEvent) -> Option<Record> {
+        let JobEvent::Submitted { id, key, caller, job, at, via, part } = event else { return None };
+        let visits = Visits { handed: false, heard: Moment::of(*at), next: Moment::of(*at) };
+        let course = match part {
+            Some(part) => Course::Part(part.clone(), visits),
+            None if job.mode == Some(Mode::Flood) => Course::Flooded(Box::default()),
+            None => Course::Reserved(Box::new(Choice::new(Received::of_job(job))), visits),
+        };
+        Some(Record {
+            id: *id,
+            key: *key,
+            caller: caller.clone(),
+            job: job.clone(),
+            at: *at,
+            via: via.clone().into(),
+            course,
+            unwanted: false,
+            over: None,
+            due: None,
+        })
+    }
+
+    /// The fold.
+    pub(super) fn apply(&mut self, event: &JobEvent) {
+        match (event, &mut self.course) {
+            (JobEvent::Choice { event, .. }, Course::Reserved(choice, _)) => choice.apply(event),
+            (JobEvent::Race { event, .. }, Course::Flooded(race)) => race.apply(event),
+            (JobEvent::Handed { .. }, Course::Part(_, visits) | Course::Reserved(_, visits)) => {
+                visits.handed = true;
+            }
+            (JobEvent::Unwanted { .. }, _) => self.unwanted = true,
+            (JobEvent::Over { job, at }, _) => {
+                self.over.get_or_insert((*at, job.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn race(&mut self) -> Option<&mut Race> {
+        match &mut self.course {
+            Course::Flooded(race) => Some(race),
+            Course::Part(..) | Course::Reserved(..) => None,
+        }
+    }
+
+    pub(super) fn choice(&mut self) -> Option<&mut Choice> {
+        match &mut self.course {
+            Course::Reserved(choice, _) => Some(choice),
+            Course::Part(..) | Course::Flooded(_) => None,
+        }
+    }
+
+    pub(super) fn visits(&mut self) -> Option<&mut Visits> {
+        match &mut self.course {
+            Course::Part(_, visits) | Course::Reserved(_, visits) => Some(visits),
+            Course::Flooded(_) => None,
+        }
+    }
+
+    pub(super) fn part(&self) -> Option<&PartThere> {
+        match &self.course {
+            Course::Part(part, _) => Some(part),
+            Course::Reserved(..) | Course::Flooded(_) => None,
+        }
+    }
+
+    /// Whether it is over, and nothing is left of it anywhere that would have to be given back.
+    pub(super) fn is_settled(&self) -> bool {
+        self.over.is_some()
+            && match &self.course {
+                Course::Part(..) => true,
+                Course::Reserved(choice, _) => choice.is_over(),
+                Course::Flooded(race) => race.is_over(),
+            }
+    }
+
+    /// Whether the broker stopped before it was written down what is to be done.
+    pub(super) fn is_interrupted(&self) -> bool {
+        match &self.course {
+            Course::Part(..) => false,
+            Course::Reserved(choice, _) => !choice.has_begun(),
+            Course::Flooded(race) => !race.has_begun(),
+        }
+    }
+
+    /// When something is to be done about it.
+    pub(super) fn next_timer(&self, pace: &Pace) -> Option<Moment> {
+        let visit = |visits: &Visits| (self.over.is_none() && self.place().is_some()).then_some(visits.next);
+        match &self.course {
+            Course::Part(_, visits) => visit(visits),
+            Course::Reserved(choice, visits) => choice.next_timer().into_iter().chain(visit(visits)).min(),
+            Course::Flooded(race) => race.next_timer(pace),
+        }
+    }
+
+    /// Where it is to run, and in which reservation, by its id there.
+    pub(super) fn place(&self) -> Option<(Name, ReservationId)> {
+        match &self.course {
+            Course::Part(part, _) => Some((part.site.clone(), part.reservation)),
+            Course::Reserved(choice, _) => match choice.outcome()? {
+                Outcome::Booked { site, id, .. } => Some((site.clone(), *id)),
+                Outcome::Failed(_) => None,
+            },
+            Course::Flooded(_) => None,
+        }
+    }
+
+    /// When its reservation begins, and when the job is over at the latest.
+    pub(super) fn when(&self) -> Option<Interval> {
+        match &self.course {
+            Course::Part(part, _) => Some(part.when),
+            Course::Reserved(choice, _) => match choice.outcome()? {
+                Outcome::Booked { start, finish, .. } => Some(Interval::new(*start, finish.second())),
+                Outcome::Failed(_) => None,
+            },
+            Course::Flooded(_) => None,
+        }
+    }
+
+    /// A job in a reservation as it is told here. An owner who has named a reservation is told of that one, and of the resource
+    /// by the name that it has here.
+    pub(super) fn as_here(&self, site: &Name, view: JobView) -> JobView {
+        let (mut resource, mut reservation) = (view.resource, view.reservation);
+        if let Some(part) = self.part() {
+            resource = Some(name_here(&part.site, &part.resource));
+            reservation = self.job.reservation;
+        }
+        JobView { site: Some(site.clone()), resource, reservation, ..view }
+    }
+
+    /// The job as its owner sees it.
+    pub(super) fn shown(&self, seen: &Seen) -> JobView {
+        let shown = match &self.over {
+            Some((_, view)) => (**view).clone(),
+            None => self.unfinished(seen),
+        };
+        // What becomes of copies may be learnt after the job is over.
+        let said = shown.detail.clone().into_iter().chain(self.notes());
+        let detail = said.collect::<Vec<_>>().join("; ");
+        JobView { detail: Some(detail).filter(|detail| !detail.is_empty()), ..shown }
+    }
+
+    /// The job without notes on its copies, before it is over.
+    pub(super) fn unfinished(&self, seen: &Seen) -> JobView {
+        match &self.course {
+            Course::Part(..) | Course::Reserved(..) => self.reserved(seen),
+            Course::Flooded(race) => self.flooded(race, seen),
+        }
+    }
+
+    fn seen_at<'a>(&self, site: &Name, seen: &'a Seen) -> Option<&'a JobView> {
+        seen.get(&(self.id, site.clone())).map(|view| &**view)
+    }
+
+    fn reserved(&self, seen: &Seen) -> JobView {
+        let Some((site, there)) = self.place() else { return self.plain() };
+        let view = self.seen_at(&site, seen).cloned().unwrap_or_else(|| {
+            let expected_start = self.when().map(|when| when.begin);
+            JobView { reservation: Some(there), expected_start, ..self.plain() }
+        });
+        self.as_here(&site, view)
+    }
+
+    /// One job with its site, however many copies there are.
+    fn flooded(&self, race: &Race, seen: &Seen) -> JobView {
+        let plain = self.plain();
+        if let Some(site) = race.granted() {
+            let entry = race.places().find(|(entry, _)| entry.site == *site).map(|(entry, _)| entry);
+            let there = JobView {
+                site: Some(site.clone()),
+                resource: entry.map(|entry| entry.resource.clone()),
+                limit: entry.map_or(plain.limit, |entry| entry.limit),
+                state: JobWord::Waiting,
+                ..plain
+            };
+            return match self.seen_at(site, seen) {
+                Some(copy) => as_the_job(copy, &there),
+                None => there,
+            };
+        }
+        let Some(first) = race.queued().next() else { return plain };
+        let others: String = race.queued().skip(1).map(|site| format!(", {site}")).collect();
+        let starts = race.queued().filter_map(|site| self.seen_at(site, seen)?.expected_start);
+        JobView {
+            state: if race.is_claiming() { JobWord::Claiming } else { JobWord::Waiting },
+            expected_start: starts.min(),
+            detail: Some(format!("waits at {first}{others}; the first whose turn comes runs it")),
+            ..plain
+        }
+    }
+
+    /// What there is to say of its copies beside the job itself.
+    fn notes(&self) -> Vec<String> {
+        let Course::Flooded(race) = &self.course else { return Vec::new() };
+        let wasted = race.wasted().map(|(site, Seconds(ran))| {
+            format!("a copy at {site} ran {ran} s without having been told to, until it was cancelled")
+        });
+        let decided = race.granted().is_some() || race.outcome().is_some();
+        let granted = race.granted().filter(|_| self.over.is_none());
+        let left = race.dropping().filter(|site| decided && Some(*site) != granted);
+        let left = left.map(|site| format!("a copy at {site} is cancelled as soon as the site answers"));
+        wasted.chain(left).collect()
+    }
+
+    /// As far as it is known without any site.
+    fn plain(&self) -> JobView {
+        JobView {
+            id: self.id,
+            owner: self.caller.user.clone(),
+            site: None,
+            resource: None,
+            reservation: None,
+            capacity: self.job.capacity,
+            limit: self.job.limit,
+            state: JobWord::Placing,
+            submitted: self.at,
+            started: None,
+            ended: None,
+            expected_start: None,
+            exit: None,
+            detail: None,
+        }
+    }
+}
+
+/// The copy that may run as the job itself. That it claims is between its site and the broker.
+fn as_the_job(copy: &JobView, job: &JobView) -> JobView {
+    let state = if copy.state == JobWord::Claiming { JobWord::Waiting } else { copy.state };
+    JobView {
+        id: job.id,
+        owner: job.owner.clone(),
+        site: job.site.clone(),
+        submitted: job.submitted,
+        state,
+        ..copy.clone()
+    }
+}

@@ -1,0 +1,206 @@
+//! Jobs that are to run in a reservation: the broker asks the best three sites, keeps the reservation in which the job is done
+//! first, hands the job over to that site, and looks after it until it is over. Where the owner has named a reservation only
+//! the latter is left to do, and the reservation is never given back.
+
+use super::record::{Course, Record};
+use super::sites::ranked;
+use super::{Around, Effects, JobEvent, Jobs};
+use crate::step::{JobCall, PeerCall, PeerRequest};
+use bookahead_protocol::jobs::choice::{self, Order, Outcome};
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::problem::Problem;
+use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Millis, Moment, Name};
+
+impl Jobs {
+    /// Begins to look for a reservation.
+    pub(super) fn reserve(&mut self, now: Moment, id: JobId, around: Around<'_>, effects: &mut Effects) {
+        let Some(record) = self.all.get(&id) else { return };
+        let order = self.order(now, record, around);
+        let Some(choice) = self.all.get_mut(&id).and_then(Record::choice) else { return };
+        let chosen = choice.start(now, order, &mut self.identities);
+        self.chosen(now, id, chosen, effects);
+    }
+
+    fn order(&self, now: Moment, record: &Record, around: Around<'_>) -> Order {
+        let (task, ranked) = ranked(&record.job, around, &self.rules);
+        let usual = now.second() + self.rules.usual_window + record.job.limit;
+        // Until all have answered, and the best of them has been told.
+        let longest = ranked.iter().map(|ranked| ranked.hold_time).max().unwrap_or(Millis::ZERO);
+        Order {
+            caller: record.caller.clone(),
+            job: record.id,
+            ranked,
+            task,
+            latest_end: record.job.latest_end.unwrap_or(usual),
+            at_a_time: Order::THREE,
+            hold_for: longest + longest + longest,
+            patience: self.rules.patience,
+        }
+    }
+
+    /// Takes over what a choice decided.
+    fn chosen(&mut self, now: Moment, id: JobId, chosen: choice::Effects, effects: &mut Effects) {
+        // Written before the rest: should that be lost in a crash, what is left at sites is given back all the same.
+        if let Some(Outcome::Failed(why)) = &chosen.outcome {
+            self.end(now, id, JobWord::CouldNotStart, Some(why.to_string()), effects);
+        }
+        for event in chosen.events {
+            // The choice has taken it over already.
+            let event = JobEvent::Choice { id, event };
+            self.take_note(&event);
+            effects.events.push(event);
+        }
+        if let Some(record) = self.all.get(&id) {
+            let call = |out: choice::Outgoing| record.reservation_call(out.to, out.envelope);
+            effects.calls.extend(chosen.send.into_iter().map(call));
+        }
+        if let Some(Outcome::Booked { .. }) = chosen.outcome {
+            self.visit(now, id, effects);
+        }
+    }
+
+    /// A peer answers a call about a reservation. Whether that was a call for a job.
+    pub(in crate::broker) fn on_answer(
+        &mut self,
+        now: Moment,
+        from: &Name,
+        key: Key,
+        answer: &Answer,
+        effects: &mut Effects,
+    ) -> bool {
+        let Some(&id) = self.calls.get(&key) else { return false };
+        if let Some(choice) = self.all.get_mut(&id).and_then(Record::choice) {
+            let chosen = choice.on_answer(now, from, key, answer);
+            self.chosen(now, id, chosen, effects);
+            self.rearm(id);
+        }
+        true
+    }
+
+    /// The site tells how the job is.
+    pub(super) fn reserved_one_reported(
+        &mut self,
+        now: Moment,
+        from: &Name,
+        id: JobId,
+        answer: Result<Box<JobView>, Problem>,
+        effects: &mut Effects,
+    ) {
+        let next = now + self.rules.look_every;
+        let Some(record) = self.all.get_mut(&id).filter(|record| record.over.is_none()) else { return };
+        if record.place().is_none_or(|(site, _)| site != *from) {
+            return;
+        }
+        let Some(visits) = record.visits() else { return };
+        visits.heard = now;
+        let handed = visits.handed;
+        match answer {
+            Ok(view) => {
+                if !handed {
+                    self.note(JobEvent::Handed { id }, effects);
+                }
+                let Some(record) = self.all.get_mut(&id) else { return };
+                if view.state.is_over() {
+                    let job = Box::new(record.as_here(from, *view));
+                    self.note(JobEvent::Over { job, at: now.second() }, effects);
+                    return self.give_back(id, effects);
+                }
+                record.visits().into_iter().for_each(|visits| visits.next = next);
+                self.note_seen(id, from, view);
+            }
+            Err(problem) if problem.why.is_final() => {
+                // What the site had, and does not tell of any more, may have run.
+                let state = if handed { JobWord::Lost } else { JobWord::CouldNotStart };
+                self.end(now, id, state, Some(problem.why.to_string()), effects);
+                self.give_back(id, effects);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn tick_reserved(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
+        let Some(record) = self.all.get_mut(&id) else { return };
+        if let Some(choice) = record.choice()
+            && choice.next_timer().is_some_and(|due| due <= now)
+        {
+            let chosen = choice.tick(now);
+            self.chosen(now, id, chosen, effects);
+        }
+        let Some(record) = self.all.get_mut(&id).filter(|record| record.over.is_none()) else { return };
+        if record.visits().is_some_and(|visits| visits.next <= now) {
+            self.visit(now, id, effects);
+        }
+    }
+
+    /// Goes on after a restart.
+    pub(super) fn resume_reserved(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
+        let Some(record) = self.all.get_mut(&id) else { return };
+        record.visits().into_iter().for_each(|visits| visits.heard = now);
+        if let Some(choice) = record.choice() {
+            let chosen = choice.resume(now);
+            self.chosen(now, id, chosen, effects);
+        }
+        if self.all.get(&id).is_some_and(|record| record.over.is_none()) {
+            self.visit(now, id, effects);
+        }
+    }
+
+    /// Does what is next for a job that has a place: hands it over, asks how it is, or has it ended.
+    pub(super) fn visit(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
+        let (next, retention) = (now + self.rules.look_every, self.rules.retention);
+        let Some(record) = self.all.get_mut(&id) else { return };
+        let when = record.when();
+        let Some(visits) = record.visits() else { return };
+        let last = when.map(|when| when.end.max(visits.heard.second()));
+        // The job must be over, and its site, silent ever since, would have forgotten it.
+        if last.is_some_and(|last| last + retention < now.second()) {
+            let why = "its reservation is long over, and its site has not said what became of it";
+            return self.end(now, id, JobWord::Lost, Some(why.to_owned()), effects);
+        }
+        visits.next = next;
+        let handed = visits.handed;
+        effects.calls.extend(record.visit_call(handed));
+    }
+
+    /// What is left of its reservation is of no use, unless that is its owner's.
+    fn give_back(&self, id: JobId, effects: &mut Effects) {
+        let Some(record) = self.all.get(&id) else { return };
+        if let (Course::Reserved(..), Some((to, reservation))) = (&record.course, record.place()) {
+            let call = Call::Cancel { id: reservation };
+            let key = Key(reservation.0).derived(1);
+            let envelope = Envelope { key, caller: record.caller.clone(), call };
+            effects.calls.push(record.reservation_call(to, envelope));
+        }
+    }
+}
+
+impl Record {
+    fn reservation_call(&self, to: Name, envelope: Envelope) -> PeerCall {
+        PeerCall { to, request: PeerRequest::Call(Box::new(envelope)), origin: self.origin() }
+    }
+
+    /// What the site of the reservation is asked next.
+    fn visit_call(&self, handed: bool) -> Option<PeerCall> {
+        let (to, reservation) = self.place()?;
+        let (ask, job) = match (self.unwanted, handed) {
+            (true, _) => (JobCall::Drop, None),
+            (false, true) => (JobCall::Look, None),
+            (false, false) => {
+                let job = JobRequest {
+                    reservation: Some(reservation),
+                    // In a reservation that the broker found there is one part only.
+                    resource: self.part().map(|part| part.resource.clone()),
+                    requirements: Vec::new(),
+                    mode: None,
+                    latest_end: None,
+                    reference_mhz: None,
+                    input_bytes: None,
+                    ..(*self.job).clone()
+                };
+                (JobCall::Submit, Some(job))
+            }
+        };
+        Some(self.call(to, self.id, ask, job))
+    }
+}

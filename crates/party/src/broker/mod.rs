@@ -1,0 +1,439 @@
+//! A broker: the negotiation of bookings ([`Head`]), the jobs that were given to it ([`jobs`]), and the register of its peers
+//! ([`register`]). It turns inputs into theirs, and what they want into replies, calls to peers and notices.
+//!
+//! Calls to peers that are not answered are repeated by those who made them. It never calls itself: what is reached through it is
+//! not offered, and its own address is no peer's.
+
+mod event;
+mod jobs;
+mod queries;
+mod register;
+
+pub use event::{BrokerEvent, BrokerState, JobEvent, JobRules, PartThere};
+
+use crate::register::Heartbeat;
+use crate::step::{
+    CallId, Input, Level, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark, Reply,
+};
+use bookahead_protocol::broker::{Booking, Broker as Head, Effects, Event, Rules};
+use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::{Call, Envelope, JobId, Key, Moment, Name, ReservationId, State};
+use jobs::{Around, Jobs, Seen, Submission};
+use register::Register;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Of this many calls to peers it is remembered how they came about, for when they are repeated. Forgetting one costs at most one
+/// extra trip round a broker cycle.
+const MOST_ORIGINS: usize = 10_000;
+
+/// This many repetitions of one call are answered; those before them have long stopped waiting.
+const MOST_WAITING: usize = 16;
+
+/// A broker.
+#[derive(Debug, Clone)]
+pub struct Broker {
+    rules: Rules,
+    head: Head,
+    jobs: Jobs,
+    register: Arc<Register>,
+    register_changes: u64,
+    about: Heartbeat,
+    /// Which booking the keys of calls stand for, so that a key never stands for two. Follows from the bookings.
+    keys: BTreeMap<Key, ReservationId>,
+    keys_of: BTreeSet<(ReservationId, Key)>,
+    /// The head knows callers by a name; answers are told apart by their keys.
+    caller: Name,
+    // What follows is lost with a crash.
+    waiting: BTreeMap<Key, Waiting>,
+    /// How the calls came here that calls to peers are made because of.
+    origins: BTreeMap<Key, Origin>,
+}
+
+/// Calls that wait for one answer.
+#[derive(Debug, Clone)]
+struct Waiting {
+    call: Call,
+    calls: Vec<CallId>,
+}
+
+/// What is shown of a broker beside its events: its register, and what sites told last of jobs.
+#[derive(Debug, Clone)]
+pub struct BrokerFacts {
+    register: Arc<Register>,
+    seen: Arc<Seen>,
+}
+
+impl Broker {
+    /// One that has booked nothing and knows no peers. `about` is what it tells of itself, but for its resources, which are those
+    /// of its peers; no other broker has the `identity`. Peers that are not `named` may register only where it is `open`.
+    pub fn new(
+        rules: Rules,
+        job_rules: JobRules,
+        about: Heartbeat,
+        identity: Name,
+        named: BTreeSet<Name>,
+        open: bool,
+    ) -> Broker {
+        Broker {
+            head: Head::new(rules.clone()),
+            rules,
+            jobs: Jobs::new(job_rules),
+            register: Arc::new(Register::new(identity, named, open)),
+            register_changes: 0,
+            about,
+            keys: BTreeMap::new(),
+            keys_of: BTreeSet::new(),
+            caller: Name::from("caller"),
+            waiting: BTreeMap::new(),
+            origins: BTreeMap::new(),
+        }
+    }
+
+    /// The negotiation, for those who check or break it.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Breaks the negotiation on purpose.
+    #[cfg(feature = "flaws")]
+    pub fn break_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
+        self.head.break_by(flaw);
+    }
+
+    fn call(
+        &mut self,
+        now: Moment,
+        call: CallId,
+        envelope: &Envelope,
+        origin: &Origin,
+        out: &mut Output<BrokerEvent>,
+    ) {
+        let key = envelope.key;
+        let known = self.keys.get(&key).filter(|_| !envelope.call.only_asks());
+        let under_way = self.waiting.get(&key);
+        if known.is_some_and(|known| Some(*known) != envelope.call.id())
+            || under_way.is_some_and(|waiting| waiting.call != envelope.call)
+        {
+            return out.answer(call, Problem::new(Why::KeyTaken(key)));
+        }
+        let new = || Waiting { call: envelope.call.clone(), calls: Vec::new() };
+        let calls = &mut self.waiting.entry(key).or_insert_with(new).calls;
+        if calls.len() == MOST_WAITING {
+            calls.remove(0);
+        }
+        calls.push(call);
+        let effects = self.head.handle(now, &self.caller, envelope);
+        self.carry_out(now, effects, origin, out);
+    }
+
+    fn carry_out(&mut self, now: Moment, effects: Effects, origin: &Origin, out: &mut Output<BrokerEvent>) {
+        for event in effects.events {
+            self.note_keys(&event);
+            if let Some(notice) = self.notice(now, &event) {
+                out.notices.push((out.events.len(), notice));
+            }
+            out.events.push(BrokerEvent::Booking(event));
+        }
+        for outgoing in effects.send {
+            let origin = self.origin_of(outgoing.envelope.key, origin);
+            let request = PeerRequest::Call(Box::new(outgoing.envelope));
+            out.calls.push(PeerCall { to: outgoing.to, request, origin });
+        }
+        for reply in effects.replies {
+            for call in self.waiting.remove(&reply.key).into_iter().flat_map(|waiting| waiting.calls) {
+                out.answer(call, reply.answer.clone());
+            }
+        }
+    }
+
+    /// How the call came here that a call to a peer is made because of, also where it is only repeated.
+    fn origin_of(&mut self, key: Key, origin: &Origin) -> Origin {
+        if origin.via.is_empty() {
+            return self.origins.get(&key).unwrap_or(origin).clone();
+        }
+        if self.origins.len() >= MOST_ORIGINS {
+            self.origins.clear();
+        }
+        self.origins.insert(key, origin.clone());
+        origin.clone()
+    }
+
+    fn carry_out_for_jobs(&mut self, now: Moment, effects: jobs::Effects, out: &mut Output<BrokerEvent>) {
+        for event in effects.events {
+            let handed = matches!(event, JobEvent::Handed { .. }).then(|| event.id());
+            out.events.push(BrokerEvent::Job(event));
+            handed.into_iter().for_each(|job| self.attach(now, job, out));
+        }
+        out.calls.extend(effects.calls);
+        out.remarks.extend(effects.remarks);
+    }
+
+    /// A peer has a job that its owner wants in a reservation: the reservation is shown with it from now on.
+    fn attach(&mut self, now: Moment, job: JobId, out: &mut Output<BrokerEvent>) {
+        let Some((id, part)) = self.jobs.part_of(job) else { return };
+        if self.head.booking(id).is_none_or(|booking| booking.state.is_over()) {
+            return;
+        }
+        let event = Event::Attached { id, part, job };
+        self.head.apply(&event);
+        let effects = Effects { events: vec![event], ..Effects::default() };
+        self.carry_out(now, effects, &Origin::default(), out);
+    }
+
+    /// Does something about a job, and answers with how it is then.
+    fn about_job(
+        &mut self,
+        now: Moment,
+        (call, id): (CallId, JobId),
+        out: &mut Output<BrokerEvent>,
+        act: impl FnOnce(&mut Jobs, Around<'_>, &mut jobs::Effects) -> Result<(), Problem>,
+    ) {
+        let mut effects = jobs::Effects::default();
+        let done = act(&mut self.jobs, Around { head: &self.head, register: &self.register }, &mut effects);
+        self.carry_out_for_jobs(now, effects, out);
+        let unknown = || Problem::new(Why::UnknownJob(id));
+        out.answer_job(call, done.and_then(|()| self.jobs.job(id).ok_or_else(unknown)));
+    }
+
+    /// The number in front of the identities that are made for jobs, which are not the head's.
+    fn maker_for_jobs(&self) -> u64 {
+        self.rules.maker.rotate_left(32) ^ 0x6a6f_6273
+    }
+
+    fn note_keys(&mut self, event: &Event) {
+        match event {
+            Event::Answered { id, answered } => {
+                self.keys.insert(answered.key, *id);
+                self.keys_of.insert((*id, answered.key));
+            }
+            Event::Forgot { id } => {
+                let keys = self.keys_of.range((*id, Key(u128::MIN))..=(*id, Key(u128::MAX)));
+                for (id, key) in keys.copied().collect::<Vec<_>>() {
+                    self.keys_of.remove(&(id, key));
+                    self.keys.remove(&key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn notice(&self, at: Moment, event: &Event) -> Option<Notice> {
+        let id = event.id()?;
+        let booking = self.head.booking(id);
+        let kind = told_as(event, booking.map(|booking| booking.state))?;
+        Some(Notice {
+            owner: booking.map(Booking::owner),
+            state: booking.map(|booking| booking.state),
+            version: booking.map(|booking| booking.version),
+            ..Notice::about(at, kind, id)
+        })
+    }
+
+    fn heard(
+        &mut self,
+        now: Moment,
+        heartbeat: Heartbeat,
+        round_trip: Option<u64>,
+        out: &mut Output<BrokerEvent>,
+    ) -> Result<(), Problem> {
+        if heartbeat.url.trim_end_matches('/') == self.about.url.trim_end_matches('/') {
+            let why =
+                format!("{} is the address of this broker itself; it is no peer of its own", heartbeat.url);
+            return Err(Problem::new(Why::NotAdmittedAsPeer(why)));
+        }
+        let name = heartbeat.name.clone();
+        let is_back = Arc::make_mut(&mut self.register).heard(now, heartbeat, round_trip)?;
+        self.register_changes += 1;
+        self.introduce(&name);
+        if is_back {
+            let message = format!("{name} can be asked from now on");
+            out.remarks.push(Remark::new(Level::Info, "peer_up", message).at(name));
+        }
+        Ok(())
+    }
+
+    /// The head gets to know a peer that is up.
+    fn introduce(&mut self, peer: &Name) {
+        if let Some(known) = self.register.get(peer).filter(|known| known.up) {
+            let resources = known.said.resources.iter().map(|offered| offered.resource.clone());
+            self.head.register(peer.clone(), resources.collect(), known.said.hold_takes);
+        }
+    }
+
+    fn silent(&mut self, peer: Name, out: &mut Output<BrokerEvent>) {
+        self.head.unregister(&peer);
+        if Arc::make_mut(&mut self.register).silent(&peer) {
+            self.register_changes += 1;
+            let message = format!("{peer} does not answer, and is asked nothing new");
+            out.remarks.push(Remark::new(Level::Warn, "peer_silent", message).at(peer));
+        }
+    }
+
+    fn pass_time(&mut self, now: Moment, out: &mut Output<BrokerEvent>) {
+        let effects = self.head.tick(now);
+        self.carry_out(now, effects, &Origin::default(), out);
+        let mut effects = jobs::Effects::default();
+        self.jobs.tick(now, &mut effects);
+        self.carry_out_for_jobs(now, effects, out);
+    }
+}
+
+impl Party for Broker {
+    type Event = BrokerEvent;
+    type State = BrokerState;
+    type Facts = BrokerFacts;
+
+    const KIND: &'static str = "broker";
+    const SCHEMA: u32 = 2;
+
+    fn restore(&mut self, state: BrokerState) -> Result<(), String> {
+        self.head = Head::restore(self.rules.clone(), state.bookings);
+        let peers: Vec<Name> = self.register.up().map(|known| known.said.name.clone()).collect();
+        peers.iter().for_each(|peer| self.introduce(peer));
+        let keys =
+            self.head.bookings().flat_map(|booking| booking.answered_keys().map(|key| (booking.id, key)));
+        self.keys_of = keys.collect();
+        self.keys = self.keys_of.iter().map(|(id, key)| (*key, *id)).collect();
+        self.jobs.restore(&state.jobs);
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &BrokerEvent) {
+        match event {
+            BrokerEvent::Booking(event) => {
+                self.head.apply(event);
+                self.note_keys(event);
+            }
+            BrokerEvent::Job(event) => self.jobs.apply(event),
+        }
+    }
+
+    fn start(&mut self, now: Moment) -> Result<Output<BrokerEvent>, String> {
+        let mut out = Output::default();
+        let effects = self.head.resume(now);
+        let life = effects.events.iter().find_map(|event| match event {
+            Event::Woke { life } => Some(*life),
+            _ => None,
+        });
+        self.jobs.live_as(self.maker_for_jobs(), life.unwrap_or(0));
+        self.carry_out(now, effects, &Origin::default(), &mut out);
+        let mut effects = jobs::Effects::default();
+        self.jobs.resume(now, &mut effects);
+        self.carry_out_for_jobs(now, effects, &mut out);
+        Ok(out)
+    }
+
+    fn step(&mut self, now: Moment, input: Input) -> Output<BrokerEvent> {
+        let mut out = Output::default();
+        match input {
+            Input::Call { call, envelope, origin } => self.call(now, call, &envelope, &origin, &mut out),
+            Input::Answered { from, key, answer, origin } => {
+                self.origins.remove(&key);
+                let mut effects = jobs::Effects::default();
+                if self.jobs.on_answer(now, &from, key, &answer, &mut effects) {
+                    self.carry_out_for_jobs(now, effects, &mut out);
+                } else {
+                    let effects = self.head.on_answer(now, &from, key, &answer);
+                    self.carry_out(now, effects, &origin, &mut out);
+                }
+            }
+            Input::Submit { call, caller, key, id, job, origin } => {
+                let submission = Submission { caller, key, id, job, via: origin.via };
+                self.about_job(now, (call, id), &mut out, |jobs, around, effects| {
+                    jobs.submit(now, submission, around, effects)
+                });
+            }
+            Input::CancelJob { call, caller, id } => {
+                let cancel =
+                    |jobs: &mut Jobs, _: Around<'_>, effects: &mut _| jobs.cancel(now, &caller, id, effects);
+                self.about_job(now, (call, id), &mut out, cancel);
+            }
+            Input::Go { call, caller, id } => {
+                let go = |jobs: &mut Jobs, _: Around<'_>, effects: &mut _| jobs.go(now, &caller, id, effects);
+                self.about_job(now, (call, id), &mut out, go);
+            }
+            Input::JobAnswered { from, id, asked, answer } => {
+                let mut effects = jobs::Effects::default();
+                self.jobs.on_report(now, &from, (id, asked), answer, &mut effects);
+                self.carry_out_for_jobs(now, effects, &mut out);
+            }
+            Input::Heard { call, heartbeat, round_trip } => {
+                let name = heartbeat.name.clone();
+                let heard = self.heard(now, *heartbeat, round_trip, &mut out);
+                match (call, heard) {
+                    (Some(call), heard) => out.replies.push((call, Reply::Registered(heard))),
+                    (None, Err(problem)) => {
+                        let why = problem.why.to_string();
+                        out.remarks.push(Remark::new(Level::Warn, "peer_refused", why).at(name));
+                    }
+                    (None, Ok(())) => {}
+                }
+            }
+            Input::Silent { peer } => self.silent(peer, &mut out),
+            Input::Time => self.pass_time(now, &mut out),
+            // A broker has no batch system.
+            Input::Batch(_) | Input::WantLook => {}
+        }
+        out
+    }
+
+    fn wake_at(&self) -> Option<Moment> {
+        [self.head.next_timer(), self.jobs.next_timer()].into_iter().flatten().min()
+    }
+
+    fn state(&self) -> BrokerState {
+        BrokerState { bookings: self.head.snapshot(), jobs: self.jobs.history() }
+    }
+
+    fn read_copy(&self) -> Broker {
+        Broker {
+            rules: self.rules.clone(),
+            head: self.head.read_copy(),
+            jobs: self.jobs.read_copy(),
+            register: self.register.clone(),
+            register_changes: self.register_changes,
+            about: self.about.clone(),
+            keys: BTreeMap::new(),
+            keys_of: BTreeSet::new(),
+            caller: self.caller.clone(),
+            waiting: BTreeMap::new(),
+            origins: BTreeMap::new(),
+        }
+    }
+
+    fn is_shown(event: &BrokerEvent) -> bool {
+        !matches!(event, BrokerEvent::Booking(Event::Answered { .. }))
+    }
+
+    fn facts(&self) -> (u64, BrokerFacts) {
+        let (seen_changes, seen) = self.jobs.seen();
+        (self.register_changes + seen_changes, BrokerFacts { register: self.register.clone(), seen })
+    }
+
+    fn set_facts(&mut self, facts: BrokerFacts) {
+        self.register = facts.register;
+        self.jobs.set_seen(facts.seen);
+    }
+}
+
+/// The word by which a site tells the same, so that those who watch cannot tell a broker from a site. What is the broker's own
+/// affair is not told.
+fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
+    Some(match event {
+        Event::Held { .. } => "held",
+        Event::Committed { .. } | Event::Attached { .. } => "committed",
+        Event::Changed { .. } => "change-settled",
+        Event::Began { .. } => "begun",
+        Event::Ended { .. } => "completed",
+        Event::Closed { .. } if state == Some(State::Terminated) => "terminated",
+        Event::Closed { .. } => event.word(),
+        Event::Forgot { .. } => "forgotten",
+        Event::Woke { .. }
+        | Event::Trying { .. }
+        | Event::GaveUp { .. }
+        | Event::Decided { .. }
+        | Event::Answered { .. }
+        | Event::Settled { .. } => return None,
+    })
+}

@@ -1,0 +1,114 @@
+//! What can be seen of a broker: its bookings, as reservations on its peers' resources, its peers, and its jobs. Answers from
+//! events and facts alone, so that a copy for readers answers the same.
+
+use super::Broker;
+use crate::queries::{BatchHealth, Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
+use crate::register::{Heartbeat, Known, Role};
+use bookahead_plan::{Capacity, Interval, Span};
+use bookahead_protocol::broker::Booking;
+use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::{
+    Answer, Call, Caller, JobId, Moment, Name, Reservation, ReservationId, Resource, Slot, State,
+};
+use std::collections::BTreeMap;
+
+/// Of one resource at most this much is drawn: no picture shows more, and an answer has to end somewhere.
+const MOST_BLOCKS: usize = 10_000;
+
+impl Queries for Broker {
+    fn role(&self) -> Role {
+        Role::Broker
+    }
+
+    fn resources(&self) -> Vec<Resource> {
+        self.register.offered().map(|offered| offered.resource).collect()
+    }
+
+    fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation> {
+        self.head.booking(id).filter(|booking| booking.asked.is_some()).map(|booking| booking.view(now))
+    }
+
+    fn list(&self, now: Moment, filter: &Filter) -> (Vec<Reservation>, bool) {
+        let known = self.head.bookings_after(filter.after).filter(|booking| booking.asked.is_some());
+        filter.page(known.map(|booking| booking.view(now)))
+    }
+
+    fn schedule(
+        &self,
+        now: Moment,
+        viewer: &Viewer,
+        window: Interval,
+        resource: Option<&Name>,
+    ) -> Vec<ResourceSchedule> {
+        let wanted = |name: &Name| resource.is_none_or(|wanted| wanted == name);
+        let offered = self.resources().into_iter().filter(|resource| wanted(&resource.name));
+        let mut drawn: BTreeMap<Name, ResourceSchedule> = offered
+            .map(|Resource { name, capacity, .. }| {
+                let (now, lost, blocks) = (now.second(), Capacity::ZERO, Vec::new());
+                (name.clone(), ResourceSchedule { resource: name, capacity, now, lost, blocks })
+            })
+            .collect();
+        // What is only tried takes no room: its peers may refuse it.
+        let takes_room =
+            |booking: &&Booking| booking.state.holds_capacity() && booking.state != State::Requested;
+        for booking in self.head.bookings().filter(takes_room) {
+            for slot in booking.children.iter().map(|child| child.pick.slot_here()) {
+                let within = slot.interval.begin < window.end && window.begin < slot.interval.end;
+                if let Some(schedule) = drawn.get_mut(&slot.resource).filter(|_| within)
+                    && schedule.blocks.len() < MOST_BLOCKS
+                {
+                    schedule.blocks.push(block(booking, &slot, viewer));
+                }
+            }
+        }
+        let by_begin = |block: &Block| (block.span.interval.begin, block.span.interval.end);
+        drawn.values_mut().for_each(|schedule| schedule.blocks.sort_by_key(by_begin));
+        drawn.into_values().collect()
+    }
+
+    fn sites(&self, now: Moment) -> Vec<Known> {
+        let said = Heartbeat {
+            resources: self.register.offered().collect(),
+            hold_takes: self.register.hold_takes(),
+            ..self.about.clone()
+        };
+        let itself = Known { said, last_heard: Some(now.second()), round_trip: None, up: true };
+        std::iter::once(itself).chain(self.register.all().cloned()).collect()
+    }
+
+    fn job(&self, id: JobId) -> Option<JobView> {
+        self.jobs.job(id)
+    }
+
+    fn jobs(&self, viewer: &Viewer) -> Vec<JobView> {
+        self.jobs.shown(viewer)
+    }
+
+    fn counts(&self) -> BTreeMap<State, usize> {
+        let mut counts = BTreeMap::new();
+        self.head.bookings().for_each(|booking| *counts.entry(booking.state).or_default() += 1);
+        counts
+    }
+
+    fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer> {
+        match call {
+            Call::Show { id } => Some(self.head.show(now, *id, caller)),
+            // A probe asks peers.
+            _ => None,
+        }
+    }
+
+    fn batch_health(&self, _: Moment) -> Option<BatchHealth> {
+        None
+    }
+}
+
+fn block(booking: &Booking, slot: &Slot, viewer: &Viewer) -> Block {
+    let owner = booking.owner();
+    let seen = viewer.sees(&owner);
+    Block {
+        kind: if booking.state == State::Held { BlockKind::Hold } else { BlockKind::Reservation },
+        span: Span { interval: slot.interval, capacity: slot.capacity },
+        reservation: seen.then_some((booking.id, owner, booking.state)),
+    }
+}
