@@ -203,7 +203,8 @@ impl Site {
         {
             return calls.push((call, envelope));
         }
-        if self.asks() && !self.met && self.needs_look(&envelope) {
+        let looks_first = !self.is_broken(SiteFlaw::OrderBeforeLook);
+        if self.asks() && !self.met && looks_first && self.needs_look(&envelope) {
             return out.answer(call, Problem::new(Why::NoBatchSystem));
         }
         let views = self.facts.views.clone();

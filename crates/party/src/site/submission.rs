@@ -202,7 +202,11 @@ impl Site {
         match self.owned_job(caller, id) {
             Err(problem) => return out.answer_job(call, Err(problem)),
             Ok(record) if record.over.is_some() => {}
-            Ok(_) => {
+            Ok(record) => {
+                // After a go it may run and not have been seen: then nobody may take it for one that never ran.
+                if record.may_run && record.started.is_none() {
+                    self.note_job(JobEvent::Started { id, at: now.second() }, out);
+                }
                 let state = JobState::Killed(Ended::Cancelled);
                 self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
                 self.order_cancel(now, id, out);
@@ -266,6 +270,10 @@ impl Site {
                 }
                 None => self.hand_over(now, record.job, out),
                 Some(status) => {
+                    // It may have started and ended between two looks.
+                    if let Some(at) = status.started {
+                        self.on_job_changed(&JobChange { id, state: JobState::Running, at }, out);
+                    }
                     let at = status.ended.or(status.started).unwrap_or(now.second());
                     self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, out);
                     if record.may_run && status.state == JobState::Claiming {

@@ -5,7 +5,7 @@ use super::message::Message;
 use bookahead_party::JobCall;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::ids::Identities;
-use bookahead_protocol::jobs::{JobRequest, JobView};
+use bookahead_protocol::jobs::{JobRequest, JobView, Work};
 use bookahead_protocol::{
     Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Name, Problem, Request, Reservation,
     ReservationId, State,
@@ -249,8 +249,9 @@ impl Client {
         Some(self.call(now, at, call))
     }
 
-    fn submit(&mut self, now: Moment, record: Option<usize>, job: JobRequest) -> (Name, Message) {
+    fn submit(&mut self, now: Moment, record: Option<usize>, mut job: JobRequest) -> (Name, Message) {
         let id = JobId(self.identities.make());
+        job.work = named(id, &job.work);
         self.jobs.push(JobRecord { id, told: None });
         self.ask_of_job(now, record, id, JobCall::Submit, Some(Box::new(job)))
     }
@@ -324,5 +325,23 @@ impl Client {
         if let Some((wait, step)) = self.records[record].wish.steps.pop_front() {
             self.agenda.push((now + wait, record, step));
         }
+    }
+}
+
+/// The same work with the name of the job in it, by which all its copies are known where they run.
+fn named(id: JobId, work: &Work) -> Work {
+    match work {
+        Work::Pretended { run } => Work::Script { text: id.to_string(), arguments: vec![run.0.to_string()] },
+        other => other.clone(),
+    }
+}
+
+/// The job that some work belongs to, and how long it takes.
+pub(super) fn job_of(work: &Work) -> Option<(JobId, Seconds)> {
+    match work {
+        Work::Script { text, arguments } => {
+            Some((text.parse().ok()?, Seconds(arguments.first()?.parse().ok()?)))
+        }
+        _ => None,
     }
 }

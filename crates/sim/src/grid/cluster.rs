@@ -47,7 +47,7 @@ pub struct Cluster {
     pub(super) version: u64,
     /// What became of submitted jobs since it was last asked.
     pub(super) changes: Vec<JobChange>,
-    /// How often each submitted job has really begun to run.
+    /// How often each job has really begun to run, as itself or as a copy.
     pub(super) executions: BTreeMap<JobId, u32>,
 }
 

@@ -6,8 +6,13 @@ use super::host::{About, Asker, Driven};
 use super::message::{Message, Packet};
 use super::network::Fate;
 use super::{CrashPoint, Flaw, Grid, Happening, Role, Row};
-use bookahead_party::{BatchOrder, CallId, Input, JobCall, Origin, PeerCall, PeerRequest, Reply};
-use bookahead_protocol::{Answer, Envelope, Key, Moment, Name, State};
+use bookahead_party::{
+    BatchOrder, CallId, Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest, Queries, Reply,
+};
+use bookahead_protocol::{Answer, Key, Millis, Moment, Name, State};
+
+/// How often brokers ask their peers whether they are there: often enough that all is known again soon after it is well.
+const BEAT: Millis = Millis(6_000);
 
 impl Grid {
     pub(super) fn arrive(&mut self, packet: Packet) {
@@ -49,6 +54,7 @@ impl Grid {
                         Input::Submit { call, caller, key: Key(id.0), id, job, origin }
                     }
                     (JobCall::Drop, _) => Input::CancelJob { call, caller, id },
+                    (JobCall::Go, _) => Input::Go { call, caller, id },
                     _ => {
                         host.show_job(call, id);
                         return self.write(to);
@@ -60,8 +66,7 @@ impl Grid {
     }
 
     /// Somebody at a party itself commands something; nobody waits for the answer.
-    pub(super) fn command(&mut self, at: usize, envelope: Envelope) {
-        let message = Message::Call(envelope);
+    pub(super) fn command(&mut self, at: usize, message: Message) {
         self.witness.heard(at, &message);
         self.hand(at, None, &"".into(), message);
     }
@@ -83,7 +88,7 @@ impl Grid {
         self.parties[at].latest = self.parties[at].latest.max(local);
         match &mut self.parties[at].role {
             Role::Site(site) => site.take(local, input),
-            Role::Broker(broker) => drop(broker.step(local, input)),
+            Role::Broker(broker) => drop(broker.host.step(local, input)),
             Role::Client(_) => {}
         }
         self.write(at);
@@ -94,7 +99,7 @@ impl Grid {
         let (now, local) = (self.now, self.local(at));
         match &mut self.parties[at].role {
             Role::Site(site) => site.start(now, local),
-            Role::Broker(broker) => drop(broker.start(local)),
+            Role::Broker(broker) => drop(broker.host.start(local)),
             Role::Client(_) => {}
         }
         self.write(at);
@@ -193,7 +198,7 @@ impl Grid {
                     self.travelling += 1;
                     let (sent, message) = (self.now, message.clone());
                     let packet = Packet { from, to, sent, message, copy: nth > 0 };
-                    self.push(at, Happening::Arrival(packet));
+                    self.push(at, Happening::Arrival(Box::new(packet)));
                 }
             }
             Fate::Lost | Fate::CutOff => {
@@ -234,6 +239,49 @@ impl Grid {
             }
             _ => self.witness.look(now, &mut self.parties[at], at),
         }
+    }
+
+    /// Brokers ask their peers from now on whether they are there.
+    pub(super) fn begin_beating(&mut self) {
+        for at in 0..self.parties.len() {
+            if matches!(self.parties[at].role, Role::Broker(_)) {
+                self.push(self.now, Happening::Beat(at));
+            }
+        }
+    }
+
+    /// A broker asks its peers whether they are there; one that does not answer twice in a row is silent.
+    pub(super) fn beat(&mut self, at: usize) {
+        self.push(self.now + BEAT, Happening::Beat(at));
+        let Role::Broker(broker) = &self.parties[at].role else { return };
+        for peer in broker.peers.keys().cloned().collect::<Vec<_>>() {
+            let there = self.place(&peer).filter(|there| self.network.carries(at, *there));
+            let said = there.and_then(|there| self.says(there));
+            let Role::Broker(broker) = &mut self.parties[at].role else { return };
+            let missed = broker.peers.entry(peer.clone()).or_default();
+            *missed = if said.is_some() { 0 } else { *missed + 1 };
+            let input = match (said, *missed) {
+                (Some(said), _) => {
+                    Input::Heard { call: None, heartbeat: Box::new(said), round_trip: Some(50) }
+                }
+                (None, 2) => Input::Silent { peer },
+                _ => continue,
+            };
+            if self.parties[at].up {
+                self.give(at, input);
+            }
+        }
+    }
+
+    /// What a party says of itself, if it is up.
+    fn says(&self, at: usize) -> Option<Heartbeat> {
+        let known = match &self.parties[at].role {
+            _ if !self.parties[at].up => return None,
+            Role::Site(site) => site.party().sites(self.local(at)),
+            Role::Broker(broker) => broker.host.party().sites(self.local(at)),
+            Role::Client(_) => return None,
+        };
+        known.into_iter().next().map(|known| known.said)
     }
 
     pub(super) fn arrange_waking(&mut self, at: usize) {

@@ -1,6 +1,7 @@
 //! Parties, and what drives them, broken on purpose: what fault schedules must catch. Without the feature `flaws`, which only
 //! tests turn on, most of it stays as it is.
 
+use bookahead_party::broker::Broker;
 use bookahead_party::site::{Site, SiteFlaw};
 use bookahead_protocol::flaw::Flaw as Core;
 
@@ -31,4 +32,14 @@ impl Flaw {
 
     #[cfg(not(feature = "flaws"))]
     pub(super) fn set_in_site(self, _: &mut Site) {}
+
+    #[cfg(feature = "flaws")]
+    pub(super) fn set_in_broker(self, broker: &mut Broker) {
+        if let Flaw::Core(flaw) = self {
+            broker.break_by(flaw);
+        }
+    }
+
+    #[cfg(not(feature = "flaws"))]
+    pub(super) fn set_in_broker(self, _: &mut Broker) {}
 }

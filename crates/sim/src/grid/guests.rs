@@ -3,7 +3,8 @@
 //! and runs only after a go.
 
 use super::cluster::Cluster;
-use bookahead_party::{BatchError, Ended, Job, JobChange, JobState, JobStatus, Work};
+use super::client::job_of;
+use bookahead_party::{BatchError, Ended, Job, JobChange, JobState, JobStatus};
 use bookahead_plan::{Capacity, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ledger::taken;
 use bookahead_protocol::{JobId, ReservationId};
@@ -30,10 +31,10 @@ impl Submitted {
     fn end(&self) -> Option<(Time, JobState)> {
         let turn = self.turn?;
         let limit = turn + self.job.limit;
-        let (end, how) = match (self.started, &self.job.work) {
+        let (end, how) = match (self.started, job_of(&self.job.work)) {
             (None, _) => (turn + CLAIMS_FOR, JobState::Killed(Ended::NoGo)),
-            (Some(started), Work::Pretended { run }) => (started + *run, JobState::Done { exit: 0 }),
-            (Some(_), _) => (limit, JobState::Done { exit: 0 }),
+            (Some(started), Some((_, run))) => (started + run, JobState::Done { exit: 0 }),
+            (Some(_), None) => (limit, JobState::Done { exit: 0 }),
         };
         Some(if end <= limit { (end, how) } else { (limit, JobState::Killed(Ended::Limit)) })
     }
@@ -113,7 +114,8 @@ impl Cluster {
 
     fn run(&mut self, place: usize, now: Time) {
         self.ours[place].started = Some(now);
-        *self.executions.entry(self.ours[place].job.id).or_default() += 1;
+        let job = &self.ours[place].job;
+        *self.executions.entry(job_of(&job.work).map_or(job.id, |(id, _)| id)).or_default() += 1;
         self.becomes(place, JobState::Running, now);
     }
 

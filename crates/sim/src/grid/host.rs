@@ -169,6 +169,11 @@ impl<P: Party> Host<P> {
         self.alter = Some(Box::new(change));
     }
 
+    /// All that was written down is lost.
+    pub(super) fn lose_disk(&mut self) {
+        (self.journal, self.snapshot) = (Vec::new(), None);
+    }
+
     /// What comes of all events from the first on.
     pub(super) fn replayed(&self) -> P {
         let mut party = self.blank.clone();

@@ -68,6 +68,7 @@ impl Message {
             Message::Answer { answer, .. } => answer.word(),
             Message::Job { ask: JobCall::Submit, .. } => "submit",
             Message::Job { ask: JobCall::Look, .. } => "look",
+            Message::Job { ask: JobCall::Go, .. } => "go",
             Message::Job { ask: JobCall::Drop, .. } => "drop",
             Message::JobAnswer { answer: Err(problem), .. } => problem.why.code(),
             Message::JobAnswer { answer: Ok(job), .. } => match job.state {

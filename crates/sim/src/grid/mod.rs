@@ -2,7 +2,7 @@
 //! cuts off, in virtual time. They crash and start again with nothing but what they wrote down, and the batch systems behind
 //! sites go wrong. What decides is the code that the daemons run: [`bookahead_party`].
 //!
-//! - [`site`], [`negotiator`], [`client`]: who takes part; [`host`]: what runs a party, as the daemon's threads do
+//! - [`site`], [`broker`], [`client`]: who takes part; [`host`]: what runs a party, as the daemon's threads do
 //! - [`batch`], [`external`], [`cluster`], `guests`: the batch system of a site, and its jobs
 //! - [`network`], [`message`], [`drive`]: what travels, and what becomes of it; [`trouble`]: what goes wrong
 //! - [`log`], [`tally`]: what happened, for diagrams and tables
@@ -12,6 +12,7 @@
 //! Everything is a function of the description and one seed.
 
 pub mod batch;
+pub mod broker;
 pub mod client;
 pub mod cluster;
 pub mod drive;
@@ -22,7 +23,6 @@ mod guests;
 pub mod host;
 pub mod log;
 pub mod message;
-pub mod negotiator;
 pub mod network;
 pub mod site;
 pub mod tally;
@@ -31,13 +31,13 @@ mod verdict;
 pub mod witness;
 
 pub use batch::Batch;
+pub use broker::Broker;
 pub use client::{Client, Record, Step, Wish};
 pub use cluster::Cluster;
 pub use flaw::Flaw;
 pub use host::{CrashPoint, Disk, Host};
 pub use log::{Kind, Log, Row};
 pub use message::Message;
-pub use negotiator::Negotiator;
 pub use site::Site;
 pub use tally::Tally;
 pub use trouble::Trouble;
@@ -56,7 +56,7 @@ pub enum Role {
     /// It owns resources.
     Site(Box<Site>),
     /// It books at others.
-    Broker(Box<Host<Negotiator>>),
+    Broker(Box<Broker>),
     /// It wants something.
     Client(Box<Client>),
 }
@@ -79,12 +79,14 @@ pub struct Party {
 }
 
 enum Happening {
-    Arrival(Packet),
+    Arrival(Box<Packet>),
     Wake(usize),
     /// What a party decided is durable, in this life of it.
     Durable(usize, u32),
     /// Something is due in the batch system of a site.
     Batch(usize, Box<Work>),
+    /// A broker asks its peers whether they are there.
+    Beat(usize),
     Trouble(Trouble),
 }
 
@@ -128,7 +130,7 @@ impl Party {
     fn driven(&mut self) -> Option<&mut dyn Driven> {
         match &mut self.role {
             Role::Site(site) => Some(&mut site.host),
-            Role::Broker(broker) => Some(&mut **broker),
+            Role::Broker(broker) => Some(&mut broker.host),
             Role::Client(_) => None,
         }
     }
@@ -140,7 +142,7 @@ impl Party {
                 let timers = site.host.wake_at().into_iter().chain(site.batch.next_event());
                 timers.min().map(|at| at - self.ahead)
             }
-            Role::Broker(broker) => broker.wake_at().map(|at| at - self.ahead),
+            Role::Broker(broker) => broker.host.wake_at().map(|at| at - self.ahead),
             Role::Client(client) => client.next_timer(),
         }
     }
@@ -150,7 +152,7 @@ impl Party {
         self.up
             && match &self.role {
                 Role::Site(site) => site.host.is_durable() && site.party().is_settled(),
-                Role::Broker(broker) => broker.is_durable() && broker.party().head().is_settled(),
+                Role::Broker(broker) => broker.host.is_durable() && broker.head().is_settled(),
                 Role::Client(client) => client.is_done(),
             }
     }
@@ -183,7 +185,7 @@ impl Grid {
         for party in &mut self.parties {
             match &mut party.role {
                 Role::Site(site) => site.break_by(flaw),
-                Role::Broker(broker) => broker.alter(move |party| party.break_by(flaw)),
+                Role::Broker(broker) => broker.break_by(flaw),
                 Role::Client(_) => {}
             }
         }
@@ -264,7 +266,7 @@ impl Grid {
         match next.what {
             Happening::Arrival(packet) => {
                 self.travelling -= 1;
-                self.arrive(packet);
+                self.arrive(*packet);
             }
             Happening::Wake(at) => {
                 self.parties[at].wakes = None;
@@ -274,6 +276,7 @@ impl Grid {
             }
             Happening::Durable(at, life) => self.durable(at, life),
             Happening::Batch(at, work) => self.batch_works(at, *work),
+            Happening::Beat(at) => self.beat(at),
             Happening::Trouble(trouble) => self.suffer(trouble),
         }
     }

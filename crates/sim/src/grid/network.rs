@@ -120,6 +120,11 @@ impl Network {
         per_thousand > 0 && self.chance.whole(0, 999) < i64::from(per_thousand)
     }
 
+    /// Whether a question and its answer get through.
+    pub(super) fn carries(&mut self, from: usize, to: usize) -> bool {
+        !self.cut.contains(&(from.min(to), from.max(to))) && !self.happens(self.rules.lost)
+    }
+
     /// A number below `below`, each alike.
     pub(super) fn draw(&mut self, below: i64) -> i64 {
         self.chance.whole(0, below - 1)

@@ -143,7 +143,7 @@ impl Site {
 pub(super) fn about(name: &Name, role: Role) -> Heartbeat {
     Heartbeat {
         name: name.clone(),
-        url: String::new(),
+        url: name.to_string(),
         role,
         resources: Vec::new(),
         attributes: BTreeMap::new(),

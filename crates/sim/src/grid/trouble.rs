@@ -1,11 +1,11 @@
 //! What goes wrong in a simulated grid, or is put right again, at a moment that was arranged before.
 
 use super::external::Temper;
-use super::{CrashPoint, Grid, Happening, Role, Row, network};
+use super::{CrashPoint, Grid, Happening, Message, Role, Row, network};
 use crate::site::Job;
-use bookahead_party::Input;
+use bookahead_party::{Input, JobCall};
 use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::{Call, Caller, Envelope, Key, Millis, Moment, Name, ReservationId};
+use bookahead_protocol::{Call, Caller, Envelope, JobId, Key, Millis, Moment, Name, ReservationId};
 
 /// Something that goes wrong, or is put right again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Trouble {
     Restore(usize, Name, Capacity),
     /// The network treats messages differently from now on.
     Network(network::Rules),
+    /// A site crashes, and all that it wrote down is lost.
+    LoseDisk(usize),
     /// The clock of a party jumps.
     Clock(usize, Millis),
     /// Something happens in the batch system of a site.
@@ -69,6 +71,8 @@ pub enum Command {
     Cancel,
     /// Gives back all but so much of what is left.
     Release(Capacity),
+    /// Cancels a job, and not a reservation.
+    CancelJob,
 }
 
 impl Grid {
@@ -102,6 +106,14 @@ impl Grid {
             }
             Trouble::Restore(at, resource, capacity) => self.change_capacity(at, &resource, capacity, true),
             Trouble::Network(rules) => self.network.rules = rules,
+            Trouble::LoseDisk(at) => {
+                self.suffer(Trouble::Crash(at, CrashPoint::Idle));
+                self.troubles.count("disks_lost");
+                if let Role::Site(site) = &mut self.parties[at].role {
+                    site.host.lose_disk();
+                }
+                self.witness.disk_lost(&self.parties[at], at);
+            }
             Trouble::Clock(at, by) => {
                 self.troubles.count("clock_jumps");
                 self.parties[at].ahead = Millis(self.parties[at].ahead.0 + by.0);
@@ -180,33 +192,50 @@ impl Grid {
         self.witness.look(now, &mut self.parties[at], at);
     }
 
+    /// Somebody cancels one of the jobs of a site.
+    fn cancel_one_job(&mut self, at: usize, which: usize) {
+        let Role::Site(site) = &self.parties[at].role else { return };
+        let live: Vec<JobId> = site.party().records().live().map(|record| record.job.id).collect();
+        if let Some(id) = live.get(which % live.len().max(1)) {
+            self.troubles.count("jobs_cancelled_behind_the_broker");
+            self.command(at, Message::Job { caller: an_operator(), id: *id, ask: JobCall::Drop, job: None });
+        }
+    }
+
     /// Somebody does something to one of the reservations of a party.
     fn command_one(&mut self, at: usize, which: usize, operator: bool, command: Command) {
+        if !self.parties[at].up {
+            return;
+        }
         let live: Vec<(ReservationId, Name)> = match &self.parties[at].role {
-            _ if !self.parties[at].up => return,
+            _ if command == Command::CancelJob => return self.cancel_one_job(at, which),
             Role::Site(site) => {
                 let live = site.ledger().entries().filter(|(_, entry)| entry.is_live());
                 live.map(|(id, entry)| (id, entry.owner.clone())).collect()
             }
             Role::Broker(broker) => {
-                let live = broker.party().head().bookings().filter(|booking| booking.state.holds_capacity());
+                let live = broker.head().bookings().filter(|booking| booking.state.holds_capacity());
                 live.map(|booking| (booking.id, booking.owner())).collect()
             }
             Role::Client(_) => return,
         };
         let Some((id, owner)) = live.get(which % live.len().max(1)).cloned() else { return };
         let caller = match operator {
-            true => Caller { user: "root".into(), roles: vec!["operator".into()] },
+            true => an_operator(),
             false => Caller { user: owner, roles: Vec::new() },
         };
         let call = match command {
-            Command::Cancel => Call::Cancel { id },
+            Command::Cancel | Command::CancelJob => Call::Cancel { id },
             Command::Release(keep) => Call::Release { id, part: 0, from: self.local(at).second(), keep },
         };
         self.troubles.count("commands_behind_the_broker");
         self.arranged += 1;
         self.witness.interfered(at, id);
         let key = Key((1 << 126) | u128::from(self.arranged));
-        self.command(at, Envelope { key, caller, call });
+        self.command(at, Message::Call(Envelope { key, caller, call }));
     }
+}
+
+fn an_operator() -> Caller {
+    Caller { user: "root".into(), roles: vec!["operator".into()] }
 }

@@ -2,18 +2,16 @@
 //! runs for nobody, and clients that were told something else. It relies on the books of the parties, on the batch systems,
 //! and on what the witness heard.
 
+use super::client::job_of;
 use super::external::covers;
 use super::witness::{Rule, is_standing};
-use super::{Grid, Party, Role, Site, Violation};
+use super::{Broker, Grid, Party, Role, Site, Violation};
 use bookahead_plan::Seconds;
+use bookahead_party::Queries;
 use bookahead_protocol::broker::{Booking, Event, Outcome, Pick};
-use bookahead_protocol::jobs::race::copy_of;
 use bookahead_protocol::ledger::{Entry, both};
 use bookahead_protocol::{Answer, JobId, Millis, Moment, Name, ReservationId, State};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Of a flooded job so many copies may exist: as many as there are sites in any grid.
-const MOST_COPIES: usize = 8;
 
 /// A batch system was looked at after this time at the latest: twice the usual pause.
 const LOOKED_AT: Millis = Millis(20_000);
@@ -42,6 +40,7 @@ impl Grid {
         found.extend(self.orphans().into_iter().map(of(Rule::AllOrNothing)));
         found.extend(self.deceived_clients().into_iter().map(of(Rule::KeptPromises)));
         found.extend(self.repeated_jobs().into_iter().map(of(Rule::JobsRunOnce)));
+        found.extend(self.abandoned_jobs().into_iter().map(of(Rule::NothingOrphaned)));
         for party in &self.parties {
             found.extend(untrue_journal(party).map(of(Rule::JournalIsTruth)));
             if let Role::Site(site) = &party.role {
@@ -63,7 +62,7 @@ impl Grid {
         for party in &self.parties {
             match &party.role {
                 Role::Broker(broker) => {
-                    for booking in broker.party().head().bookings() {
+                    for booking in broker.head().bookings() {
                         reached.add("commits", u64::from(is_standing(booking.state)));
                         reached.add("cancels", u64::from(booking.outcome == Some(Outcome::Cancelled)));
                         let refused = matches!(booking.outcome, Some(Outcome::Refused(_)));
@@ -91,7 +90,7 @@ impl Grid {
     fn state_at(&self, party: &Name, id: ReservationId) -> Option<State> {
         match &self.parties[self.place(party)?].role {
             Role::Site(site) => site.ledger().entry(id).map(|entry| entry.state),
-            Role::Broker(broker) => broker.party().head().booking(id).map(|booking| booking.state),
+            Role::Broker(broker) => broker.head().booking(id).map(|booking| booking.state),
             Role::Client(_) => None,
         }
     }
@@ -100,9 +99,12 @@ impl Grid {
     fn is_interfered(&self, party: &Name, id: ReservationId) -> bool {
         let Some(at) = self.place(party) else { return false };
         let gone = match &self.parties[at].role {
-            Role::Site(site) => self.witness.failed[at] || site.batch.touched.contains(&id),
+            Role::Site(site) => {
+                let lost = self.witness.lost_disks.contains(&at);
+                lost || self.witness.failed[at] || site.batch.touched.contains(&id)
+            }
             Role::Broker(broker) => {
-                let booking = broker.party().head().booking(id);
+                let booking = broker.head().booking(id);
                 let mut children = booking.into_iter().flat_map(|booking| &booking.children);
                 children.any(|child| self.is_interfered(&child.pick.peer, child.pick.child))
             }
@@ -116,7 +118,7 @@ impl Grid {
         let (mut broken, mut phantoms) = (Vec::new(), 0);
         for party in &self.parties {
             let Role::Broker(broker) = &party.role else { continue };
-            for booking in broker.party().head().bookings() {
+            for booking in broker.head().bookings() {
                 let standing = is_standing(booking.state);
                 let parts = booking.asked.as_ref().map_or(0, |asked| asked.request.parts.len());
                 if standing && booking.children.len() != parts {
@@ -124,7 +126,7 @@ impl Grid {
                     broken.push((Rule::AllOrNothing, what));
                 }
                 if !standing {
-                    let parts = self.standing_parts(&party.name, booking, broker.journal());
+                    let parts = self.standing_parts(&party.name, booking, broker);
                     broken.extend(parts.into_iter().map(|what| (Rule::AllOrNothing, what)));
                 }
                 for child in booking.children.iter().filter(|_| standing) {
@@ -148,8 +150,8 @@ impl Grid {
     }
 
     /// Parts that stand although the booking does not.
-    fn standing_parts(&self, party: &Name, booking: &Booking, journal: &[Event]) -> Vec<String> {
-        let picks = journal.iter().filter_map(|event| match event {
+    fn standing_parts(&self, party: &Name, booking: &Booking, broker: &Broker) -> Vec<String> {
+        let picks = broker.bookings_journal().filter_map(|event| match event {
             Event::Trying { id, picks, .. } if *id == booking.id => Some(picks),
             _ => None,
         });
@@ -161,7 +163,9 @@ impl Grid {
             }
             state => state.is_some_and(is_standing),
         };
-        let standing = picks.flatten().filter(stands);
+        // What a site has found in its batch system it takes for committed.
+        let found = |pick: &&Pick| self.has_lost_disk(&pick.peer);
+        let standing = picks.flatten().filter(stands).filter(|pick| !found(pick));
         let what = |pick: &Pick| {
             let Booking { id, state, .. } = booking;
             format!("{party}: {id} is {state}, its part {} at {} stands", pick.child, pick.peer)
@@ -169,15 +173,20 @@ impl Grid {
         standing.map(what).collect()
     }
 
+    fn has_lost_disk(&self, party: &Name) -> bool {
+        self.place(party).is_some_and(|at| self.witness.lost_disks.contains(&at))
+    }
+
     /// What is held or stands and belongs to nothing that does.
-    fn orphans(&self) -> Vec<String> {
+    fn orphans(&mut self) -> Vec<String> {
+        let mut left_over = 0;
         let mut wanted: BTreeSet<(Name, ReservationId)> = BTreeSet::new();
         for party in &self.parties {
             match &party.role {
                 Role::Broker(broker) => {
                     // One that has ended by the clock of the broker may be active by that of a site.
                     let wants = |state: State| state.holds_capacity() || state == State::Completed;
-                    let live = broker.party().head().bookings().filter(|booking| wants(booking.state));
+                    let live = broker.head().bookings().filter(|booking| wants(booking.state));
                     let children = live.flat_map(|booking| &booking.children);
                     wanted.extend(children.map(|child| (child.pick.peer.clone(), child.pick.child)));
                 }
@@ -189,22 +198,52 @@ impl Grid {
             }
         }
         let mut orphans = Vec::new();
-        for party in &self.parties {
+        for party in self.parties.iter().filter(|party| !self.has_lost_disk(&party.name)) {
             let live: Vec<ReservationId> = match &party.role {
                 Role::Site(site) => {
                     site.ledger().entries().filter(|(_, entry)| entry.is_live()).map(|(id, _)| id).collect()
                 }
                 Role::Broker(broker) => {
                     let live =
-                        broker.party().head().bookings().filter(|booking| booking.state.holds_capacity());
+                        broker.head().bookings().filter(|booking| booking.state.holds_capacity());
                     live.map(|booking| booking.id).collect()
                 }
                 Role::Client(_) => Vec::new(),
             };
             let orphaned = live.into_iter().filter(|id| !wanted.contains(&(party.name.clone(), *id)));
+            // A broker says only once that a reservation for a job is not needed any more. Where that is lost it ends by itself.
+            let (left, orphaned): (Vec<_>, Vec<_>) = orphaned.partition(|id| self.is_for_a_job(party, *id));
+            left_over += left.len() as u64;
+            let orphaned = orphaned.into_iter();
             orphans.extend(orphaned.map(|id| format!("{}: {id} is held for nobody", party.name)));
         }
+        self.witness.reached.add("reservations_for_jobs_at_the_end", left_over);
         orphans
+    }
+
+    /// Whether a broker made it for a job.
+    fn is_for_a_job(&self, at: &Party, id: ReservationId) -> bool {
+        let owner = match &at.role {
+            Role::Site(site) => site.ledger().entry(id).map(|entry| entry.owner.clone()),
+            Role::Broker(broker) => broker.head().booking(id).map(Booking::owner),
+            Role::Client(_) => None,
+        };
+        self.parties.iter().any(|party| match &party.role {
+            Role::Client(client) if Some(&party.name) == owner.as_ref() => {
+                client.records().is_empty() && !client.jobs().is_empty()
+            }
+            _ => false,
+        })
+    }
+
+    fn is_live_job(&self, party: &Name, id: JobId) -> bool {
+        let Some(at) = self.place(party) else { return false };
+        let job = match &self.parties[at].role {
+            Role::Broker(broker) => broker.host.party().job(id),
+            Role::Site(site) => site.party().job(id),
+            Role::Client(_) => None,
+        };
+        job.is_some_and(|job| !job.state.is_over())
     }
 
     /// Clients that were told something which is not so.
@@ -225,7 +264,7 @@ impl Grid {
             }
             for job in client.jobs() {
                 let taken = matches!(job.told, Some(Ok(_)));
-                if taken && !self.knows_job(client.asks(), job.id) {
+                if taken && !self.has_lost_disk(client.asks()) && !self.knows_job(client.asks(), job.id) {
                     deceived.push(format!("{} was told of {}, which nobody knows", party.name, job.id));
                 }
             }
@@ -234,29 +273,52 @@ impl Grid {
     }
 
     fn knows_job(&self, party: &Name, id: JobId) -> bool {
-        use bookahead_party::Queries;
         self.place(party).is_some_and(|at| match &self.parties[at].role {
             Role::Site(site) => site.party().job(id).is_some(),
-            Role::Broker(broker) => broker.party().job(id).is_some(),
+            Role::Broker(broker) => broker.host.party().job(id).is_some(),
             Role::Client(_) => false,
         })
     }
 
-    /// Jobs that ran more than once, over all their copies.
-    fn repeated_jobs(&self) -> Vec<String> {
-        let mut original: BTreeMap<JobId, JobId> = BTreeMap::new();
-        for party in &self.parties {
-            if let Role::Client(client) = &party.role {
-                for job in client.jobs() {
-                    original.extend((0..MOST_COPIES).map(|place| (copy_of(job.id, place), job.id)));
+    /// Jobs that wait or run at a site although nobody wants them, and jobs that a broker waits for although no site has them.
+    fn abandoned_jobs(&self) -> Vec<String> {
+        let mut there: BTreeMap<JobId, bool> = BTreeMap::new();
+        for (at, party) in self.parties.iter().enumerate() {
+            let Role::Site(site) = &party.role else { continue };
+            for record in site.party().records().all() {
+                let Some((job, _)) = job_of(&record.job.work) else { continue };
+                let ended = record.over.as_ref().map(|(ended, _)| self.local(at) - Moment::of(*ended));
+                let recent = ended.is_some_and(|ago| ago < LOOKED_AT);
+                // What has just ended need not be known to a broker yet.
+                match (record.over.is_none(), recent) {
+                    (true, _) => drop(there.insert(job, true)),
+                    (false, true) => drop(there.entry(job).or_insert(false)),
+                    (false, false) => {}
                 }
             }
         }
+        let mut abandoned = Vec::new();
+        for party in &self.parties {
+            let Role::Client(client) = &party.role else { continue };
+            for job in client.jobs().iter().filter(|job| matches!(job.told, Some(Ok(_)))) {
+                let wanted = self.is_live_job(client.asks(), job.id);
+                match (wanted, there.get(&job.id)) {
+                    (false, Some(true)) => abandoned.push(format!("{} is over and waits or runs", job.id)),
+                    (true, None) => abandoned.push(format!("{} is waited for and nowhere", job.id)),
+                    _ => {}
+                }
+            }
+        }
+        abandoned
+    }
+
+    /// Jobs that ran more than once, over all their copies.
+    fn repeated_jobs(&self) -> Vec<String> {
         let mut runs: BTreeMap<JobId, u32> = BTreeMap::new();
         for party in &self.parties {
             let Role::Site(site) = &party.role else { continue };
             for (id, times) in site.clusters().values().flat_map(|cluster| &cluster.executions) {
-                *runs.entry(*original.get(id).unwrap_or(id)).or_default() += times;
+                *runs.entry(*id).or_default() += times;
             }
         }
         let repeated = runs.into_iter().filter(|(_, times)| *times > 1);
@@ -273,7 +335,7 @@ fn untrue_journal(party: &Party) -> Option<String> {
         }
         Role::Broker(broker) => {
             use bookahead_party::Party as _;
-            broker.party().state() == broker.replayed().state()
+            broker.host.party().state() == broker.host.replayed().state()
         }
         Role::Client(_) => true,
     };

@@ -89,6 +89,8 @@ pub struct Witness {
     /// Reservations to which somebody did something behind the back of who made them.
     pub(super) interfered: BTreeSet<(usize, ReservationId)>,
     pub(super) failed: Vec<bool>,
+    /// Sites whose disk was lost: they know only what their batch system keeps.
+    pub(super) lost_disks: BTreeSet<usize>,
     /// What was seen that must not be.
     pub violations: Vec<Violation>,
     /// What was seen that is worth having seen.
@@ -106,6 +108,7 @@ impl Witness {
             ended_by_command: BTreeSet::new(),
             interfered: BTreeSet::new(),
             failed: vec![false; parties],
+            lost_disks: BTreeSet::new(),
             violations: Vec::new(),
             reached: Tally::default(),
         }
@@ -121,6 +124,21 @@ impl Witness {
     /// Part of a site's resource fails.
     pub(super) fn failed(&mut self, at: usize) {
         self.failed[at] = true;
+    }
+
+    /// All is lost that a site wrote down. What is left of its promises is what was committed and its batch system keeps.
+    pub(super) fn disk_lost(&mut self, party: &Party, at: usize) {
+        self.lost_disks.insert(at);
+        self.answers.retain(|(by, _), _| *by != at);
+        let Role::Site(site) = &party.role else { return };
+        self.promises.retain(|(by, id), promise| {
+            let entry = site.ledger().entry(*id).filter(|entry| entry.missing == Capacity::ZERO);
+            let kept = entry.is_some_and(|entry| {
+                let now = party.latest.second().max(site.batch.time(party.latest));
+                promise.state != State::Held && covers(&site.batch.kept(&entry.resource, *id), &entry.takes(), now)
+            });
+            *by != at || (kept && !site.batch.touched.contains(id))
+        });
     }
 
     /// Somebody does something to a reservation at a party itself.
@@ -265,16 +283,19 @@ impl Witness {
     /// A party has started again: is all still there that it had promised?
     pub(super) fn restarted(&mut self, now: Moment, party: &Party, at: usize) {
         if let Role::Broker(broker) = &party.role {
-            let last = broker.journal().iter().rev().take_while(|event| !matches!(event, Event::Woke { .. }));
+            let last = broker.bookings_journal().rev().take_while(|event| !matches!(event, Event::Woke { .. }));
             let interrupted = last.filter(|event| {
                 matches!(event, Event::Closed { outcome: Outcome::Refused(problem), .. }
                     if problem.why == Why::Interrupted)
             });
             self.reached.add("interrupted", interrupted.count() as u64);
-            let finishing = broker.party().head().bookings().filter(|booking| booking.is_being_committed());
+            let finishing = broker.head().bookings().filter(|booking| booking.is_being_committed());
             self.reached.add("finished_after_restart", finishing.count() as u64);
         }
-        self.check_promises(now, party, at);
+        // What its batch system keeps is taken over with the first look.
+        if !self.lost_disks.contains(&at) {
+            self.check_promises(now, party, at);
+        }
     }
 
     pub(super) fn check_promises(&mut self, now: Moment, party: &Party, at: usize) {
@@ -291,7 +312,7 @@ impl Witness {
                         site_keeps(site, *id, promise, now, commanded || taken_away)
                     }
                     Role::Broker(broker) => {
-                        broker_keeps(broker.party().head().booking(*id), promise, now, commanded)
+                        broker_keeps(broker.head().booking(*id), promise, now, commanded)
                     }
                     Role::Client(_) => Ok(()),
                 };

@@ -56,6 +56,8 @@ pub(super) struct Kinds {
     pub(super) local_users: bool,
     /// Sites lie.
     pub(super) lies: bool,
+    /// A site loses its disk, and adopts what its batch system keeps.
+    pub(super) lost_disk: bool,
 }
 
 impl Kinds {
@@ -69,6 +71,7 @@ impl Kinds {
             changes: draw.percent(40),
             local_users: draw.percent(40),
             lies: draw.percent(10),
+            lost_disk: draw.percent(8),
         }
     }
 }

@@ -70,6 +70,7 @@ fn grid(seed: u64, flaw: Option<Flaw>) -> Grid {
     if let Some(flaw) = flaw {
         grid.break_by(flaw);
     }
+    grid.begin_beating();
     troubles::draw(&mut draw, &kinds, &mut grid);
     grid
 }

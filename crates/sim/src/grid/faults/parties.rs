@@ -3,7 +3,8 @@
 use super::draw::{Draw, Kinds};
 use super::wishes;
 use crate::grid::external::Temper;
-use crate::grid::{Client, Cluster, Disk, Host, Negotiator, Party, Role, Site};
+use crate::grid::broker::job_rules;
+use crate::grid::{Broker, Client, Cluster, Disk, Party, Role, Site};
 use crate::site::Job;
 use bookahead_party::Queries;
 use bookahead_party::site::{OnLostJournal, SiteOptions};
@@ -21,7 +22,7 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     let mut parties: Vec<Party> = (0..sites).map(|at| site(draw, kinds, at, seed)).collect();
     let offers = |party: &Party| match &party.role {
         Role::Site(site) => site.party().resources(),
-        Role::Broker(broker) => broker.party().resources(),
+        Role::Broker(broker) => broker.resources(),
         Role::Client(_) => Vec::new(),
     };
     let mut below: Vec<(Name, Vec<Resource>)> =
@@ -30,7 +31,7 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     for level in 0..levels {
         let name = Name::from(format!("broker{level}"));
         // A broker above another knows the one below, and perhaps a site that the other knows too.
-        let broker = Host::new(broker(draw, level, below.clone()), disk(draw, kinds));
+        let broker = broker(draw, kinds, (&name, level), below.clone());
         parties.push(Party::new(name.clone(), Role::Broker(Box::new(broker))));
         let known = (name, offers(&parties[parties.len() - 1]));
         let site = (parties.len() > 2 && draw.percent(50)).then(|| below[0].clone());
@@ -42,6 +43,15 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     for at in 0..draw.whole(1, 3) {
         let wishes = (0..draw.whole(1, 4)).map(|_| wishes::of_a_broker(draw, kinds, sites)).collect();
         parties.push(client(at, &top, wishes));
+    }
+    if kinds.jobs {
+        for at in 20..20 + draw.whole(1, 2) {
+            let mut party = client(at, &top, Vec::new());
+            if let Role::Client(client) = &mut party.role {
+                client.want_jobs((0..draw.whole(1, 4)).map(|_| wishes::placed(draw)).collect());
+            }
+            parties.push(party);
+        }
     }
     if kinds.local_users {
         for at in 10..10 + draw.whole(1, 2) {
@@ -94,7 +104,8 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
     let mut external = None;
     if draw.percent(kinds.external) {
         rules.consent = Some(Millis::seconds(draw.whole(2, 20)));
-        options.on_lost_journal = Some(OnLostJournal::Ask);
+        let adopts = if kinds.lost_disk { OnLostJournal::Adopt } else { OnLostJournal::Ask };
+        options.on_lost_journal = Some(adopts);
         options.look_every = Millis::seconds(draw.whole(3, 10));
         external = Some((temper(draw), Stream::new(seed, &name)));
     }
@@ -151,7 +162,12 @@ pub(super) fn job(draw: &mut Draw, submit: Time, capacity: u32) -> Job {
     Job { asked, run: Seconds(draw.whole(1, estimate)) }
 }
 
-fn broker(draw: &mut Draw, level: i64, peers: Vec<(Name, Vec<Resource>)>) -> Negotiator {
+fn broker(
+    draw: &mut Draw,
+    kinds: &Kinds,
+    (name, level): (&Name, i64),
+    peers: Vec<(Name, Vec<Resource>)>,
+) -> Broker {
     // Whoever stands above must wait until those below have waited.
     let patience = level + 1;
     let rules = BrokerRules {
@@ -163,5 +179,5 @@ fn broker(draw: &mut Draw, level: i64, peers: Vec<(Name, Vec<Resource>)>) -> Neg
         retention: Seconds(1_000_000),
         ..BrokerRules::default()
     };
-    Negotiator::new(rules, peers)
+    Broker::with(name, rules, job_rules(), disk(draw, kinds), peers)
 }

@@ -45,6 +45,11 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, grid: &mut Grid) {
             command(draw, grid, &fallible);
         }
     }
+    if kinds.lost_disk && !asked.is_empty() {
+        let (at, when) = (asked[draw.place(asked.len())], moment(draw));
+        grid.arrange(when, Trouble::LoseDisk(at));
+        grid.arrange((when + Millis(draw.whole(10, 5_000))).min(HEALED), Trouble::Restart(at));
+    }
     let mut hung = Vec::new();
     for at in &asked {
         hung.extend(batch_troubles(draw, grid, *at));
@@ -92,10 +97,11 @@ fn command(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
     let (at, which) = (fallible[draw.place(fallible.len())], draw.place(16));
     let is_broker = matches!(grid.parties()[at].role, Role::Broker(_));
     let operator = is_broker || draw.percent(50);
-    let command = if is_broker || draw.percent(60) {
-        Command::Cancel
-    } else {
-        Command::Release(Capacity(draw.whole(0, 2) as u32))
+    let command = match draw.whole(0, 5) {
+        0..=2 => Command::Cancel,
+        _ if is_broker => Command::Cancel,
+        3 => Command::CancelJob,
+        _ => Command::Release(Capacity(draw.whole(0, 2) as u32)),
     };
     grid.arrange(moment(draw), Trouble::Command { at, which, operator, command });
 }

@@ -5,7 +5,7 @@ use crate::grid::{Step, Wish};
 use bookahead_party::Work;
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::jobs::JobRequest;
+use bookahead_protocol::jobs::{JobRequest, Mode};
 use bookahead_protocol::{Constraint, Millis, Moment, Objective, Part, Request};
 use std::collections::VecDeque;
 
@@ -13,8 +13,7 @@ use std::collections::VecDeque;
 pub(super) fn of_a_broker(draw: &mut Draw, kinds: &Kinds, sites: i64) -> Wish {
     let at = Moment(draw.whole(0, 30_000));
     let request = request(draw, sites);
-    let kinds = Kinds { jobs: false, ..*kinds };
-    wish(draw, &kinds, at, request)
+    wish(draw, kinds, at, request)
 }
 
 /// A wish for one part, which may begin soon.
@@ -90,6 +89,15 @@ pub(super) fn in_a_queue(draw: &mut Draw) -> (Moment, JobRequest) {
     let at = Moment(draw.whole(0, 35_000));
     let (capacity, limit) = (Capacity(draw.whole(1, 3) as u32), Seconds(draw.whole(1, 40)));
     (at, job(draw, capacity, limit))
+}
+
+/// A job for which a broker finds a place, and when it is submitted.
+pub(super) fn placed(draw: &mut Draw) -> (Moment, JobRequest) {
+    let (at, job) = in_a_queue(draw);
+    let floods = draw.percent(70);
+    let mode = Some(if floods { Mode::Flood } else { Mode::Reserve });
+    let copies = (floods && draw.percent(70)).then(|| draw.whole(1, 3) as u32);
+    (at, JobRequest { mode, copies, ..job })
 }
 
 /// A job.
