@@ -95,10 +95,11 @@ impl Broker {
         &self.head
     }
 
-    /// Breaks the negotiation on purpose.
+    /// Breaks the negotiation, or the races of copies, on purpose.
     #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
         self.head.break_by(flaw);
+        self.jobs.flaw = Some(flaw);
     }
 
     fn call(

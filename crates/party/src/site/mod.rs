@@ -106,8 +106,8 @@ pub struct Site {
     waiting: BTreeMap<ReservationId, Vec<(CallId, Envelope)>>,
     /// Calls that came before the first look was in.
     early: Vec<(CallId, Envelope)>,
-    /// Submissions that wait for the batch system to take the job.
-    submitting: BTreeMap<JobId, Vec<CallId>>,
+    /// Submissions that wait for the batch system to take the job, until then.
+    submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
     /// Of a scheduler in this process: what it keeps until a change is durable.
     unsettled: BTreeMap<ReservationId, (crate::OrderId, Vec<Span>)>,
     /// How long the last holds took.
@@ -209,12 +209,8 @@ impl Site {
         {
             return calls.push((call, envelope));
         }
-        let needs_look = match &envelope.call {
-            Call::Reserve { id, .. } => self.ledger.entry(*id).is_none(),
-            Call::Probe { .. } | Call::Change { .. } | Call::Extend { .. } => true,
-            _ => false,
-        };
-        if self.asks() && needs_look && (!self.met || self.is_silent()) {
+        let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
+        if self.asks() && (blind || self.is_silent()) && self.needs_look(&envelope) {
             if !self.is_silent() && self.early.len() < MOST_EARLY {
                 return self.early.push((call, envelope));
             }
@@ -241,9 +237,19 @@ impl Site {
         }
     }
 
+    /// Whether a call wants something new, which cannot be placed before the batch system was looked at.
+    fn needs_look(&self, envelope: &Envelope) -> bool {
+        match &envelope.call {
+            Call::Probe { .. } => true,
+            Call::Reserve { .. } | Call::Change { .. } | Call::Extend { .. } => !self.ledger.knows(envelope),
+            _ => false,
+        }
+    }
+
     fn pass_time(&mut self, now: Moment, out: &mut Out) {
         let ticked = self.ledger.tick(now);
         self.book(now, ticked.events, ticked.changes, out);
+        self.answer_overdue_submissions(now, out);
     }
 
     fn note_job(&mut self, event: JobEvent, out: &mut Out) {
@@ -303,6 +309,8 @@ impl Site {
     /// Of a scheduler in this process: room is taken now, and given back when this is durable.
     fn tell_scheduler(&mut self, change: Change, out: &mut Out) {
         let Change { resource, id, gave_back, took } = change;
+        // The change is about what can still be given back; the second that has begun is kept as it was, with its jobs.
+        let took = if took.is_empty() { took } else { self.wanted(id) };
         let before = self.unsettled.get(&id).map_or(gave_back, |(_, spans)| spans.clone());
         let both = ledger::both(&before, &took);
         if !took.is_empty() {
@@ -442,7 +450,8 @@ impl Party for Site {
 
     fn wake_at(&self) -> Option<Moment> {
         let look = self.asks().then_some(self.next_look);
-        self.ledger.next_deadline().into_iter().chain(look).min()
+        let submitting = self.submitting.values().map(|(until, _)| *until);
+        self.ledger.next_deadline().into_iter().chain(look).chain(submitting).min()
     }
 
     fn state(&self) -> SiteState {

@@ -6,14 +6,17 @@ use bookahead_party::batch::{BatchError, BatchOrder, BatchReport, Look};
 use bookahead_party::broker::{Broker, JobRules};
 use bookahead_party::job::{JobChange, JobState, Work};
 use bookahead_party::site::{Site, SiteOptions};
-use bookahead_party::{CallId, Filter, Heartbeat, Input, Origin, OfferedResource, Output, Party, PeerRequest, Role, Viewer};
+use bookahead_party::{
+    CallId, Filter, Heartbeat, Input, OfferedResource, Origin, Output, Party, PeerRequest, Role, Viewer,
+};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::jobs::race::Pace;
 use bookahead_protocol::jobs::{JobRequest, Patience};
 use bookahead_protocol::ledger::{Offered, Rules};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource, broker,
+    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource,
+    broker,
 };
 use bookahead_service::journal::{Journal, Kind};
 use serde_json::{Value, json};
@@ -60,7 +63,8 @@ fn site(consent: Option<Millis>) -> Site {
 fn broker() -> Broker {
     let rules = broker::Rules { maker: 7, retention: Seconds(1_000_000_000), ..broker::Rules::default() };
     let patience = Patience::default();
-    let flood = Pace { patience, look_every: Millis(500), silence: Millis::seconds(30), doubt: Millis::seconds(10) };
+    let flood =
+        Pace { patience, look_every: Millis(500), silence: Millis::seconds(30), doubt: Millis::seconds(10) };
     let job_rules = JobRules {
         notice: Millis::seconds(3),
         patience,
@@ -172,7 +176,11 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     let mut story = Story::new(site(Some(Millis::seconds(60))));
     let out = story.step(Input::WantLook);
     story.report(&out, Ok(()));
-    let look = BatchReport::Looked { order: Some(bookahead_party::OrderId(1)), at: Moment::of(Time(1_000)), outcome: Ok(Look::default()) };
+    let look = BatchReport::Looked {
+        order: Some(bookahead_party::OrderId(1)),
+        at: Moment::of(Time(1_000)),
+        outcome: Ok(Look::default()),
+    };
     story.step(Input::Batch(look));
     for (id, begin, capacity) in [(1, 2_000, 4), (2, 2_000, 4), (3, 2_000, 4), (4, 3_000, 8)] {
         let out = story.call(reserve(id, begin, capacity, id == 4));
@@ -192,7 +200,9 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     story.report(&out, Ok(()));
     let out = story.submit(11, job(None, true));
     story.report(&out, Ok(()));
-    let changed = |id, state| Input::Batch(BatchReport::JobChanged(JobChange { id: JobId(id), state, at: Time(1_010) }));
+    let changed = |id, state| {
+        Input::Batch(BatchReport::JobChanged(JobChange { id: JobId(id), state, at: Time(1_010) }))
+    };
     story.step(changed(11, JobState::Claiming));
     let out = story.step(Input::Go { call: CallId(500), caller: caller(), id: JobId(11) });
     story.report(&out, Ok(()));
@@ -220,7 +230,8 @@ fn broker_story() -> (Vec<<Broker as Party>::Event>, Broker) {
         let mut calls = out.calls;
         while let Some(call) = calls.pop() {
             let PeerRequest::Call(envelope) = call.request else { continue };
-            let input = Input::Call { call: CallId(1), envelope: (*envelope).clone(), origin: Origin::default() };
+            let input =
+                Input::Call { call: CallId(1), envelope: (*envelope).clone(), origin: Origin::default() };
             let answered = north.step(input).replies.into_iter().find_map(|(_, reply)| match reply {
                 bookahead_party::Reply::Answer(answer) => Some(answer),
                 _ => None,
@@ -236,7 +247,9 @@ fn broker_story() -> (Vec<<Broker as Party>::Event>, Broker) {
     }
     let out = story.call(reserve(4, 2_000, 99, false));
     drive(&mut story, out);
-    for call in [Call::Commit { id: ReservationId(1), jobs: Vec::new() }, Call::Cancel { id: ReservationId(3) }] {
+    for call in
+        [Call::Commit { id: ReservationId(1), jobs: Vec::new() }, Call::Cancel { id: ReservationId(3) }]
+    {
         let out = story.call(call);
         drive(&mut story, out);
     }
@@ -250,7 +263,8 @@ fn shown<P: Party>(party: &P, now: i64) -> Value {
     let now = Moment::of(Time(now));
     let (all, _) = party.list(now, &Filter { limit: 1_000, ..Filter::default() });
     let viewer = Viewer { user: "ada".into(), sees_all: true };
-    let counts: BTreeMap<&str, usize> = party.counts().iter().map(|(state, count)| (state.word(), *count)).collect();
+    let counts: BTreeMap<&str, usize> =
+        party.counts().iter().map(|(state, count)| (state.word(), *count)).collect();
     json!({ "reservations": all, "jobs": party.jobs(&viewer), "counts": counts })
 }
 

@@ -80,6 +80,8 @@ impl Jobs {
     ) {
         let pace = self.pace();
         let Some(race) = self.all.get_mut(&id).and_then(Record::race) else { return };
+        #[cfg(feature = "flaws")]
+        self.flaw.into_iter().for_each(|flaw| race.break_by(flaw));
         let raced = act(race, &pace);
         // Written before the rest: should that be lost in a crash, the copies are dropped all the same.
         if let Some(outcome) = raced.outcome {

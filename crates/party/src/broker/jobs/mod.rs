@@ -51,6 +51,8 @@ pub(super) struct Jobs {
     identities: Identities,
     seen: Arc<Seen>,
     seen_changes: u64,
+    #[cfg(feature = "flaws")]
+    pub(super) flaw: Option<bookahead_protocol::flaw::Flaw>,
 }
 
 /// What is to be done: first written, then sent.
@@ -93,6 +95,8 @@ impl Jobs {
             identities: Identities::new(0, 0),
             seen: Arc::default(),
             seen_changes: 0,
+            #[cfg(feature = "flaws")]
+            flaw: None,
         }
     }
 
