@@ -112,3 +112,57 @@ impl Inline {
         reports
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_lrms::Hosted;
+    use bookahead_party::{Backing, Job, Work};
+    use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+    use bookahead_protocol::JobId;
+    use std::sync::mpsc::channel;
+
+    const NOW: Moment = Moment(10_000);
+    const ID: ReservationId = ReservationId(7);
+
+    fn keep(order: u64, capacity: u32) -> BatchOrder {
+        let span = Span { interval: Interval::new(Time(10), Time(1_000)), capacity: Capacity(capacity) };
+        let spans = if capacity == 0 { Vec::new() } else { vec![span] };
+        let backing =
+            Backing { resource: "cluster".into(), id: ID, owner: "ada".into(), spans, spares_jobs: false };
+        BatchOrder::Keep { order: OrderId(order), backing }
+    }
+
+    /// Whether room is kept for the reservation: a job in it is taken.
+    fn is_kept(inline: &mut Inline, number: u64) -> bool {
+        let job = Job {
+            id: JobId(u128::from(number)),
+            user: "ada".into(),
+            resource: "cluster".into(),
+            capacity: Capacity(1),
+            limit: Seconds(60),
+            reservation: Some(ID),
+            work: Work::Pretended { run: Seconds(60) },
+            claims: false,
+        };
+        let orders = vec![BatchOrder::Submit { order: OrderId(number), job: Box::new(job) }];
+        let reports = inline.carry_out(NOW, orders);
+        reports.iter().any(|report| matches!(report, BatchReport::Job { outcome: Ok(()), .. }))
+    }
+
+    #[test]
+    fn room_that_was_taken_at_once_is_not_given_back_by_an_older_order() {
+        let hosted = Hosted::new("cluster".into(), Capacity(8));
+        let scheduler = Builtin::new(vec![hosted], NOW, None).unwrap();
+        let (mut inline, _) = BatchSide::Inline(Box::new(scheduler)).split(&channel().0);
+        assert_eq!(inline.carry_out_now(NOW, vec![keep(1, 4)]), Ok(Vec::new()), "nothing is reported");
+        inline.note_leaving(&[keep(2, 0)]);
+        assert_eq!(inline.carry_out_now(NOW, vec![keep(3, 2)]), Ok(Vec::new()));
+        let told = BatchReport::Kept { order: OrderId(2), id: ID, outcome: Ok(()) };
+        assert_eq!(inline.carry_out(NOW, vec![keep(2, 0)]), [told]);
+        assert!(inline.is_quiet() && is_kept(&mut inline, 10));
+        inline.note_leaving(&[keep(4, 0)]);
+        inline.carry_out(NOW, vec![keep(4, 0)]);
+        assert!(!is_kept(&mut inline, 11), "a newer one gives it back");
+    }
+}

@@ -160,7 +160,7 @@ async fn a_broker_that_names_itself_is_no_peer_of_its_own() {
     };
     let refused = asked.heartbeat(&heartbeat).await.unwrap_err();
     let problem = refused.problem().unwrap();
-    assert_eq!((problem.code.as_str(), problem.status), ("circle", 409), "{problem:?}");
+    assert_eq!((problem.code.as_str(), problem.status), ("forbidden", 403), "{problem:?}");
     assert!(problem.detail.contains("this broker itself"), "{problem:?}");
     stop(grid).await;
     stop(x).await;
