@@ -54,7 +54,7 @@ pub enum BatchState {
     Ok,
     /// It takes long to answer.
     Slow,
-    /// It does not answer. New requests wait, and are refused with `batch-timeout` if that lasts too long.
+    /// It does not answer. New requests get `no-batch-system`; those that wait get `batch-timeout` if that lasts too long.
     Silent,
 }
 

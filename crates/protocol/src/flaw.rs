@@ -14,6 +14,8 @@ pub enum Flaw {
     HoldsTakeNoRoom,
     /// A ledger accepts late commits without looking whether the room is still free.
     LateCommitsUnseen,
+    /// A race of copies grants every claim.
+    GrantTwoClaims,
 }
 
 /// Whether, and how, a value is broken.

@@ -47,25 +47,29 @@ impl Batch {
     /// From now on exactly these spans are kept free for a reservation; nothing where there are none. Saying it twice
     /// changes nothing.
     pub fn keep(&self, now: Moment, backing: &Backing) -> Result<(), LrmsError> {
-        let (mut looked, mut order) = {
+        let (mut looked, mut order, sees) = {
             let mut state = self.state();
             let order = state.order(now, backing)?;
-            let sees = state.sight.is_there() && !state.pieces.is_unsure(backing.id);
-            (!sees || backing.spares_jobs, order)
+            let unsure = state.pieces.is_unsure(backing.id);
+            (unsure || backing.spares_jobs, order, state.sight.is_there())
         };
         if looked {
             self.look_anew(order.now)?;
-            if backing.spares_jobs {
-                self.state().spare(&mut order);
-            }
+        } else if !sees {
+            self.look_again(order.now)?;
+        }
+        if backing.spares_jobs {
+            self.state().spare(&mut order);
         }
         let mut plan = self.state().plan(&order);
         if !plan.only_deletes() {
             order.account = self.settings.accounts.of(&order.owner)?;
-            let sees = looked || (plan.only_creates() && self.state().can_choose());
-            if !sees {
+            if !looked && !plan.only_creates() {
                 looked = true;
                 self.look_anew(order.now)?;
+                plan = self.state().plan(&order);
+            } else if !looked && !self.state().can_choose() {
+                self.look_again(order.now)?;
                 plan = self.state().plan(&order);
             }
         }

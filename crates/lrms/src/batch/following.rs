@@ -83,7 +83,12 @@ impl Batch {
         let fact = self.system.outcome(native)?;
         let mut state = self.state();
         match fact {
-            Some(fact) => state.take(id, &fact),
+            Some(mut fact) => {
+                // Only a look shows that it has got its go.
+                let awaits_go = state.jobs.get(id).is_some_and(|entry| entry.awaits_go);
+                fact.awaits_go |= awaits_go && fact.state == FactState::Running;
+                state.take(id, &fact);
+            }
             None => state.tell_over(id, Ended::Lost),
         }
         Ok(())

@@ -163,6 +163,18 @@ impl Batch {
         self.look_after(now, self.looks_begun()).outcome
     }
 
+    /// Looks, unless somebody does so just now: then that look will do.
+    fn look_again(&self, now: Moment) -> Result<(), LrmsError> {
+        let ended = self.state().sight.looks().1;
+        self.look_after(now, ended).outcome
+    }
+
+    /// When it is to be looked again so that reservations can be made by a look that is not too old.
+    pub(crate) fn next_refresh(&self) -> Option<Moment> {
+        let half = Millis(self.settings.look_again_after.0 / 2);
+        self.state().sight.tried().map(|tried| tried + half)
+    }
+
     /// Waits for a look with a higher number, which others may wait for, too; or looks.
     pub(crate) fn look_after(&self, now: Moment, begun: u64) -> Looked {
         let asked = Instant::now();

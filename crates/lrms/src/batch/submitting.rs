@@ -84,12 +84,16 @@ impl Batch {
 
     /// Looks, where it is not known whether a job is there: nobody has looked yet, or a command was not answered.
     fn meet(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
-        let known = {
+        let (sees, unsure) = {
             let mut state = self.state();
             state.reach(now);
-            state.sight.is_there() && !state.unsure_jobs.contains_key(&id)
+            (state.sight.is_there(), state.unsure_jobs.contains_key(&id))
         };
-        if known { Ok(()) } else { self.look_anew(now) }
+        match (sees, unsure) {
+            (_, true) => self.look_anew(now),
+            (false, false) => self.look_again(now),
+            (true, false) => Ok(()),
+        }
     }
 }
 

@@ -167,7 +167,8 @@ impl Shared {
             if let Some((_, begun)) = state.looks.last() {
                 return Some(*begun);
             }
-            let due = self.batch.next_look().map(|due| {
+            let refresh = if state.queues.is_empty() { None } else { self.batch.next_refresh() };
+            let due = self.batch.next_look().into_iter().chain(refresh).min().map(|due| {
                 let millis = u64::try_from((due - (self.now)()).0).unwrap_or(0);
                 Duration::from_millis(millis).max(not_before.saturating_duration_since(Instant::now()))
             });

@@ -42,6 +42,11 @@ impl Queues {
         self.waiting.remove_entry(&number)
     }
 
+    /// Whether none waits or is being carried out.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// An order that was taken is carried out.
     pub(super) fn done(&mut self, number: u64, order: &BatchOrder) {
         for (key, _) in keys(order) {

@@ -5,6 +5,8 @@ mod backings;
 mod batch;
 mod bounds;
 #[cfg(target_os = "linux")]
+mod claiming;
+#[cfg(target_os = "linux")]
 mod claims;
 #[cfg(target_os = "linux")]
 mod command_local;

@@ -1,5 +1,5 @@
-//! A broker: the negotiation of bookings ([`Head`]), the jobs that were given to it ([`jobs`]), and the register of its peers
-//! ([`register`]). It turns inputs into theirs, and what they want into replies, calls to peers and notices.
+//! A broker: the negotiation of bookings ([`Head`]), the jobs that were given to it (`jobs`), and the register of its peers
+//! (`register`). It turns inputs into theirs, and what they want into replies, calls to peers and notices.
 //!
 //! Calls to peers that are not answered are repeated by those who made them. It never calls itself: what is reached through it is
 //! not offered, and its own address is no peer's.
@@ -95,10 +95,11 @@ impl Broker {
         &self.head
     }
 
-    /// Breaks the negotiation on purpose.
+    /// Breaks the negotiation, or the races of copies, on purpose.
     #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
         self.head.break_by(flaw);
+        self.jobs.flaw = Some(flaw);
     }
 
     fn call(

@@ -29,7 +29,7 @@ impl Site {
     }
 
     /// What the book wants to be kept for a reservation.
-    fn wanted(&self, id: ReservationId) -> Vec<Span> {
+    pub(super) fn wanted(&self, id: ReservationId) -> Vec<Span> {
         self.ledger.entry(id).map(ledger::Entry::takes).unwrap_or_default()
     }
 
@@ -67,7 +67,7 @@ impl Site {
         let kept = keep.kept.get_or_insert_with(Vec::new).clone();
         keep.resource = known.or(keep.resource.take());
         let Some(resource) = keep.resource.clone() else { return };
-        if keep.ordered.is_some() || keep.stuck || kept == spans {
+        if keep.ordered.is_some() || keep.stuck || is_same(&kept, &spans, now.second()) {
             return;
         }
         if self.orders.is_freed(id, &resource, &spans) {
@@ -170,9 +170,9 @@ impl Site {
         out: &mut Out,
     ) {
         if let Some(order) = order {
-            self.orders.ended(now, order);
-            if self.orders.look.is_some_and(|under_way| under_way <= order) {
-                self.orders.look = None;
+            // It may be told by an order that was given after the look.
+            if let Some(look) = self.orders.look.take_if(|look| *look <= order) {
+                self.orders.ended(now, look);
             }
         }
         let look = match outcome {
@@ -291,7 +291,7 @@ impl Site {
             }
             let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
             let wanted = self.wanted(id);
-            if self.ledger.is_waiting(id) && kept == wanted {
+            if self.ledger.is_waiting(id) && is_same(&kept, &wanted, now.second()) {
                 // It was carried out although nobody said so.
                 let ordered = Ordered { order, spans: wanted, mends: false };
                 self.kept(now, id, &ordered, out);
@@ -370,6 +370,12 @@ impl Site {
             Answer::Problem(_) | Answer::Reservation(_) => Vec::new(),
         }
     }
+}
+
+/// Whether two keep the same from now on, in however many pieces. What is over is not shown by every batch system.
+fn is_same(one: &[Span], other: &[Span], now: Time) -> bool {
+    let edges = one.iter().chain(other).flat_map(|span| [span.interval.begin, span.interval.end]);
+    edges.map(|edge| edge.max(now)).all(|at| taken(one, at) == taken(other, at))
 }
 
 /// The most that is kept too little of the promise, at any instant from now on.

@@ -77,6 +77,9 @@ pub const LOOK_EVERY: Millis = Millis::seconds(10);
 /// After a failure the batch system is looked at again this soon.
 const LOOK_AGAIN: Millis = Millis::seconds(1);
 
+/// Calls that may wait for the first look after a start: as many as a busy site gets in the seconds that it takes.
+const MOST_EARLY: usize = 1_024;
+
 /// The largest of this many holds is published as the time that a hold takes.
 const HOLDS_REMEMBERED: usize = 16;
 
@@ -101,8 +104,10 @@ pub struct Site {
     orders: Orders,
     /// Calls that wait for the batch system, by the reservation they are about.
     waiting: BTreeMap<ReservationId, Vec<(CallId, Envelope)>>,
-    /// Submissions that wait for the batch system to take the job.
-    submitting: BTreeMap<JobId, Vec<CallId>>,
+    /// Calls that came before the first look was in.
+    early: Vec<(CallId, Envelope)>,
+    /// Submissions that wait for the batch system to take the job, until then.
+    submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
     /// Of a scheduler in this process: what it keeps until a change is durable.
     unsettled: BTreeMap<ReservationId, (crate::OrderId, Vec<Span>)>,
     /// How long the last holds took.
@@ -144,6 +149,7 @@ impl Site {
             facts_number: 0,
             orders: Orders::default(),
             waiting: BTreeMap::new(),
+            early: Vec::new(),
             submitting: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             holds_took: VecDeque::new(),
@@ -203,12 +209,11 @@ impl Site {
         {
             return calls.push((call, envelope));
         }
-        let needs_look = match &envelope.call {
-            Call::Reserve { id, .. } => self.ledger.entry(*id).is_none(),
-            Call::Probe { .. } | Call::Change { .. } | Call::Extend { .. } => true,
-            _ => false,
-        };
-        if self.asks() && needs_look && (!self.met || self.is_silent()) {
+        let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
+        if self.asks() && (blind || self.is_silent()) && self.needs_look(&envelope) {
+            if !self.is_silent() && self.early.len() < MOST_EARLY {
+                return self.early.push((call, envelope));
+            }
             return out.answer(call, Problem::new(Why::NoBatchSystem));
         }
         let views = self.facts.views.clone();
@@ -225,9 +230,26 @@ impl Site {
         }
     }
 
+    /// The first look is in, or there is none to be had: takes the calls that came before it.
+    fn take_early(&mut self, now: Moment, out: &mut Out) {
+        for (call, envelope) in std::mem::take(&mut self.early) {
+            self.call(now, call, envelope, out);
+        }
+    }
+
+    /// Whether a call wants something new, which cannot be placed before the batch system was looked at.
+    fn needs_look(&self, envelope: &Envelope) -> bool {
+        match &envelope.call {
+            Call::Probe { .. } => true,
+            Call::Reserve { .. } | Call::Change { .. } | Call::Extend { .. } => !self.ledger.knows(envelope),
+            _ => false,
+        }
+    }
+
     fn pass_time(&mut self, now: Moment, out: &mut Out) {
         let ticked = self.ledger.tick(now);
         self.book(now, ticked.events, ticked.changes, out);
+        self.answer_overdue_submissions(now, out);
     }
 
     fn note_job(&mut self, event: JobEvent, out: &mut Out) {
@@ -287,6 +309,8 @@ impl Site {
     /// Of a scheduler in this process: room is taken now, and given back when this is durable.
     fn tell_scheduler(&mut self, change: Change, out: &mut Out) {
         let Change { resource, id, gave_back, took } = change;
+        // The change is about what can still be given back; the second that has begun is kept as it was, with its jobs.
+        let took = if took.is_empty() { took } else { self.wanted(id) };
         let before = self.unsettled.get(&id).map_or(gave_back, |(_, spans)| spans.clone());
         let both = ledger::both(&before, &took);
         if !took.is_empty() {
@@ -333,7 +357,12 @@ impl Site {
         match report {
             BatchReport::Kept { order, id, outcome } => self.on_kept(now, order, id, outcome, out),
             BatchReport::Job { order, job, outcome } => self.on_job_report(now, order, job, outcome, out),
-            BatchReport::Looked { order, at, outcome } => self.on_look(now, order, at, outcome, out),
+            BatchReport::Looked { order, at, outcome } => {
+                self.on_look(now, order, at, outcome, out);
+                if self.met || self.is_silent() {
+                    self.take_early(now, out);
+                }
+            }
             BatchReport::JobChanged(change) => self.on_job_changed(&change, out),
         }
     }
@@ -421,7 +450,8 @@ impl Party for Site {
 
     fn wake_at(&self) -> Option<Moment> {
         let look = self.asks().then_some(self.next_look);
-        self.ledger.next_deadline().into_iter().chain(look).min()
+        let submitting = self.submitting.values().map(|(until, _)| *until);
+        self.ledger.next_deadline().into_iter().chain(look).chain(submitting).min()
     }
 
     fn state(&self) -> SiteState {
@@ -430,7 +460,7 @@ impl Party for Site {
 
     fn read_copy(&self) -> Site {
         let mut copy = self.clone();
-        (copy.waiting, copy.submitting, copy.unsettled) = Default::default();
+        (copy.waiting, copy.early, copy.submitting, copy.unsettled) = Default::default();
         copy.ledger.forget_answers();
         copy
     }

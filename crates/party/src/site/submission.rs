@@ -24,13 +24,14 @@ impl Site {
     ) {
         match self.admit(now, caller, (key, id), asked, out) {
             Ok(None) => match self.submitting.get_mut(&id) {
-                Some(calls) => calls.push(call),
+                Some((_, calls)) => calls.push(call),
                 None => out.answer_job(call, self.shown(id)),
             },
             Ok(Some(job)) => {
                 let at = now.second();
                 self.note_job(JobEvent::Submitted { job: job.clone(), key, at }, out);
-                self.submitting.entry(id).or_default().push(call);
+                let until = self.rules.consent.map_or(Moment::MAX, |limit| now + limit);
+                self.submitting.entry(id).or_insert_with(|| (until, Vec::new())).1.push(call);
                 self.hand_over(now, job, out);
             }
             Err(problem) => out.answer_job(call, Err(problem)),
@@ -159,8 +160,17 @@ impl Site {
     }
 
     fn answer_submitting(&mut self, id: JobId, answer: &Result<JobView, Problem>, out: &mut Out) {
-        for call in self.submitting.remove(&id).unwrap_or_default() {
+        for call in self.submitting.remove(&id).map(|(_, calls)| calls).unwrap_or_default() {
             out.answer_job(call, answer.clone());
+        }
+    }
+
+    /// A job that the batch system has not taken in time waits in the book; who submitted it need not.
+    pub(super) fn answer_overdue_submissions(&mut self, now: Moment, out: &mut Out) {
+        let overdue = self.submitting.iter().filter(|(_, (until, _))| *until <= now);
+        for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let shown = self.shown(id);
+            self.answer_submitting(id, &shown, out);
         }
     }
 
@@ -192,7 +202,11 @@ impl Site {
         match self.owned_job(caller, id) {
             Err(problem) => return out.answer_job(call, Err(problem)),
             Ok(record) if record.over.is_some() => {}
-            Ok(_) => {
+            Ok(record) => {
+                // After a go it may run and not have been seen: then nobody may take it for one that never ran.
+                if record.may_run && record.started.is_none() {
+                    self.note_job(JobEvent::Started { id, at: now.second() }, out);
+                }
                 let state = JobState::Killed(Ended::Cancelled);
                 self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
                 self.order_cancel(now, id, out);
@@ -256,6 +270,10 @@ impl Site {
                 }
                 None => self.hand_over(now, record.job, out),
                 Some(status) => {
+                    // It may have started and ended between two looks.
+                    if let Some(at) = status.started {
+                        self.on_job_changed(&JobChange { id, state: JobState::Running, at }, out);
+                    }
                     let at = status.ended.or(status.started).unwrap_or(now.second());
                     self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, out);
                     if record.may_run && status.state == JobState::Claiming {

@@ -3,6 +3,7 @@
 
 mod bookings;
 mod desk;
+mod faults;
 mod flooded;
 mod parts;
 mod peers;

@@ -99,7 +99,7 @@ impl Broker {
         }
         match refused {
             // Whoever repeats the call may have more luck.
-            Some(problem) if problem.why == Why::Silence => {
+            Some(problem) if !problem.why.is_final() => {
                 return effects.reply(client, Answer::Problem(problem));
             }
             Some(problem) => return self.answer(now, id, client, Answer::Problem(problem), effects),

@@ -173,7 +173,12 @@ impl Broker {
     fn no_offers(&mut self, now: Moment, purpose: Purpose, problem: Problem, effects: &mut Effects) {
         match purpose {
             Purpose::Tell { client, .. } => effects.reply(client, problem.into()),
-            Purpose::Book(id) => self.close(now, id, Outcome::Refused(problem), effects),
+            Purpose::Book(id) => {
+                // What a peer says that cannot answer now passes; what is said of a booking is remembered.
+                let passes = problem.why.is_passing();
+                let problem = if passes { Problem::new(Why::Silence) } else { problem };
+                self.close(now, id, Outcome::Refused(problem), effects);
+            }
         }
     }
 
@@ -281,7 +286,7 @@ fn telling(problem: &Problem) -> (u8, usize) {
     let says = match problem.why {
         Why::Circle => 0,
         Why::Silence | Why::Interrupted => 1,
-        Why::Busy => 2,
+        Why::Busy | Why::NoBatchSystem => 2,
         _ => 3,
     };
     (says, problem.relaxations.len())

@@ -170,6 +170,15 @@ impl Ledger {
         (answer, waits)
     }
 
+    /// Whether a call was answered before, or what it reserves is known: then it is not decided anew.
+    pub fn knows(&self, envelope: &Envelope) -> bool {
+        let reserved = match &envelope.call {
+            Call::Reserve { id, .. } => self.entries.contains_key(id) || self.denied.contains_key(id),
+            _ => false,
+        };
+        reserved || self.answers.get(envelope.key).is_some()
+    }
+
     fn remember(&mut self, now: Moment, envelope: &Envelope, answer: &Answer, course: &mut Ticked) {
         let envelope = Box::new(envelope.clone());
         self.record(now, What::Answered { envelope, answer: answer.clone() }, course);

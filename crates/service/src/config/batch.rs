@@ -123,7 +123,7 @@ fn usual_time_out() -> Length {
 }
 
 fn usual_at_once() -> usize {
-    4
+    bookahead_lrms::command::MOST_AT_ONCE
 }
 
 fn usual_look_every() -> Length {

@@ -1,16 +1,20 @@
-//! A simulated client: wants reservations, repeats its calls until they are answered, and commits, cancels or forgets
-//! what it was promised, as it was told to. It never crashes: what it was told is what promises are held against.
+//! A simulated client: wants reservations and jobs, repeats its calls until they are answered, and does step by step with what
+//! it was promised what it was told to. It never crashes: what it was told is what promises are held against.
 
 use super::message::Message;
+use bookahead_party::JobCall;
+use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::ids::Identities;
+use bookahead_protocol::jobs::{JobRequest, JobView, Work};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, Key, Millis, Moment, Name, Request, Reservation, ReservationId, State,
+    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Name, Problem, Request, Reservation,
+    ReservationId, State,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-/// After so long without an answer a call is repeated, each time after twice as long.
+/// After this time without an answer a call is repeated, each time after twice as long.
 const PATIENCE: Millis = Millis(1_500);
-/// No wait is longer.
+/// No wait is longer, so that a client comes to its end soon after all is well again.
 const LONGEST_PATIENCE: Millis = Millis(20_000);
 
 /// What a client wants, and when.
@@ -22,25 +26,31 @@ pub struct Wish {
     pub request: Request,
     /// How long it wants what it gets to be held.
     pub hold_for: Millis,
-    /// What it does then.
-    pub intent: Intent,
+    /// Whether it wants it committed at once, in one call.
+    pub book: bool,
+    /// What it does with what it was promised, each so long after the answer to the one before.
+    pub steps: VecDeque<(Millis, Step)>,
 }
 
 /// What a client does with what it was promised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
-    /// Wants it committed at once, in one call.
-    Book,
-    /// Commits after a while.
-    Commit(Millis),
-    /// Asks for more time, then commits.
-    ExtendAndCommit(Millis),
-    /// Cancels after a while.
-    Cancel(Millis),
-    /// Commits after a while, and cancels after another.
-    CommitAndCancel(Millis, Millis),
-    /// Never comes back.
-    Forget,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Asks for more time to decide.
+    Hold,
+    /// Commits.
+    Commit,
+    /// Cancels.
+    Cancel,
+    /// Wants other terms.
+    Change(Box<Request>),
+    /// Wants it to last so much longer.
+    Extend(Seconds),
+    /// Gives back all but so much, from so long after its begin on.
+    Release(Seconds, Capacity),
+    /// Submits a job that is to run in it.
+    Submit(Box<JobRequest>),
+    /// Cancels the last job that it submitted.
+    CancelJob,
 }
 
 /// What a client knows of a wish.
@@ -48,13 +58,13 @@ pub enum Intent {
 pub struct Record {
     /// The id that it gave to it.
     pub id: ReservationId,
-    /// What it wanted.
+    /// What it wanted; of its steps those that are to come.
     pub wish: Wish,
     /// Every answer, when it came and to what.
     pub answers: Vec<(Moment, &'static str, Answer)>,
     /// When it first asked.
     pub asked: Moment,
-    /// Whether it ever sent a cancel.
+    /// Whether it ever wanted to give it up.
     pub cancelled: bool,
 }
 
@@ -80,13 +90,36 @@ impl Record {
     pub fn last(&self) -> Option<&Answer> {
         self.answers.last().map(|(_, _, answer)| answer)
     }
+
+    fn interval(&self) -> Option<(Time, Time)> {
+        let slots = &self.last_reservation()?.slots;
+        Some((slots.first()?.interval.begin, slots.last()?.interval.end))
+    }
+}
+
+/// A job that a client wants to be run, and what it was told of it last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobRecord {
+    /// The id that it gave to it.
+    pub id: JobId,
+    /// What it was told last; None where it was told nothing.
+    pub told: Option<Result<Box<JobView>, Problem>>,
 }
 
 #[derive(Debug, Clone)]
 struct Pending {
-    envelope: Envelope,
+    message: Message,
+    /// The wish that it is about.
+    record: Option<usize>,
     due: Moment,
     wait: Millis,
+}
+
+/// What an answer is recognised by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Awaited {
+    Call(Key),
+    Job(JobId, JobCall),
 }
 
 /// A client.
@@ -97,17 +130,13 @@ pub struct Client {
     identities: Identities,
     /// What it will want, the next last.
     wishes: Vec<Wish>,
+    /// Jobs that it will want to be run in a queue, the next last.
+    wanted_jobs: Vec<(Moment, JobRequest)>,
     records: Vec<Record>,
-    pending: BTreeMap<Key, (usize, Pending)>,
+    jobs: Vec<JobRecord>,
+    pending: BTreeMap<Awaited, Pending>,
     /// What it will do, with what.
     agenda: Vec<(Moment, usize, Step)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Extend,
-    Commit,
-    Cancel,
 }
 
 impl Client {
@@ -119,10 +148,18 @@ impl Client {
             caller: Caller { user: user.into(), roles: Vec::new() },
             identities: Identities::new(maker, 0),
             wishes,
+            wanted_jobs: Vec::new(),
             records: Vec::new(),
+            jobs: Vec::new(),
             pending: BTreeMap::new(),
             agenda: Vec::new(),
         }
+    }
+
+    /// It will also want these jobs to be run in a queue.
+    pub fn want_jobs(&mut self, mut jobs: Vec<(Moment, JobRequest)>) {
+        jobs.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        self.wanted_jobs = jobs;
     }
 
     /// Whom it asks.
@@ -135,76 +172,176 @@ impl Client {
         &self.records
     }
 
+    /// What became of its jobs, in the order in which it submitted them.
+    pub fn jobs(&self) -> &[JobRecord] {
+        &self.jobs
+    }
+
     /// Whether it wants nothing more and waits for nothing.
     pub fn is_done(&self) -> bool {
-        self.wishes.is_empty() && self.pending.is_empty() && self.agenda.is_empty()
+        self.wishes.is_empty()
+            && self.wanted_jobs.is_empty()
+            && self.pending.is_empty()
+            && self.agenda.is_empty()
     }
 
     pub(super) fn next_timer(&self) -> Option<Moment> {
         let wish = self.wishes.last().map(|wish| wish.at);
-        let pending = self.pending.values().map(|(_, pending)| pending.due).min();
+        let job = self.wanted_jobs.last().map(|(at, _)| *at);
+        let pending = self.pending.values().map(|pending| pending.due).min();
         let agenda = self.agenda.iter().map(|(at, _, _)| *at).min();
-        [wish, pending, agenda].into_iter().flatten().min()
+        [wish, job, pending, agenda].into_iter().flatten().min()
     }
 
     pub(super) fn tick(&mut self, now: Moment) -> Vec<(Name, Message)> {
         let mut send = Vec::new();
         while let Some(wish) = self.wishes.pop_if(|wish| wish.at <= now) {
             let id = ReservationId(self.identities.make());
-            let call = Call::Reserve {
-                id,
-                request: wish.request.clone(),
-                hold_for: wish.hold_for,
-                book: wish.intent == Intent::Book,
-            };
+            let Wish { request, hold_for, book, .. } = wish.clone();
+            let call = Call::Reserve { id, request, hold_for, book };
             self.records.push(Record { id, wish, answers: Vec::new(), asked: now, cancelled: false });
             let record = self.records.len() - 1;
             send.push(self.call(now, record, call));
         }
-        let due: Vec<_> = self.agenda.extract_if(.., |(at, _, _)| *at <= now).collect();
-        for (_, record, step) in due {
-            let Record { id, wish, cancelled, .. } = &mut self.records[record];
-            let call = match step {
-                Step::Extend => Call::Hold { id: *id, hold_for: wish.hold_for },
-                Step::Commit => Call::Commit { id: *id, jobs: Vec::new() },
-                Step::Cancel => {
-                    *cancelled = true;
-                    Call::Cancel { id: *id }
-                }
-            };
-            send.push(self.call(now, record, call));
+        while let Some((_, job)) = self.wanted_jobs.pop_if(|(at, _)| *at <= now) {
+            send.push(self.submit(now, None, job));
         }
-        for (_, pending) in self.pending.values_mut().filter(|(_, pending)| pending.due <= now) {
+        for (_, record, step) in self.agenda.extract_if(.., |(at, _, _)| *at <= now).collect::<Vec<_>>() {
+            send.extend(self.take_step(now, record, step));
+        }
+        for pending in self.pending.values_mut().filter(|pending| pending.due <= now) {
             pending.wait = Millis(pending.wait.0.saturating_mul(2).min(LONGEST_PATIENCE.0));
             pending.due = now + pending.wait;
-            send.push((self.asks.clone(), Message::Call(pending.envelope.clone())));
+            send.push((self.asks.clone(), pending.message.clone()));
         }
         send
     }
 
-    fn call(&mut self, now: Moment, record: usize, call: Call) -> (Name, Message) {
-        let envelope = Envelope { key: Key(self.identities.make()), caller: self.caller.clone(), call };
-        let pending = Pending { envelope: envelope.clone(), due: now + PATIENCE, wait: PATIENCE };
-        self.pending.insert(envelope.key, (record, pending));
-        (self.asks.clone(), Message::Call(envelope))
+    fn take_step(&mut self, now: Moment, at: usize, step: Step) -> Option<(Name, Message)> {
+        let record = &mut self.records[at];
+        let (id, hold_for) = (record.id, record.wish.hold_for);
+        let (begin, end) = record.interval().unwrap_or((Time(0), Time(0)));
+        let call = match step {
+            Step::Hold => Call::Hold { id, hold_for },
+            Step::Commit => Call::Commit { id, jobs: Vec::new() },
+            Step::Cancel => {
+                record.cancelled = true;
+                Call::Cancel { id }
+            }
+            Step::Change(request) => Call::Change { id, version: None, request: *request },
+            Step::Extend(by) => Call::Extend { id, version: None, end: end + by },
+            Step::Release(after, keep) => {
+                record.cancelled |= keep == Capacity::ZERO;
+                Call::Release { id, part: 0, from: begin + after, keep }
+            }
+            Step::Submit(job) => {
+                let job = JobRequest { reservation: Some(id), ..*job };
+                return Some(self.submit(now, Some(at), job));
+            }
+            Step::CancelJob => {
+                let Some(job) = self.jobs.last().map(|job| job.id) else {
+                    self.go_on(now, at);
+                    return None;
+                };
+                return Some(self.ask_of_job(now, Some(at), job, JobCall::Drop, None));
+            }
+        };
+        Some(self.call(now, at, call))
     }
 
-    pub(super) fn answer(&mut self, now: Moment, key: Key, answer: &Answer) {
-        let Some((at, pending)) = self.pending.remove(&key) else { return };
-        let record = &mut self.records[at];
-        let call = &pending.envelope.call;
-        record.answers.push((now, call.word(), answer.clone()));
-        let Answer::Reservation(reservation) = answer else { return };
-        let next = match (call, reservation.state, record.wish.intent) {
-            (Call::Reserve { .. }, State::Held, Intent::Commit(wait) | Intent::CommitAndCancel(wait, _)) => {
-                (wait, Step::Commit)
+    fn submit(&mut self, now: Moment, record: Option<usize>, mut job: JobRequest) -> (Name, Message) {
+        let id = JobId(self.identities.make());
+        job.work = named(id, &job.work);
+        self.jobs.push(JobRecord { id, told: None });
+        self.ask_of_job(now, record, id, JobCall::Submit, Some(Box::new(job)))
+    }
+
+    fn ask_of_job(
+        &mut self,
+        now: Moment,
+        record: Option<usize>,
+        id: JobId,
+        ask: JobCall,
+        job: Option<Box<JobRequest>>,
+    ) -> (Name, Message) {
+        let message = Message::Job { caller: self.caller.clone(), id, ask, job };
+        self.send(now, Awaited::Job(id, ask), record, message)
+    }
+
+    fn call(&mut self, now: Moment, record: usize, call: Call) -> (Name, Message) {
+        let envelope = Envelope { key: Key(self.identities.make()), caller: self.caller.clone(), call };
+        self.send(now, Awaited::Call(envelope.key), Some(record), Message::Call(envelope))
+    }
+
+    fn send(
+        &mut self,
+        now: Moment,
+        awaited: Awaited,
+        record: Option<usize>,
+        message: Message,
+    ) -> (Name, Message) {
+        let pending = Pending { message: message.clone(), record, due: now + PATIENCE, wait: PATIENCE };
+        self.pending.insert(awaited, pending);
+        (self.asks.clone(), message)
+    }
+
+    /// Takes an answer.
+    pub(super) fn hear(&mut self, now: Moment, message: &Message) {
+        match message {
+            Message::Answer { key, answer } => self.answer(now, *key, answer),
+            Message::JobAnswer { id, asked, answer } => {
+                let Some(pending) = self.pending.remove(&Awaited::Job(*id, *asked)) else { return };
+                if let Some(job) = self.jobs.iter_mut().find(|job| job.id == *id) {
+                    job.told = Some(answer.clone());
+                }
+                if let Some(record) = pending.record {
+                    self.go_on(now, record);
+                }
             }
-            (Call::Reserve { .. }, State::Held, Intent::ExtendAndCommit(wait)) => (wait, Step::Extend),
-            (Call::Hold { .. }, State::Held, Intent::ExtendAndCommit(wait)) => (wait, Step::Commit),
-            (Call::Reserve { .. }, State::Held, Intent::Cancel(wait)) => (wait, Step::Cancel),
-            (Call::Commit { .. }, State::Committed, Intent::CommitAndCancel(_, wait)) => (wait, Step::Cancel),
-            _ => return,
+            Message::Call(_) | Message::Job { .. } => {}
+        }
+    }
+
+    fn answer(&mut self, now: Moment, key: Key, answer: &Answer) {
+        // It is asked again later.
+        if matches!(answer, Answer::Problem(problem) if problem.why.is_passing()) {
+            return;
+        }
+        let Some(pending) = self.pending.remove(&Awaited::Call(key)) else { return };
+        let (Some(record), Message::Call(envelope)) = (pending.record, &pending.message) else { return };
+        let call = &envelope.call;
+        self.records[record].answers.push((now, call.word(), answer.clone()));
+        let goes_on = match answer {
+            Answer::Reservation(reservation) => reservation.state.holds_capacity(),
+            // Whoever does not get other terms has the old ones.
+            _ => matches!(call, Call::Change { .. } | Call::Extend { .. } | Call::Release { .. }),
         };
-        self.agenda.push((now + next.0, at, next.1));
+        if goes_on {
+            self.go_on(now, record);
+        }
+    }
+
+    fn go_on(&mut self, now: Moment, record: usize) {
+        if let Some((wait, step)) = self.records[record].wish.steps.pop_front() {
+            self.agenda.push((now + wait, record, step));
+        }
+    }
+}
+
+/// The same work with the name of the job in it, by which all its copies are known where they run.
+fn named(id: JobId, work: &Work) -> Work {
+    match work {
+        Work::Pretended { run } => Work::Script { text: id.to_string(), arguments: vec![run.0.to_string()] },
+        other => other.clone(),
+    }
+}
+
+/// The job that some work belongs to, and how long it takes.
+pub(super) fn job_of(work: &Work) -> Option<(JobId, Seconds)> {
+    match work {
+        Work::Script { text, arguments } => {
+            Some((text.parse().ok()?, Seconds(arguments.first()?.parse().ok()?)))
+        }
+        _ => None,
     }
 }

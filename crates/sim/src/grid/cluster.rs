@@ -1,25 +1,54 @@
-//! The local jobs of a simulated site: a scheduler that works through them in virtual time, around the reservations
-//! that the site's ledger makes. It knows nothing of Bookahead and survives its crashes, as a batch system does.
+//! One resource of a simulated batch system: a scheduler that works through local and submitted jobs in virtual time, around
+//! what is kept free for reservations. It knows nothing of Bookahead's books: it is the truth about what is kept and what
+//! runs. Jobs inside reservations are in [`super::guests`].
 
+use super::guests::Submitted;
 use crate::site::{Job, Ran};
-use bookahead_plan::{Capacity, Interval, JobKey, Policy, Running, Scheduler, Seconds, Span, Time, Waiting};
-use bookahead_protocol::ReservationId;
+use bookahead_party::{JobChange, Seen};
+use bookahead_plan::{
+    Capacity, Interval, JobKey, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
+};
+use bookahead_protocol::ledger::{View, both};
+use bookahead_protocol::{JobId, ReservationId};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+/// Keys of submitted jobs begin here; those of local jobs are their places.
+const SUBMITTED: u32 = 1 << 31;
 
 /// A cluster with its queue.
 pub struct Cluster {
     scheduler: Scheduler,
+    policy: Policy,
     capacity: Capacity,
-    /// In order of submission.
+    /// Local jobs, in order of submission.
     jobs: Vec<Job>,
     submitted: usize,
     running: BTreeMap<JobKey, Running>,
     waiting: BTreeMap<JobKey, Waiting>,
     ends: BinaryHeap<Reverse<(Time, JobKey)>>,
-    /// When each job ran.
+    /// When each local job ran.
     ran: BTreeMap<JobKey, Ran>,
-    reserved: BTreeMap<ReservationId, Vec<Span>>,
+    /// Jobs that were submitted by the site, in order.
+    pub(super) ours: Vec<Submitted>,
+    /// Places of those that are not over.
+    pub(super) live: BTreeSet<usize>,
+    /// What is kept free, and for whom, whether or not its nodes are up.
+    pub(super) reserved: BTreeMap<ReservationId, Vec<Span>>,
+    /// How many nodes of each are down.
+    hits: BTreeMap<ReservationId, u32>,
+    foreign: Vec<Span>,
+    lost: u32,
+    /// Submitted jobs that are over for longer than this are forgotten.
+    pub(super) remembers: Seconds,
+    /// Nothing starts and nothing makes room: it is not known what is to be kept free.
+    asleep: bool,
+    /// Grows with everything that can be seen.
+    pub(super) version: u64,
+    /// What became of submitted jobs since it was last asked.
+    pub(super) changes: Vec<JobChange>,
+    /// How often each job has really begun to run, as itself or as a copy.
+    pub(super) executions: BTreeMap<JobId, u32>,
 }
 
 impl Cluster {
@@ -29,6 +58,7 @@ impl Cluster {
         let start = jobs.first().map_or(Time(0), |job| job.asked.submit.min(Time(0)));
         Cluster {
             scheduler: Scheduler::new(policy, capacity, start),
+            policy,
             capacity,
             jobs,
             submitted: 0,
@@ -36,16 +66,33 @@ impl Cluster {
             waiting: BTreeMap::new(),
             ends: BinaryHeap::new(),
             ran: BTreeMap::new(),
+            ours: Vec::new(),
+            live: BTreeSet::new(),
             reserved: BTreeMap::new(),
+            hits: BTreeMap::new(),
+            foreign: Vec::new(),
+            lost: 0,
+            remembers: Seconds(i64::MAX),
+            asleep: false,
+            version: 1,
+            changes: Vec::new(),
+            executions: BTreeMap::new(),
         }
     }
 
-    /// Works on until `now`.
+    /// Works on until `now`. Time never goes back.
     pub fn advance(&mut self, now: Time) {
+        let now = now.max(self.now());
         while let Some(next) = self.next_event().filter(|next| *next <= now) {
             self.step(next);
         }
         self.scheduler.advance(now);
+        let over = |spans: &Vec<Span>| spans.iter().all(|span| span.interval.end <= now);
+        if self.reserved.values().any(over) {
+            self.reserved.retain(|_, spans| !over(spans));
+            self.hits.retain(|id, _| self.reserved.contains_key(id));
+            self.version += 1;
+        }
         if self.scheduler.profile().free_now() < 0 {
             self.pass();
         }
@@ -55,73 +102,230 @@ impl Cluster {
     pub fn next_event(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((time, _))| *time);
         let submission = self.jobs.get(self.submitted).map(|job| job.asked.submit);
-        let chance = self.scheduler.next_chance().filter(|_| self.scheduler.waiting() > 0);
-        [end, submission, chance].into_iter().flatten().min().map(|time| time.max(self.scheduler.now()))
+        let chance = self.scheduler.next_chance().filter(|_| self.scheduler.waiting() > 0 && !self.asleep);
+        let ours = self.next_of_ours();
+        [end, submission, chance, ours].into_iter().flatten().min().map(|time| time.max(self.now()))
     }
 
     fn step(&mut self, now: Time) {
         self.scheduler.advance(now);
         while let Some(&Reverse((_, key))) = self.ends.peek().filter(|Reverse((end, _))| *end <= now) {
             self.ends.pop();
-            if let Some(running) = self.running.remove(&key) {
-                self.scheduler.end(running);
-            }
+            self.end(key);
         }
+        self.end_ours(now);
         while let Some(job) = self.jobs.get(self.submitted).filter(|job| job.asked.submit <= now) {
-            let key = JobKey(u32::try_from(self.submitted).unwrap_or(u32::MAX));
+            let (key, asked) = (JobKey(u32::try_from(self.submitted).unwrap_or(u32::MAX)), job.asked);
             // One that is too wide never runs.
-            if self.scheduler.submit(key, job.asked).is_ok() {
-                self.waiting.insert(key, job.asked);
-            }
+            self.enqueue(key, asked);
             self.submitted += 1;
         }
         self.pass();
     }
 
+    /// A running job leaves its room.
+    fn end(&mut self, key: JobKey) {
+        if let Some(running) = self.running.remove(&key) {
+            self.scheduler.end(running);
+            self.version += 1;
+        }
+    }
+
+    /// Whether it can ever run.
+    fn enqueue(&mut self, key: JobKey, asked: Waiting) -> bool {
+        let taken = self.scheduler.submit(key, asked).is_ok();
+        if taken {
+            self.waiting.insert(key, asked);
+            self.version += 1;
+        }
+        taken
+    }
+
+    /// A submitted job joins the queue.
+    pub(super) fn queue(&mut self, place: usize, asked: Waiting) -> bool {
+        self.enqueue(key_of(place), asked)
+    }
+
+    /// A submitted job leaves the queue or its room there.
+    pub(super) fn leave_queue(&mut self, place: usize) {
+        let key = key_of(place);
+        self.end(key);
+        if self.waiting.remove(&key).is_some() {
+            self.plan_anew();
+        }
+    }
+
     /// Starts what can start. Where capacity failed, jobs are stopped first, the newest first, until reservations have
     /// what they need.
-    fn pass(&mut self) {
-        let now = self.scheduler.now();
+    pub(super) fn pass(&mut self) {
+        if self.asleep {
+            return;
+        }
+        let now = self.now();
         self.scheduler.withdraw_promises();
         while self.scheduler.profile().free_now() < 0
             && let Some((key, running)) = self.running.pop_last()
         {
             self.scheduler.end(running);
-            self.ran.entry(key).and_modify(|ran| ran.end = now);
+            self.version += 1;
+            match place_of(key) {
+                Some(place) => self.displaced(place, now),
+                None => drop(self.ran.entry(key).and_modify(|ran| ran.end = now)),
+            }
         }
+        self.settle_guests(now);
         let mut started = Vec::new();
         self.scheduler.schedule(|key| started.push(key));
         for key in started {
             let Some(asked) = self.waiting.remove(&key) else { continue };
             let expected_end = now + asked.estimate;
-            let end = now + self.jobs[key.0 as usize].run.min(asked.estimate);
             self.running.insert(key, Running { expected_end, capacity: asked.capacity });
+            self.version += 1;
+            if let Some(place) = place_of(key) {
+                self.turn(place, now);
+                continue;
+            }
+            let end = now + self.jobs[key.0 as usize].run.min(asked.estimate);
             self.ran.insert(key, Ran { start: now, end });
             self.ends.push(Reverse((end, key)));
         }
     }
 
-    /// What is reserved for `id` is this from now on.
+    /// What is reserved for `id` is this from now on, whether there is room or not.
     pub fn reserve(&mut self, id: ReservationId, spans: Vec<Span>) {
-        if let Some(before) = self.reserved.remove(&id) {
-            before.into_iter().for_each(|span| self.scheduler.release(span));
-        }
-        spans.iter().for_each(|span| self.scheduler.reserve(*span));
-        if !spans.is_empty() {
-            self.reserved.insert(id, spans);
-        }
+        self.give_back(id);
+        self.take(id, (spans, 0));
         self.pass();
     }
 
-    /// Part of it fails from now on, or comes back.
-    pub fn lose(&mut self, capacity: Capacity, back: bool) {
-        let span = Span { interval: Interval::new(Time::MIN, Time::MAX), capacity };
-        if back {
-            self.scheduler.release(span);
-        } else {
+    /// What is reserved for `id` is this from now on, if there is room for it beside all else; answers whether.
+    pub(super) fn try_reserve(&mut self, id: ReservationId, spans: Vec<Span>) -> bool {
+        let before = self.give_back(id);
+        let fits = self.has_room(&spans);
+        self.take(id, if fits { (spans, 0) } else { before });
+        self.pass();
+        fits
+    }
+
+    /// Whether these spans are free from now on.
+    fn has_room(&mut self, spans: &[Span]) -> bool {
+        self.scheduler.withdraw_promises();
+        let (now, profile) = (self.now(), self.scheduler.profile());
+        both(spans, &[]).iter().all(|span| {
+            let rest = Interval::new(span.interval.begin.max(now), span.interval.end);
+            rest.is_empty() || profile.min_free(rest) >= i64::from(span.capacity.0)
+        })
+    }
+
+    /// Answers what it had, and how many nodes of that are down.
+    fn give_back(&mut self, id: ReservationId) -> (Vec<Span>, u32) {
+        self.kept(id).into_iter().for_each(|span| self.scheduler.release(span));
+        self.version += 1;
+        (self.reserved.remove(&id).unwrap_or_default(), self.hits.remove(&id).unwrap_or(0))
+    }
+
+    fn take(&mut self, id: ReservationId, (spans, hit): (Vec<Span>, u32)) {
+        if !spans.is_empty() {
+            self.reserved.insert(id, spans);
+            self.hits.insert(id, hit);
+            self.kept(id).into_iter().for_each(|span| self.scheduler.reserve(span));
+        }
+    }
+
+    /// What is really kept for a reservation: without its nodes that are down.
+    pub fn kept(&self, id: ReservationId) -> Vec<Span> {
+        let hit = self.hits.get(&id).copied().unwrap_or(0);
+        less(self.reserved.get(&id).map_or(&[], Vec::as_slice), hit)
+    }
+
+    /// Somebody else reserves, if there is room.
+    pub(super) fn reserve_foreign(&mut self, span: Span) -> bool {
+        let fits = self.has_room(&[span]);
+        if fits {
             self.scheduler.reserve(span);
+            self.foreign.push(span);
+            self.version += 1;
         }
         self.pass();
+        fits
+    }
+
+    /// One more local job, which nobody foresaw.
+    pub(super) fn add_local(&mut self, job: Job) {
+        let later = |known: &Job| known.asked.submit > job.asked.submit;
+        let at = self.jobs.iter().position(later).unwrap_or(self.jobs.len()).max(self.submitted);
+        self.jobs.insert(at, job);
+    }
+
+    /// So much has failed in all from now on. Reservations that are named are on nodes: as far as they have so many, the
+    /// failed ones are theirs, of the first named first.
+    pub(super) fn lose(&mut self, lost: Capacity, on_nodes: &[ReservationId]) {
+        self.lost = lost.0.min(self.capacity.0);
+        // At no time are more nodes of reservations down than nodes are.
+        let mut left = Profile::new(Capacity(self.lost), self.now());
+        let before = std::mem::take(&mut self.hits);
+        let known = before.into_iter().filter(|(_, hit)| *hit > 0);
+        let new = on_nodes.iter().map(|id| (*id, self.lost));
+        for (id, most) in known.chain(new) {
+            let spans = self.reserved.get(&id).map_or(&[][..], Vec::as_slice);
+            let rests = spans.iter().map(|span| left.min_free(span.interval).min(span.capacity.0.into()));
+            let nodes = u32::try_from(rests.min().unwrap_or(0)).unwrap_or(0).min(most);
+            if nodes > 0 && !self.hits.contains_key(&id) {
+                spans.iter().for_each(|span| left.add(Span { capacity: Capacity(nodes), ..*span }));
+                self.hits.insert(id, nodes);
+            }
+        }
+        self.plan_anew();
+        self.pass();
+    }
+
+    /// Tells the scheduler everything again.
+    fn plan_anew(&mut self) {
+        let now = self.now();
+        self.scheduler.reset(self.policy, self.capacity, now);
+        let lost = Span { interval: Interval::new(Time::MIN, Time::MAX), capacity: Capacity(self.lost) };
+        self.scheduler.reserve(lost);
+        self.foreign.iter().for_each(|span| self.scheduler.reserve(*span));
+        for id in self.reserved.keys() {
+            self.kept(*id).into_iter().for_each(|span| self.scheduler.reserve(span));
+        }
+        self.running.values().for_each(|running| self.scheduler.adopt(*running));
+        for (key, asked) in &self.waiting {
+            // It was taken before.
+            let _ = self.scheduler.submit(*key, *asked);
+        }
+        self.version += 1;
+    }
+
+    /// It forgets what is to be kept free, and starts nothing until it is told.
+    pub(super) fn sleep(&mut self) {
+        for id in self.reserved.keys().copied().collect::<Vec<_>>() {
+            self.give_back(id);
+        }
+        self.asleep = true;
+    }
+
+    /// It was told all that is to be kept free.
+    pub(super) fn wake(&mut self) {
+        if std::mem::take(&mut self.asleep) {
+            self.pass();
+        }
+    }
+
+    /// All that can be seen, of the reservations what is really kept of them.
+    pub(super) fn seen(&self) -> Seen {
+        let view = View { running: self.running(), waiting: self.waiting(), foreign: self.foreign() };
+        let backings = self.reserved.keys().map(|id| (*id, self.kept(*id))).collect();
+        Seen { view, lost: Capacity(self.lost), backings, in_use: self.in_use() }
+    }
+
+    fn foreign(&self) -> Vec<Span> {
+        let now = self.now();
+        self.foreign.iter().copied().filter(|span| span.interval.end > now).collect()
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.scheduler.now()
     }
 
     /// What is reserved, by whom it was made for.
@@ -129,12 +333,21 @@ impl Cluster {
         &self.reserved
     }
 
-    /// What neither jobs nor reservations nor failures take now.
-    pub fn free_now(&self) -> i64 {
-        self.scheduler.profile().free_now()
+    /// Whether more is taken than there is, from now on, by what runs, what is kept and what failed: when, and how much.
+    pub fn overfull(&mut self) -> Option<(Time, i64)> {
+        self.scheduler.withdraw_promises();
+        let (now, profile) = (self.now(), self.scheduler.profile());
+        let overfull = profile.first_below(now, 0).map(|(when, free)| (when, -free));
+        self.pass();
+        overfull
     }
 
-    /// Jobs that run.
+    /// What has failed.
+    pub fn lost(&self) -> Capacity {
+        Capacity(self.lost)
+    }
+
+    /// Jobs that run outside of reservations.
     pub fn running(&self) -> Vec<Running> {
         self.running.values().copied().collect()
     }
@@ -144,7 +357,7 @@ impl Cluster {
         self.waiting.values().copied().collect()
     }
 
-    /// How many jobs have started.
+    /// How many local jobs have started.
     pub fn started(&self) -> usize {
         self.ran.len()
     }
@@ -154,13 +367,27 @@ impl Cluster {
         self.capacity
     }
 
-    /// When its jobs ran, with what they took.
+    /// When its local jobs ran, with what they took.
     pub fn ran(&self) -> impl Iterator<Item = (Ran, Capacity)> {
         self.ran.iter().map(|(key, ran)| (*ran, self.jobs[key.0 as usize].asked.capacity))
     }
 
-    /// How long each job that has started had waited.
+    /// How long each local job that has started had waited.
     pub fn waits(&self) -> impl Iterator<Item = Seconds> {
         self.ran.iter().map(|(key, ran)| ran.start - self.jobs[key.0 as usize].asked.submit)
     }
+}
+
+fn key_of(place: usize) -> JobKey {
+    JobKey(SUBMITTED + u32::try_from(place).unwrap_or(SUBMITTED - 1))
+}
+
+fn place_of(key: JobKey) -> Option<usize> {
+    key.0.checked_sub(SUBMITTED).map(|place| place as usize)
+}
+
+/// With so much less of each.
+pub(super) fn less(spans: &[Span], nodes: u32) -> Vec<Span> {
+    let lower = |span: &Span| Span { capacity: Capacity(span.capacity.0.saturating_sub(nodes)), ..*span };
+    spans.iter().map(lower).filter(|span| span.capacity > Capacity::ZERO).collect()
 }

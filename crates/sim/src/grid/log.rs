@@ -1,6 +1,6 @@
 //! What happened in a simulated grid, row by row, for those who want to see it.
 
-use super::party::CrashPoint;
+use super::host::CrashPoint;
 use bookahead_protocol::{Moment, ReservationId};
 
 /// What a message is.
@@ -66,6 +66,24 @@ pub enum Row {
         word: &'static str,
         /// About which reservation.
         id: Option<ReservationId>,
+    },
+    /// A site gave an order to its batch system.
+    Ordered {
+        /// Which site.
+        site: usize,
+        /// When.
+        at: Moment,
+        /// What.
+        word: &'static str,
+    },
+    /// The batch system of a site reported.
+    Reported {
+        /// Which site.
+        site: usize,
+        /// When.
+        at: Moment,
+        /// What.
+        word: &'static str,
     },
     /// Somebody crashed.
     Crash {

@@ -1,7 +1,9 @@
 //! What travels between simulated parties.
 
 use super::log::Kind;
-use bookahead_protocol::{Answer, Envelope, Key, Moment};
+use bookahead_party::JobCall;
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Moment, Problem};
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +16,26 @@ pub enum Message {
         key: Key,
         /// What.
         answer: Answer,
+    },
+    /// Somebody asks something about a job.
+    Job {
+        /// On whose behalf.
+        caller: Caller,
+        /// Which job, by its id there.
+        id: JobId,
+        /// What.
+        ask: JobCall,
+        /// Where it is submitted: what.
+        job: Option<Box<JobRequest>>,
+    },
+    /// Somebody tells of a job.
+    JobAnswer {
+        /// Which job.
+        id: JobId,
+        /// What was asked.
+        asked: JobCall,
+        /// How it stands, or why not.
+        answer: Result<Box<JobView>, Problem>,
     },
 }
 
@@ -32,8 +54,8 @@ impl Packet {
     pub(super) fn kind(&self) -> Kind {
         match self.message {
             _ if self.copy => Kind::Copy,
-            Message::Call(_) => Kind::Call,
-            Message::Answer { .. } => Kind::Answer,
+            Message::Call(_) | Message::Job { .. } => Kind::Call,
+            Message::Answer { .. } | Message::JobAnswer { .. } => Kind::Answer,
         }
     }
 }
@@ -44,14 +66,23 @@ impl Message {
         match self {
             Message::Call(envelope) => envelope.call.word(),
             Message::Answer { answer, .. } => answer.word(),
-        }
-    }
-
-    /// The key of the call that it is, or that it answers.
-    pub fn key(&self) -> Key {
-        match self {
-            Message::Call(envelope) => envelope.key,
-            Message::Answer { key, .. } => *key,
+            Message::Job { ask: JobCall::Submit, .. } => "submit",
+            Message::Job { ask: JobCall::Look, .. } => "look",
+            Message::Job { ask: JobCall::Go, .. } => "go",
+            Message::Job { ask: JobCall::Drop, .. } => "drop",
+            Message::JobAnswer { answer: Err(problem), .. } => problem.why.code(),
+            Message::JobAnswer { answer: Ok(job), .. } => match job.state {
+                JobWord::Placing => "placing",
+                JobWord::Waiting => "waiting",
+                JobWord::Claiming => "claiming",
+                JobWord::Running => "running",
+                JobWord::Done => "done",
+                JobWord::Cancelled => "job-cancelled",
+                JobWord::OutOfTime => "out-of-time",
+                JobWord::ReservationOver => "reservation-over",
+                JobWord::Lost => "lost",
+                JobWord::CouldNotStart => "could-not-start",
+            },
         }
     }
 }

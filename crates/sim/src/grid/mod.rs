@@ -1,79 +1,92 @@
 //! A simulated grid: sites, brokers and clients that exchange messages over a network that delays, loses, doubles and
-//! cuts off, in virtual time. They crash and start again with nothing but what they wrote down. What decides is the code
-//! that the daemons run: [`bookahead_protocol`].
+//! cuts off, in virtual time. They crash and start again with nothing but what they wrote down, and the batch systems behind
+//! sites go wrong. What decides is the code that the daemons run: [`bookahead_party`].
 //!
-//! - [`party`], [`site`], [`broker`], [`client`]: who takes part; [`cluster`]: the local jobs of a site
-//! - [`network`], [`message`]: what travels, and what becomes of it
-//! - [`log`]: what happened, for diagrams and tables
-//! - [`witness`]: what must always be true, held against what was said and what is there
-//! - [`faults`]: random grids with random faults
+//! - [`site`], [`broker`], [`client`]: who takes part; [`host`]: what runs a party, as the daemon's threads do
+//! - [`batch`], [`external`], [`cluster`], `guests`: the batch system of a site, and its jobs
+//! - [`network`], [`message`], [`drive`]: what travels, and what becomes of it; [`trouble`]: what goes wrong
+//! - [`log`], [`tally`]: what happened, for diagrams and tables
+//! - [`witness`], `verdict`: what must always be true, held against what was said and what is there
+//! - [`faults`]: random grids with random faults; [`flaw`]: parties that are broken on purpose
 //!
 //! Everything is a function of the description and one seed.
 
+pub mod batch;
 pub mod broker;
 pub mod client;
 pub mod cluster;
+pub mod drive;
+pub mod external;
 pub mod faults;
+pub mod flaw;
+mod guests;
+pub mod host;
 pub mod log;
 pub mod message;
 pub mod network;
-pub mod party;
 pub mod site;
+pub mod tally;
+pub mod trouble;
 mod verdict;
 pub mod witness;
 
+pub use batch::Batch;
 pub use broker::Broker;
-pub use client::{Client, Intent, Record, Wish};
+pub use client::{Client, Record, Step, Wish};
 pub use cluster::Cluster;
+pub use flaw::Flaw;
+pub use host::{CrashPoint, Disk, Host};
 pub use log::{Kind, Log, Row};
 pub use message::Message;
-pub use party::{CrashPoint, Flaw, Party, Role};
 pub use site::Site;
+pub use tally::Tally;
+pub use trouble::Trouble;
 pub use witness::{Violation, Witness};
 
-use bookahead_plan::Capacity;
-use bookahead_protocol::{Moment, Name};
+use bookahead_protocol::{Millis, Moment, Name};
+use external::Work;
+use host::Driven;
 use message::Packet;
-use network::{Fate, Network};
-use party::{Input, Output};
+use network::Network;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Something that goes wrong, or is put right again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// A party crashes, at once or in the middle of its next input.
-    Crash(usize, CrashPoint),
-    /// It starts again.
-    Restart(usize),
-    /// These parties are cut off from all others.
-    CutOff(Vec<usize>),
-    /// Everybody hears everybody again.
-    Reunite,
-    /// Part of a site's resource fails.
-    Lose(usize, Name, Capacity),
-    /// It comes back.
-    Restore(usize, Name, Capacity),
-    /// The network treats messages differently from now on.
-    Network(network::Rules),
+/// What a party is.
+pub enum Role {
+    /// It owns resources.
+    Site(Box<Site>),
+    /// It books at others.
+    Broker(Box<Broker>),
+    /// It wants something.
+    Client(Box<Client>),
 }
 
-/// Counts of what went wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Troubles {
-    /// Crashes, by where in an input.
-    pub crashes: [u64; 4],
-    /// Starts after a crash.
-    pub restarts: u64,
-    /// Times that parties were cut off.
-    pub partitions: u64,
-    /// Times that capacity failed.
-    pub failures: u64,
+/// A party.
+pub struct Party {
+    /// Its name.
+    pub name: Name,
+    /// What it is.
+    pub role: Role,
+    up: bool,
+    /// It crashes with the next thing that it writes down, there.
+    armed: Option<CrashPoint>,
+    /// When it is to be woken, as far as that is arranged.
+    wakes: Option<Moment>,
+    /// By how much its clock is ahead.
+    ahead: Millis,
+    /// The latest that its clock has shown.
+    latest: Moment,
 }
 
 enum Happening {
-    Arrival(Packet),
+    Arrival(Box<Packet>),
     Wake(usize),
+    /// What a party decided is durable, in this life of it.
+    Durable(usize, u32),
+    /// Something is due in the batch system of a site.
+    Batch(usize, Box<Work>),
+    /// A broker asks its peers whether they are there.
+    Beat(usize),
     Trouble(Trouble),
 }
 
@@ -94,11 +107,55 @@ pub struct Grid {
     arranged: u64,
     /// Messages on their way.
     travelling: usize,
-    troubles: Troubles,
+    /// What goes wrong, counted.
+    troubles: Tally,
+    flaw: Option<Flaw>,
     /// What happened, if it is wanted.
     pub log: Log,
     /// What must be true.
     pub witness: Witness,
+}
+
+impl Party {
+    /// One that is up.
+    pub fn new(name: Name, role: Role) -> Party {
+        Party { name, role, up: true, armed: None, wakes: None, ahead: Millis(0), latest: Moment(0) }
+    }
+
+    /// Whether it runs.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    fn driven(&mut self) -> Option<&mut dyn Driven> {
+        match &mut self.role {
+            Role::Site(site) => Some(&mut site.host),
+            Role::Broker(broker) => Some(&mut broker.host),
+            Role::Client(_) => None,
+        }
+    }
+
+    /// When it wants to be woken, by the time of the grid.
+    fn next_timer(&self) -> Option<Moment> {
+        match &self.role {
+            Role::Site(site) => {
+                let timers = site.host.wake_at().into_iter().chain(site.batch.next_event());
+                timers.min().map(|at| at - self.ahead)
+            }
+            Role::Broker(broker) => broker.host.wake_at().map(|at| at - self.ahead),
+            Role::Client(client) => client.next_timer(),
+        }
+    }
+
+    /// Whether it has nothing under way.
+    fn is_settled(&self) -> bool {
+        self.up
+            && match &self.role {
+                Role::Site(site) => site.host.is_durable() && site.party().is_settled(),
+                Role::Broker(broker) => broker.host.is_durable() && broker.head().is_settled(),
+                Role::Client(client) => client.is_done(),
+            }
+    }
 }
 
 impl Grid {
@@ -114,19 +171,24 @@ impl Grid {
             to_come: BinaryHeap::new(),
             arranged: 0,
             travelling: 0,
-            troubles: Troubles::default(),
+            troubles: Tally::default(),
+            flaw: None,
             log: Log::default(),
         };
-        for at in 0..grid.parties.len() {
-            let output = grid.parties[at].take(Moment(0), &Input::Start);
-            grid.carry_out(at, output);
-        }
+        (0..grid.parties.len()).for_each(|at| grid.start(at));
         grid
     }
 
-    /// Breaks the protocol at every party, on purpose. Without the feature `flaws` most of it stays as it is.
+    /// Breaks the parties, or what drives them, on purpose. Without the feature `flaws` most of it stays as it is.
     pub fn break_by(&mut self, flaw: Flaw) {
-        self.parties.iter_mut().for_each(|party| party.break_by(flaw));
+        self.flaw = Some(flaw);
+        for party in &mut self.parties {
+            match &mut party.role {
+                Role::Site(site) => site.break_by(flaw),
+                Role::Broker(broker) => broker.break_by(flaw),
+                Role::Client(_) => {}
+            }
+        }
     }
 
     /// The present.
@@ -144,19 +206,21 @@ impl Grid {
         self.places.get(name).copied()
     }
 
-    /// What the network did.
-    pub fn network_counts(&self) -> network::Counts {
-        self.network.counts
+    /// The time by the clock of a party.
+    fn local(&self, at: usize) -> Moment {
+        self.now + self.parties[at].ahead
     }
 
-    /// What went wrong.
-    pub fn troubles(&self) -> Troubles {
-        self.troubles
-    }
-
-    /// Something will go wrong, or be put right.
-    pub fn arrange(&mut self, at: Moment, trouble: Trouble) {
-        self.push(at, Happening::Trouble(trouble));
+    /// What went wrong, by name.
+    pub fn injected(&self) -> Tally {
+        let mut tally = self.troubles.clone();
+        self.network.count(&mut tally);
+        for party in &self.parties {
+            if let Role::Site(site) = &party.role {
+                tally.add_all(&site.batch.tally);
+            }
+        }
+        tally
     }
 
     fn push(&mut self, at: Moment, what: Happening) {
@@ -187,21 +251,13 @@ impl Grid {
     /// Everybody who is up looks at the time: what local jobs have done since the last message is seen.
     pub fn look_around(&mut self) {
         for at in (0..self.parties.len()).filter(|&at| self.parties[at].up).collect::<Vec<_>>() {
-            self.give(at, &Input::Time);
+            self.wake(at);
         }
     }
 
     /// Whether nothing is on its way, all are up and nobody has anything under way.
     pub fn is_settled(&self) -> bool {
-        self.travelling == 0
-            && self.parties.iter().all(|party| {
-                party.up
-                    && match &party.role {
-                        Role::Site(_) => true,
-                        Role::Broker(broker) => broker.head().is_settled(),
-                        Role::Client(client) => client.is_done(),
-                    }
-            })
+        self.travelling == 0 && self.parties.iter().all(Party::is_settled)
     }
 
     fn step(&mut self) {
@@ -210,135 +266,18 @@ impl Grid {
         match next.what {
             Happening::Arrival(packet) => {
                 self.travelling -= 1;
-                self.arrive(packet);
+                self.arrive(*packet);
             }
             Happening::Wake(at) => {
                 self.parties[at].wakes = None;
                 if self.parties[at].up {
-                    self.give(at, &Input::Time);
+                    self.wake(at);
                 }
             }
+            Happening::Durable(at, life) => self.durable(at, life),
+            Happening::Batch(at, work) => self.batch_works(at, *work),
+            Happening::Beat(at) => self.beat(at),
             Happening::Trouble(trouble) => self.suffer(trouble),
-        }
-    }
-
-    fn arrive(&mut self, packet: Packet) {
-        let kind = packet.kind();
-        let Packet { from, to, sent, message, .. } = packet;
-        if !self.parties[to].up {
-            self.log.row(|| Row::Unheard { from, to, sent, at: self.now, word: message.word() });
-            return;
-        }
-        self.log.row(|| Row::Message { from, to, sent, at: self.now, word: message.word(), kind });
-        self.witness.heard(to, &message);
-        let name = self.parties[from].name.clone();
-        self.give(to, &Input::Message { from: &name, message: &message });
-    }
-
-    fn give(&mut self, at: usize, input: &Input<'_>) {
-        let output = self.parties[at].take(self.now, input);
-        self.carry_out(at, output);
-    }
-
-    /// Sends what is to be sent, and arranges to be woken.
-    fn carry_out(&mut self, at: usize, output: Output) {
-        let Output { written, send, crashed } = output;
-        for written in written {
-            self.witness.written(&written);
-            self.log.row(|| Row::Written { party: at, at: self.now, word: written.word, id: written.id });
-        }
-        for (to, message) in send {
-            self.witness.said(self.now, at, &message);
-            if let Some(to) = self.place(&to) {
-                self.send(at, to, &message);
-            }
-        }
-        if let Some(point) = crashed {
-            self.crashed(at, point);
-        }
-        self.witness.look(self.now, &self.parties[at], at);
-        self.arrange_waking(at);
-    }
-
-    fn send(&mut self, from: usize, to: usize, message: &Message) {
-        match self.network.carry(self.now, from, to) {
-            Fate::Arrives(arrivals) => {
-                for (nth, at) in arrivals.into_iter().enumerate() {
-                    self.travelling += 1;
-                    let (sent, message) = (self.now, message.clone());
-                    let packet = Packet { from, to, sent, message, copy: nth > 0 };
-                    self.push(at, Happening::Arrival(packet));
-                }
-            }
-            Fate::Lost | Fate::CutOff => {
-                self.log.row(|| Row::Lost { from, to, at: self.now, word: message.word() });
-            }
-        }
-    }
-
-    fn arrange_waking(&mut self, at: usize) {
-        let party = &mut self.parties[at];
-        if !party.up {
-            return;
-        }
-        let Some(timer) = party.next_timer() else { return };
-        let timer = timer.max(self.now);
-        if timer < Moment::MAX && party.wakes.is_none_or(|wakes| timer < wakes) {
-            party.wakes = Some(timer);
-            self.push(timer, Happening::Wake(at));
-        }
-    }
-
-    fn crashed(&mut self, at: usize, point: CrashPoint) {
-        self.troubles.crashes[point as usize] += 1;
-        self.log.row(|| Row::Crash { party: at, at: self.now, point });
-    }
-
-    fn suffer(&mut self, trouble: Trouble) {
-        match trouble {
-            Trouble::Crash(at, CrashPoint::Idle) => {
-                if self.parties[at].up {
-                    self.parties[at].up = false;
-                    self.crashed(at, CrashPoint::Idle);
-                }
-            }
-            Trouble::Crash(at, point) => self.parties[at].armed = Some(point),
-            Trouble::Restart(at) => {
-                // Whatever it was going to crash of is over.
-                self.parties[at].armed = None;
-                if !self.parties[at].up {
-                    self.parties[at].up = true;
-                    self.troubles.restarts += 1;
-                    self.log.row(|| Row::Restart { party: at, at: self.now });
-                    self.give(at, &Input::Start);
-                    self.witness.restarted(self.now, &self.parties[at], at);
-                }
-            }
-            Trouble::CutOff(parties) => {
-                self.troubles.partitions += 1;
-                self.log.row(|| Row::CutOff { parties: parties.clone(), at: self.now });
-                self.network.cut_off(&parties, self.parties.len());
-            }
-            Trouble::Reunite => {
-                self.log.row(|| Row::Reunited { at: self.now });
-                self.network.reunite();
-            }
-            Trouble::Lose(at, resource, capacity) => {
-                self.troubles.failures += 1;
-                self.witness.failed(at);
-                self.change_capacity(at, &resource, capacity, false);
-            }
-            Trouble::Restore(at, resource, capacity) => self.change_capacity(at, &resource, capacity, true),
-            Trouble::Network(rules) => self.network.rules = rules,
-        }
-    }
-
-    /// A site that is down notices when it starts.
-    fn change_capacity(&mut self, at: usize, resource: &Name, capacity: Capacity, back: bool) {
-        let Role::Site(site) = &mut self.parties[at].role else { return };
-        site.fail(self.now, resource, capacity, back);
-        if self.parties[at].up {
-            self.give(at, &Input::Failure);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What becomes of a message between two parties: it takes its time, is lost, comes twice, or does not get through at
 //! all while they are cut off from each other. Messages overtake each other, since each takes its own time.
 
+use super::tally::Tally;
 use bookahead_protocol::{Millis, Moment};
 use bookahead_workload::streams::Stream;
 use std::collections::BTreeSet;
@@ -52,8 +53,8 @@ pub(super) struct Network {
 }
 
 /// What the network did to messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
     /// Sent.
     pub messages: u64,
     /// Lost on the way.
@@ -115,7 +116,27 @@ impl Network {
     }
 
     /// Nothing is drawn for what never happens, so that a perfect network costs nothing.
-    fn happens(&mut self, per_thousand: u32) -> bool {
+    pub(super) fn happens(&mut self, per_thousand: u32) -> bool {
         per_thousand > 0 && self.chance.whole(0, 999) < i64::from(per_thousand)
+    }
+
+    /// Whether a question and its answer get through.
+    pub(super) fn carries(&mut self, from: usize, to: usize) -> bool {
+        !self.cut.contains(&(from.min(to), from.max(to))) && !self.happens(self.rules.lost)
+    }
+
+    /// A number below `below`, each alike.
+    pub(super) fn draw(&mut self, below: i64) -> i64 {
+        self.chance.whole(0, below - 1)
+    }
+
+    /// Counts what it did.
+    pub(super) fn count(&self, tally: &mut Tally) {
+        let Counts { messages, lost, twice, delayed, cut_off } = self.counts;
+        tally.add("messages", messages);
+        tally.add("lost", lost);
+        tally.add("doubled", twice);
+        tally.add("delayed", delayed);
+        tally.add("cut_off", cut_off);
     }
 }

@@ -1,193 +1,187 @@
-//! A simulated site: its ledger, the journal that outlives it, and the clusters that run local jobs around its
-//! reservations.
+//! A site of a simulated grid: the party that the daemons run, its disk, and the batch system behind it.
 
+use super::batch::Batch;
 use super::cluster::Cluster;
-use super::message::Message;
-use super::party::{Done, Flaw};
-use bookahead_plan::{Capacity, Span};
-use bookahead_protocol::ledger::{Change, Event, Ledger, Rules, RulesError, View, Views};
-use bookahead_protocol::{Envelope, Moment, Name, ReservationId};
+use super::external::{External, Temper};
+use super::flaw::Flaw;
+use super::host::{Disk, Driven, Host, Worded, Written};
+use bookahead_party::site::{JobEvent, Site as Party, SiteEvent, SiteOptions};
+use bookahead_party::{BatchOrder, Heartbeat, Input, Role};
+use bookahead_protocol::ledger::{self, Ledger, Offered, Rules, RulesError, What};
+use bookahead_protocol::{Call, Moment, Name};
+use bookahead_workload::streams::Stream;
 use std::collections::BTreeMap;
 
 /// A site.
 pub struct Site {
-    rules: Rules,
-    ledger: Ledger,
-    journal: Vec<Event>,
-    clusters: BTreeMap<Name, Cluster>,
-    /// How much of each resource has really failed, whether the ledger knows or not.
-    failed: BTreeMap<Name, Capacity>,
-    /// What the clusters may hear only when it is written down.
-    after_writing: Vec<Change>,
-    flaw: Option<Flaw>,
+    pub(super) host: Host<Party>,
+    pub(super) batch: Batch,
+    /// So many holds in a thousand are answered with something else than was asked for.
+    pub(super) lies: u32,
+    pub(super) flaw: Option<Flaw>,
     repeats: u128,
 }
 
 impl Site {
-    /// One with an empty book; `clusters` run local jobs on the resources of their names.
+    /// One whose batch system is part of it; `clusters` run local jobs on the resources of their names.
     pub fn new(rules: Rules, clusters: BTreeMap<Name, Cluster>) -> Result<Site, RulesError> {
-        let ledger = Ledger::new(rules.clone())?;
-        let failed = BTreeMap::new();
-        let (journal, after_writing) = (Vec::new(), Vec::new());
-        Ok(Site { rules, ledger, journal, clusters, failed, after_writing, flaw: None, repeats: 0 })
+        Site::with(rules, SiteOptions::default(), Disk::INSTANT, clusters, None)
+    }
+
+    /// One on a disk, with a batch system that has to be asked where the rules say so.
+    pub(super) fn with(
+        rules: Rules,
+        options: SiteOptions,
+        disk: Disk,
+        mut clusters: BTreeMap<Name, Cluster>,
+        external: Option<(Temper, Stream)>,
+    ) -> Result<Site, RulesError> {
+        for Offered { resource, placement } in &rules.resources {
+            let idle = || Cluster::new(placement.policy, resource.capacity, Vec::new());
+            clusters.entry(resource.name.clone()).or_insert_with(idle);
+        }
+        let batch = match external {
+            None => Batch::in_process(clusters),
+            Some((temper, chance)) => Batch::external(clusters, External::new(temper, chance)),
+        };
+        let about = about(&rules.site, Role::Site);
+        let host = Host::new(Party::new(rules, about, options)?, disk);
+        Ok(Site { host, batch, lies: 0, flaw: None, repeats: 0 })
     }
 
     /// Its book.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.host.party().ledger()
     }
 
-    /// Its clusters with local jobs.
+    /// The party.
+    pub fn party(&self) -> &Party {
+        self.host.party()
+    }
+
+    /// Its resources as they really are.
     pub fn clusters(&self) -> &BTreeMap<Name, Cluster> {
-        &self.clusters
+        self.batch.clusters()
     }
 
     /// Its rules.
     pub fn rules(&self) -> &Rules {
-        &self.rules
+        self.host.party().rules()
     }
 
-    /// All that is written down.
-    pub fn journal(&self) -> &[Event] {
-        &self.journal
+    /// Whether its batch system has to be asked.
+    pub(super) fn asks(&self) -> bool {
+        self.rules().consent.is_some()
+    }
+
+    /// Takes an input; a batch system in its process is heard before.
+    pub(super) fn take(&mut self, local: Moment, input: Input) {
+        self.hear(local);
+        let input = self.taken_for_new(input);
+        self.step(local, input);
+    }
+
+    /// What has happened in a batch system that is part of it.
+    fn hear(&mut self, local: Moment) {
+        if self.batch.external.is_none() {
+            self.batch.advance(local);
+            for report in self.batch.news(local) {
+                self.step(local, Input::Batch(report));
+            }
+        }
+    }
+
+    /// Steps the party. What is ordered at once is carried out, and what came of that is heard.
+    fn step(&mut self, local: Moment, input: Input) {
+        let orders = self.host.step(local, input);
+        if !orders.is_empty() {
+            orders.into_iter().for_each(|order| self.batch.keep_now(order));
+            self.hear(local);
+        }
+    }
+
+    /// A batch system that is part of it carries out an order.
+    pub(super) fn obey(&mut self, local: Moment, order: BatchOrder) {
+        let report = self.batch.obey(local, order);
+        self.step(local, Input::Batch(report));
+        self.hear(local);
+    }
+
+    /// Begins a life.
+    pub(super) fn start(&mut self, now: Moment, local: Moment) {
+        self.batch.advance(if self.asks() { now } else { local });
+        for order in self.host.start(local) {
+            self.batch.keep_now(order);
+        }
+        self.batch.site_started();
     }
 
     pub(super) fn break_by(&mut self, flaw: Flaw) {
         self.flaw = Some(flaw);
-        flaw.set_in_ledger(&mut self.ledger);
-    }
-
-    pub(super) fn call(&mut self, now: Moment, from: &Name, envelope: &Envelope) -> Done<Event> {
-        let views = self.look(now);
-        let envelope = self.taken_for_new(envelope);
-        let handled = self.ledger.handle(now, &envelope, &views);
-        self.change(handled.changes);
-        let message = Message::Answer { key: envelope.key, answer: handled.answer };
-        Done { events: handled.events, send: vec![(from.clone(), message)] }
+        self.host.alter(move |party| flaw.set_in_site(party));
+        if flaw == Flaw::ForgetDeadlines {
+            self.host.misread = Some(without_deadline);
+        }
     }
 
     /// On purpose wrong: a repeated call is taken for a new one, under another id.
-    fn taken_for_new(&mut self, envelope: &Envelope) -> Envelope {
-        let mut envelope = envelope.clone();
+    fn taken_for_new(&mut self, mut input: Input) -> Input {
         if self.flaw == Some(Flaw::RepeatsAreNew)
-            && let bookahead_protocol::Call::Reserve { id, .. } = &mut envelope.call
-            && self.ledger.entry(*id).is_some()
+            && let Input::Call { envelope, .. } = &mut input
+            && let Call::Reserve { id, .. } = &mut envelope.call
+            && self.host.party().ledger().entry(*id).is_some()
         {
             self.repeats += 1;
             id.0 = (1 << 127) | self.repeats;
             envelope.key.0 = (1 << 127) | self.repeats;
         }
-        envelope
+        input
     }
+}
 
-    /// What the ledger is shown of the clusters.
-    fn look(&mut self, now: Moment) -> Views {
-        let mut views = Views::default();
-        for (name, cluster) in &mut self.clusters {
-            cluster.advance(now.second());
-            let view = View { running: cluster.running(), waiting: cluster.waiting(), foreign: Vec::new() };
-            views.0.insert(name.clone(), view);
-        }
-        views
+/// What a party says of itself.
+pub(super) fn about(name: &Name, role: Role) -> Heartbeat {
+    Heartbeat {
+        name: name.clone(),
+        url: name.to_string(),
+        role,
+        resources: Vec::new(),
+        attributes: BTreeMap::new(),
+        loads: Vec::new(),
+        hold_takes: None,
+        version: None,
     }
+}
 
-    /// Room is taken from a cluster before that is written down, and given back after: whatever comes between, no job
-    /// runs in room that is promised.
-    fn change(&mut self, changes: Vec<Change>) {
-        let (take, give_back): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(|change| change.gave_back.is_empty());
-        take.into_iter().for_each(|change| self.tell(change));
-        self.after_writing.extend(give_back);
+/// On purpose wrong: what a site reads in its journal.
+fn without_deadline(event: &SiteEvent) -> SiteEvent {
+    let mut event = event.clone();
+    if let SiteEvent::Book(ledger::Event {
+        what: What::Held { deadline, .. } | What::Granted { deadline, .. },
+        ..
+    }) = &mut event
+    {
+        *deadline = Moment::MAX;
     }
+    event
+}
 
-    fn tell(&mut self, change: Change) {
-        if let Some(cluster) = self.clusters.get_mut(&change.resource) {
-            cluster.reserve(change.id, change.took);
-        }
-    }
-
-    pub(super) fn tick(&mut self, now: Moment) -> Done<Event> {
-        self.look(now);
-        let ticked = self.ledger.tick(now);
-        self.change(ticked.changes);
-        Done { events: ticked.events, send: Vec::new() }
-    }
-
-    /// Part of a resource fails, or comes back, whether the site is up or not.
-    pub(super) fn fail(&mut self, now: Moment, resource: &Name, capacity: Capacity, back: bool) {
-        if let Some(cluster) = self.clusters.get_mut(resource) {
-            cluster.advance(now.second());
-            cluster.lose(capacity, back);
-        }
-        let failed = self.failed.entry(resource.clone()).or_default();
-        failed.0 = if back { failed.0.saturating_sub(capacity.0) } else { failed.0 + capacity.0 };
-    }
-
-    /// It notices what has failed or is back.
-    pub(super) fn notice(&mut self, now: Moment) -> Done<Event> {
-        let mut done = self.tick(now);
-        done.events.extend(self.report_failures(now));
-        done
-    }
-
-    /// Tells the ledger what has failed and what is back, as far as it does not know.
-    fn report_failures(&mut self, now: Moment) -> Vec<Event> {
-        let (mut events, mut changes) = (Vec::new(), Vec::new());
-        for (resource, failed) in &self.failed {
-            let known = self.ledger.lost_capacity(resource);
-            let most = self.rules.resources.iter().find(|offered| offered.resource.name == *resource);
-            let failed = (*failed).min(most.map_or(Capacity::ZERO, |offered| offered.resource.capacity));
-            let ticked = if failed > known {
-                self.ledger.lost(now, resource, Capacity(failed.0 - known.0))
-            } else if failed < known {
-                self.ledger.restored(now, resource, Capacity(known.0 - failed.0))
-            } else {
-                continue;
-            };
-            events.extend(ticked.events);
-            changes.extend(ticked.changes);
-        }
-        self.change(changes);
-        events
-    }
-
-    pub(super) fn next_timer(&self) -> Option<Moment> {
-        self.ledger.next_deadline()
-    }
-
-    pub(super) fn write(&mut self, events: Vec<Event>) {
-        self.journal.extend(events);
-        for change in std::mem::take(&mut self.after_writing) {
-            self.tell(change);
-        }
-    }
-
-    /// Starts anew from the journal; the clusters have gone on meanwhile, and are told what is reserved.
-    pub(super) fn restart(&mut self, now: Moment) -> Done<Event> {
-        let Ok(mut ledger) = Ledger::new(self.rules.clone()) else { return Done::default() };
-        if let Some(flaw) = self.flaw {
-            flaw.set_in_ledger(&mut ledger);
-        }
-        for event in &self.journal {
-            let event = Flaw::replayed(self.flaw, event);
-            ledger.apply(&event);
-        }
-        self.ledger = ledger;
-        self.after_writing.clear();
-        let done = self.notice(now);
-        for (name, cluster) in &mut self.clusters {
-            let mut booked: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
-            for (id, span) in self.ledger.reserved(name) {
-                booked.entry(id).or_default().push(span);
-            }
-            let gone: Vec<_> =
-                cluster.reserved().keys().filter(|id| !booked.contains_key(id)).copied().collect();
-            gone.into_iter().for_each(|id| cluster.reserve(id, Vec::new()));
-            let known = cluster.reserved().clone();
-            for (id, spans) in booked.into_iter().filter(|(id, spans)| known.get(id) != Some(spans)) {
-                cluster.reserve(id, spans);
+impl Worded for SiteEvent {
+    fn written(&self) -> Written {
+        match self {
+            SiteEvent::Book(event) => Written { word: event.what.word(), id: event.what.id() },
+            SiteEvent::Opened => Written { word: "opened", id: None },
+            SiteEvent::Job(event) => {
+                let word = match event {
+                    JobEvent::Submitted { .. } => "job-submitted",
+                    JobEvent::Handed { .. } => "job-handed",
+                    JobEvent::Claimed { .. } => "job-claimed",
+                    JobEvent::MayRun { .. } => "job-may-run",
+                    JobEvent::Started { .. } => "job-started",
+                    JobEvent::Over { .. } => "job-over",
+                };
+                Written { word, id: None }
             }
         }
-        done
     }
 }

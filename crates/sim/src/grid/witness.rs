@@ -1,20 +1,31 @@
 //! What must be true of a grid, whatever goes wrong, held against what its parties say and what is in their books. The
-//! witness stands outside: it hears every message and sees every book, and decides nothing.
+//! witness stands outside: it hears every message, sees every book and every batch system, and decides nothing.
 //!
-//! - *Capacity*: at no time do running jobs and reservations exceed a resource.
+//! - *Capacity*: at no time do running jobs and reservations exceed a resource, in the books and in the batch systems.
 //! - *All or nothing*: when all is settled, the parts of a booking are all standing or none is.
 //! - *Kept promises*: what was said to be held or committed is, after any crash; it changes only by its owner's command,
 //!   its deadline, or a failure that was reported.
 //! - *Once*: a repeated call gets the same answer, and nothing is booked that nobody asked for.
+//! - *Nothing orphaned*: what is kept or runs in a batch system because of a site is in its book, some time after all is well.
+//! - *A job runs once*, over all its copies.
+//! - *No promise without backing*: what a site says it holds, its batch system keeps at that moment, unless it was taken away.
+//! - *No phantoms*: what a broker shows as committed is committed at its sites.
+//! - *Answered in time*: a call that waits for a batch system is answered, however silent that is.
+//! - *The journal is the truth*: all events, applied from the first on, give the party as it is.
 
+use super::external::covers;
+use super::host::Written;
 use super::message::Message;
-use super::party::{Party, Role, Written};
-use super::{Cluster, Site};
+use super::{Cluster, Party, Role, Site, Tally};
 use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
 use bookahead_protocol::broker::{Booking, Event, Outcome};
-use bookahead_protocol::{Answer, Call, Key, Moment, Name, Reservation, ReservationId, State, Why};
+use bookahead_protocol::{Answer, Call, Key, Millis, Moment, Name, Reservation, ReservationId, State, Why};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+/// A call that waits for a batch system is answered this much after the limit of the site at the latest: clocks jump, and
+/// what is written takes its time.
+const MARGIN: Millis = Millis(6_000);
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +51,18 @@ pub enum Rule {
     Once,
     /// What was begun comes to an end.
     Settled,
+    /// What is kept or runs is in the book.
+    NothingOrphaned,
+    /// No job runs twice.
+    JobsRunOnce,
+    /// What is promised is kept by the batch system.
+    Backed,
+    /// What a broker shows as committed is.
+    NoPhantoms,
+    /// Whoever waits is answered.
+    AnsweredInTime,
+    /// The events say all.
+    JournalIsTruth,
 }
 
 /// What was said of a reservation last.
@@ -49,27 +72,6 @@ struct Promise {
     intervals: Vec<Interval>,
     /// Of a hold: until when, by the clock of whoever said it.
     until: Moment,
-}
-
-/// How often things happened that are worth having seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reached {
-    /// Bookings that brokers committed.
-    pub commits: u64,
-    /// Candidates that could not be held and were given back.
-    pub rollbacks: u64,
-    /// Holds that evaporated, at sites and at brokers.
-    pub expiries: u64,
-    /// Decided bookings of which a part was lost, and that were undone.
-    pub compensations: u64,
-    /// Bookings that a crash interrupted, given back after the restart.
-    pub interrupted: u64,
-    /// Decided bookings that were finished after a restart.
-    pub finished: u64,
-    /// Bookings that were refused.
-    pub refusals: u64,
-    /// Bookings that their owners cancelled.
-    pub cancels: u64,
 }
 
 /// Hears and sees everything.
@@ -84,11 +86,15 @@ pub struct Witness {
     extended: BTreeSet<(usize, ReservationId)>,
     /// Commands that end or change a reservation, as they were heard.
     ended_by_command: BTreeSet<(usize, ReservationId)>,
-    failed: Vec<bool>,
+    /// Reservations to which somebody did something behind the back of who made them.
+    pub(super) interfered: BTreeSet<(usize, ReservationId)>,
+    pub(super) failed: Vec<bool>,
+    /// Sites whose disk was lost: they know only what their batch system keeps.
+    pub(super) lost_disks: BTreeSet<usize>,
     /// What was seen that must not be.
     pub violations: Vec<Violation>,
     /// What was seen that is worth having seen.
-    pub reached: Reached,
+    pub reached: Tally,
 }
 
 impl Witness {
@@ -100,9 +106,11 @@ impl Witness {
             given_up: BTreeSet::new(),
             extended: BTreeSet::new(),
             ended_by_command: BTreeSet::new(),
+            interfered: BTreeSet::new(),
             failed: vec![false; parties],
+            lost_disks: BTreeSet::new(),
             violations: Vec::new(),
-            reached: Reached::default(),
+            reached: Tally::default(),
         }
     }
 
@@ -118,28 +126,63 @@ impl Witness {
         self.failed[at] = true;
     }
 
+    /// All is lost that a site wrote down. What is left of its promises is what was committed and its batch system keeps.
+    pub(super) fn disk_lost(&mut self, party: &Party, at: usize) {
+        self.lost_disks.insert(at);
+        self.answers.retain(|(by, _), _| *by != at);
+        let Role::Site(site) = &party.role else { return };
+        self.promises.retain(|(by, id), promise| {
+            let entry = site.ledger().entry(*id).filter(|entry| entry.missing == Capacity::ZERO);
+            let kept = entry.is_some_and(|entry| {
+                let now = party.latest.second().max(site.batch.time(party.latest));
+                promise.state != State::Held
+                    && covers(&site.batch.kept(&entry.resource, *id), &entry.takes(), now)
+            });
+            *by != at || (kept && !site.batch.touched.contains(id))
+        });
+    }
+
+    /// Somebody does something to a reservation at a party itself.
+    pub(super) fn interfered(&mut self, at: usize, id: ReservationId) {
+        self.interfered.insert((at, id));
+    }
+
     /// A party hears something.
     pub(super) fn heard(&mut self, by: usize, message: &Message) {
         let Message::Call(envelope) = message else { return };
         if envelope.call.only_asks() {
             self.asking.insert(envelope.key);
         }
-        if let Call::Hold { id, .. } = &envelope.call {
-            self.extended.insert((by, *id));
-        }
-        if let Call::Cancel { id } | Call::Release { id, .. } | Call::Change { id, .. } = &envelope.call {
-            self.ended_by_command.insert((by, *id));
+        match &envelope.call {
+            Call::Hold { id, .. } => drop(self.extended.insert((by, *id))),
+            Call::Release { id, .. } => {
+                self.ended_by_command.insert((by, *id));
+                // A broker does not notice yet that all of a part was released through it.
+                self.interfered.insert((by, *id));
+            }
+            Call::Cancel { id } | Call::Change { id, .. } | Call::Extend { id, .. } => {
+                self.ended_by_command.insert((by, *id));
+            }
+            _ => {}
         }
     }
 
     /// Something was written down.
     pub(super) fn written(&mut self, written: &Written) {
-        match written.word {
-            "gave-up" => self.reached.rollbacks += 1,
-            "expired" => self.reached.expiries += 1,
-            "part-lost" => self.reached.compensations += 1,
-            _ => {}
-        }
+        self.reached.count(match written.word {
+            "gave-up" => "rollbacks",
+            "expired" => "expiries",
+            "part-lost" => "compensations",
+            "granted" => "granted_by_the_batch_system",
+            "not-granted" => "not_granted_by_the_batch_system",
+            "change-settled" => "terms_changed",
+            "released" => "released_in_part",
+            "missing" => "degraded_or_mended",
+            "job-started" => "jobs_started",
+            "job-over" => "jobs_over",
+            "job-claimed" => "jobs_claimed",
+            _ => return,
+        });
     }
 
     /// A party says something.
@@ -152,6 +195,7 @@ impl Witness {
                 }
                 return;
             }
+            Message::Job { .. } | Message::JobAnswer { .. } => return,
         };
         if is_binding(answer) && !self.asking.contains(key) {
             let settled = without_countdown(answer);
@@ -182,36 +226,78 @@ impl Witness {
         }
     }
 
-    /// A party has done something: is its book still sound?
-    pub(super) fn look(&mut self, now: Moment, party: &Party, at: usize) {
-        let Role::Site(site) = &party.role else { return };
+    /// A site says what it holds: is it kept by a batch system that has to be asked?
+    pub(super) fn backed(&mut self, now: Moment, party: &Party, message: &Message) {
+        let (Role::Site(site), Message::Answer { answer: Answer::Reservation(said), .. }) =
+            (&party.role, message)
+        else {
+            return;
+        };
+        if !site.asks() || site.batch.touched.contains(&said.id) {
+            return;
+        }
+        // What is repeated of the past promises nothing.
+        let same = |entry: &&bookahead_protocol::ledger::Entry| {
+            let told = matches!(said.state, State::Held | State::Committed | State::Active);
+            told && (entry.state, entry.version, entry.missing) == (said.state, said.version, Capacity::ZERO)
+        };
+        let Some(entry) = site.ledger().entry(said.id).filter(same) else { return };
+        let kept = site.batch.kept(&entry.resource, said.id);
+        let from = site.batch.time(now).max(now.second());
+        if !covers(&kept, &entry.takes(), from) {
+            let what = format!("{}: {} is said to be {} and is not kept", party.name, said.id, said.state);
+            self.violated(Rule::Backed, now, what);
+        }
+    }
+
+    /// A party has done something: is its book still sound, and has everybody who waits been answered in time?
+    pub(super) fn look(&mut self, now: Moment, party: &mut Party, at: usize) {
+        let Role::Site(site) = &mut party.role else { return };
+        // What is given back is kept until that is durable, and may be promised to others meanwhile.
+        let durable = site.asks() || site.host.is_durable();
+        for cluster in site.batch.clusters.values_mut().filter(|_| durable) {
+            if let Some((when, over)) = cluster.overfull().filter(|_| !self.failed[at]) {
+                let what = format!("{}: {over} more is kept and runs at {when} than there is", party.name);
+                self.violated(Rule::Capacity, now, what);
+            }
+        }
         if !party.up {
             return;
         }
         for offered in &site.rules().resources {
             let name = &offered.resource.name;
             let capacity = offered.resource.capacity;
-            if let Some((when, over)) = overbooked(site, name, capacity, now.second(), self.failed[at]) {
+            let latest = party.latest.second();
+            if let Some((when, over)) = overbooked(site, name, capacity, latest, self.failed[at]) {
                 let what = format!("{}: {name} is overbooked by {over} at {when}", party.name);
                 self.violated(Rule::Capacity, now, what);
             }
+        }
+        let limit = site.rules().consent.unwrap_or_default() + MARGIN;
+        let waits = site.host.calls.first_key_value().map(|(_, asker)| now + party.ahead - asker.since);
+        if waits.is_some_and(|waits| waits > limit) {
+            let what = format!("{}: a call has waited for more than {limit}", party.name);
+            self.violated(Rule::AnsweredInTime, now, what);
         }
     }
 
     /// A party has started again: is all still there that it had promised?
     pub(super) fn restarted(&mut self, now: Moment, party: &Party, at: usize) {
         if let Role::Broker(broker) = &party.role {
-            for event in
-                broker.journal().iter().rev().take_while(|event| !matches!(event, Event::Woke { .. }))
-            {
-                let interrupted = matches!(event, Event::Closed { outcome: Outcome::Refused(problem), .. }
-                    if problem.why == Why::Interrupted);
-                self.reached.interrupted += u64::from(interrupted);
-            }
+            let last =
+                broker.bookings_journal().rev().take_while(|event| !matches!(event, Event::Woke { .. }));
+            let interrupted = last.filter(|event| {
+                matches!(event, Event::Closed { outcome: Outcome::Refused(problem), .. }
+                    if problem.why == Why::Interrupted)
+            });
+            self.reached.add("interrupted", interrupted.count() as u64);
             let finishing = broker.head().bookings().filter(|booking| booking.is_being_committed());
-            self.reached.finished += finishing.count() as u64;
+            self.reached.add("finished_after_restart", finishing.count() as u64);
         }
-        self.check_promises(now, party, at);
+        // What its batch system keeps is taken over with the first look.
+        if !self.lost_disks.contains(&at) {
+            self.check_promises(now, party, at);
+        }
     }
 
     pub(super) fn check_promises(&mut self, now: Moment, party: &Party, at: usize) {
@@ -223,11 +309,11 @@ impl Witness {
                 let until = if extended && now > promise.until { now } else { promise.until };
                 let promise = &Promise { until, ..promise.clone() };
                 let problem = match &party.role {
-                    Role::Site(site) => site_keeps(site, *id, promise, now, commanded || self.failed[at]),
-                    Role::Broker(broker) => {
-                        let booking = broker.head().bookings().find(|booking| booking.id == *id);
-                        broker_keeps(booking, promise, now, commanded)
+                    Role::Site(site) => {
+                        let taken_away = site.batch.touched.contains(id) || self.failed[at];
+                        site_keeps(site, *id, promise, now, commanded || taken_away)
                     }
+                    Role::Broker(broker) => broker_keeps(broker.head().booking(*id), promise, now, commanded),
                     Role::Client(_) => Ok(()),
                 };
                 problem.err().map(|problem| format!("{}: {id} {problem}", party.name))
@@ -272,14 +358,13 @@ fn overbooked(
     for (_, entry) in site.ledger().entries().filter(|(_, entry)| entry.resource == *resource) {
         entry.takes().into_iter().for_each(|span| room.add(span));
     }
-    let cluster = site.clusters().get(resource);
-    // After a failure, a job is stopped when what is left is needed for a reservation, and not before.
-    for job in cluster.filter(|_| !failed).map(Cluster::running).unwrap_or_default() {
+    // A batch system that has to be asked refuses what jobs have taken meanwhile. After a failure, a job is stopped when what
+    // is left is needed for a reservation, and not before.
+    let cluster = site.clusters().get(resource).filter(|_| !failed && !site.asks());
+    for job in cluster.map(Cluster::running).unwrap_or_default() {
         room.add(Span { interval: Interval::new(now, job.expected_end), capacity: job.capacity });
     }
-    let with_jobs = cluster.filter(|cluster| !cluster.running().is_empty());
-    let in_cluster = with_jobs.map(Cluster::free_now).filter(|free| *free < 0).map(|free| (now, -free));
-    room.first_below(now, 0).map(|(when, free)| (when, -free)).or(in_cluster)
+    room.first_below(now, 0).map(|(when, free)| (when, -free))
 }
 
 fn site_keeps(
@@ -292,7 +377,9 @@ fn site_keeps(
     let Some(entry) = site.ledger().entry(id) else {
         return Err("was promised and is not known any more".to_owned());
     };
-    if promise.intervals != [entry.interval()] && !excused {
+    // Of a hold that expired and was committed late only the rest is left.
+    let expired = promise.state == State::Held && promise.until <= now;
+    if promise.intervals != [entry.interval()] && !excused && !expired {
         return Err(format!("was promised for {:?} and is for {:?}", promise.intervals, entry.interval()));
     }
     state_keeps(promise, entry.state, now, excused)
@@ -341,6 +428,12 @@ impl fmt::Display for Rule {
             Rule::KeptPromises => "kept promises",
             Rule::Once => "once",
             Rule::Settled => "settled",
+            Rule::NothingOrphaned => "nothing orphaned",
+            Rule::JobsRunOnce => "a job runs once",
+            Rule::Backed => "no promise without backing",
+            Rule::NoPhantoms => "no phantoms",
+            Rule::AnsweredInTime => "answered in time",
+            Rule::JournalIsTruth => "the journal is the truth",
         })
     }
 }

@@ -1,10 +1,11 @@
 //! Random fault schedules: whatever goes wrong, the invariants hold; and if the protocol is broken on purpose, they do
 //! not. A failing seed is printed; `bookahead faults --replay SEED` shows it.
 
+use bookahead_party::site::SiteFlaw;
 use bookahead_protocol::flaw::Flaw as Core;
 use bookahead_sim::grid::faults::{Outcome, replay, run};
 use bookahead_sim::grid::witness::Rule;
-use bookahead_sim::grid::{Flaw, Log};
+use bookahead_sim::grid::{Flaw, Log, Tally};
 use bookahead_sim::run_all;
 
 /// Seeds from here on, in every test.
@@ -31,31 +32,73 @@ fn ten_thousand_random_fault_schedules_violate_nothing() {
         .collect();
     assert!(broken.is_empty(), "{} violations\n{}", broken.len(), broken[..broken.len().min(20)].join("\n"));
 
-    let sum = |figure: &dyn Fn(&Outcome) -> u64| outcomes.iter().map(figure).sum::<u64>();
-    let injected: [(&str, u64); 9] = [
-        ("lost", sum(&|outcome| outcome.network.lost)),
-        ("doubled", sum(&|outcome| outcome.network.twice)),
-        ("delayed", sum(&|outcome| outcome.network.delayed)),
-        ("cut off", sum(&|outcome| outcome.network.cut_off)),
-        ("crashed while idle", sum(&|outcome| outcome.troubles.crashes[0])),
-        ("crashed before writing", sum(&|outcome| outcome.troubles.crashes[1])),
-        ("crashed after writing", sum(&|outcome| outcome.troubles.crashes[2])),
-        ("crashed while sending", sum(&|outcome| outcome.troubles.crashes[3])),
-        ("failed", sum(&|outcome| outcome.troubles.failures)),
-    ];
-    let reached: [(&str, u64); 7] = [
-        ("commits", sum(&|outcome| outcome.reached.commits)),
-        ("rollbacks", sum(&|outcome| outcome.reached.rollbacks)),
-        ("expiries", sum(&|outcome| outcome.reached.expiries)),
-        ("compensations", sum(&|outcome| outcome.reached.compensations)),
-        ("interrupted", sum(&|outcome| outcome.reached.interrupted)),
-        ("finished", sum(&|outcome| outcome.reached.finished)),
-        ("cancels", sum(&|outcome| outcome.reached.cancels)),
-    ];
-    for (kind, count) in injected.into_iter().chain(reached) {
-        assert!(count >= 20, "{kind}: only {count}; the schedules do not reach it");
+    let (mut injected, mut reached) = (Tally::default(), Tally::default());
+    for outcome in &outcomes {
+        injected.add_all(&outcome.injected);
+        reached.add_all(&outcome.reached);
+    }
+    for (met, kinds) in [(&injected, &INJECTED[..]), (&reached, &REACHED[..])] {
+        for kind in kinds {
+            let count = met.of(kind);
+            assert!(count >= 20, "{kind}: only {count}; the schedules do not reach it");
+        }
     }
 }
+
+/// What goes wrong in the schedules.
+const INJECTED: [&str; 28] = [
+    "lost",
+    "doubled",
+    "delayed",
+    "cut_off",
+    "crashes_idle",
+    "crashes_before_writing",
+    "crashes_after_writing",
+    "crashes_while_sending",
+    "capacity_failures",
+    "clock_jumps",
+    "commands_behind_the_broker",
+    "lies",
+    "batch_slow",
+    "batch_silent",
+    "batch_hung",
+    "batch_stalled",
+    "batch_refused",
+    "batch_granted_less",
+    "batch_granted_less_unnoticed",
+    "batch_unanswered",
+    "batch_carried_out_late",
+    "batch_clock_skewed",
+    "backings_forgotten",
+    "backings_deleted",
+    "backings_given_away",
+    "foreign_jobs",
+    "foreign_reservations",
+    "restarts",
+];
+
+/// What is reached in spite of it.
+const REACHED: [&str; 19] = [
+    "commits",
+    "rollbacks",
+    "expiries",
+    "compensations",
+    "interrupted",
+    "finished_after_restart",
+    "cancels",
+    "granted_by_the_batch_system",
+    "not_granted_by_the_batch_system",
+    "terms_changed",
+    "released_in_part",
+    "degraded_or_mended",
+    "jobs_started",
+    "jobs_over",
+    "orphan_backing_removed",
+    "orphan_job_cancelled",
+    "batch_order_unanswered",
+    "job_order_failed",
+    "phantoms_not_held_against_the_broker",
+];
 
 #[test]
 fn a_seed_replays_exactly() {
@@ -124,4 +167,19 @@ fn answering_before_writing_is_caught() {
 #[test]
 fn taking_repetitions_for_new_is_caught() {
     assert_caught(Flaw::RepeatsAreNew, Rule::AllOrNothing);
+}
+
+#[test]
+fn keeping_what_was_granted_too_late_is_caught() {
+    assert_caught(Flaw::Site(SiteFlaw::KeepLateGrants), Rule::NothingOrphaned);
+}
+
+#[test]
+fn promising_what_was_not_granted_is_caught() {
+    assert_caught(Flaw::Site(SiteFlaw::PromiseUngranted), Rule::Backed);
+}
+
+#[test]
+fn ordering_before_a_look_is_caught() {
+    assert_caught(Flaw::Site(SiteFlaw::OrderBeforeLook), Rule::KeptPromises);
 }

@@ -357,6 +357,12 @@ impl World {
         except: Option<&Handle>,
     ) -> Result<BTreeMap<String, u32>, LrmsError> {
         let busy = || refused("requested nodes are busy");
+        if !wanted.nodes.is_empty() {
+            let named = |node: &&Node| wanted.nodes.iter().any(|(name, _)| *name == node.name);
+            let mut nodes = self.nodes.iter().filter(named);
+            let free = nodes.all(|node| node.usable && self.free(node, interval, except) == node.cores);
+            return free.then(|| wanted.nodes.iter().cloned().collect()).ok_or_else(busy);
+        }
         if wanted.place.unit == Unit::Cores {
             return self.placed(interval, wanted.amount - missing, except).ok_or_else(busy);
         }

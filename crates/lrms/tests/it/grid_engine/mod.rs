@@ -1,5 +1,6 @@
 //! Grid Engine, driven as a site drives it, against daemons of the tests' own, and against commands that lie.
 
+mod claims;
 mod fake;
 mod granting;
 mod jobs;

@@ -2,6 +2,7 @@
 //! fail and say what to install. `BOOKAHEAD_TEST_SLURM` names the folder of another Slurm (with `bin` and `sbin`), to try that.
 
 mod change;
+mod claims;
 mod create;
 mod delete;
 mod examine;
@@ -13,6 +14,7 @@ mod own;
 mod projects;
 mod shapes;
 mod silence;
+mod slow;
 mod slurmdbd;
 mod submit;
 mod thousand;

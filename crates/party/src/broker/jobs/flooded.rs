@@ -45,9 +45,12 @@ impl Jobs {
         effects: &mut Effects,
     ) {
         let Some(report) = SiteReport::of(&answer) else { return };
-        let over = self.all.get(&id).is_none_or(|record| record.over.is_some());
+        // What is told late of an earlier copy says nothing of the job.
+        let is_shown = self.all.get_mut(&id).filter(|record| record.over.is_none()).and_then(Record::race);
+        let is_shown = is_shown
+            .is_some_and(|race| race.places().any(|(entry, there)| entry.site == *from && there == copy));
         if let Ok(view) = answer
-            && !over
+            && is_shown
         {
             self.note_seen(id, from, view);
         }
@@ -77,6 +80,8 @@ impl Jobs {
     ) {
         let pace = self.pace();
         let Some(race) = self.all.get_mut(&id).and_then(Record::race) else { return };
+        #[cfg(feature = "flaws")]
+        self.flaw.into_iter().for_each(|flaw| race.break_by(flaw));
         let raced = act(race, &pace);
         // Written before the rest: should that be lost in a crash, the copies are dropped all the same.
         if let Some(outcome) = raced.outcome {
@@ -89,6 +94,9 @@ impl Jobs {
                 let why = format!("a copy ran {} s at a site that does not wait for a go", ran.0);
                 let remark = Remark::new(Level::Warn, "copy_ran_without_go", why);
                 effects.remarks.push(remark.of_job(id).at(site.clone()));
+            }
+            if let race::Event::Sent(site) = &event {
+                self.forget_seen_at(id, site);
             }
             // The race has taken it over already.
             let event = JobEvent::Race { id, event };
@@ -115,9 +123,10 @@ impl Jobs {
         let Some(record) = self.all.get(&id).filter(|record| record.over.is_none()) else { return };
         match outcome {
             Outcome::Ended { site, .. } => {
-                let view = record.unfinished(&self.seen);
-                if view.state.is_over() {
-                    self.note(JobEvent::Over { job: Box::new(view), at: now.second() }, effects);
+                let view = Box::new(record.unfinished(&self.seen));
+                let ran = matches!(SiteReport::of(&Ok(view.clone())), Some(SiteReport::Ran { .. }));
+                if ran {
+                    self.note(JobEvent::Over { job: view, at: now.second() }, effects);
                 } else {
                     let why = format!("{site} knows nothing of it any more");
                     self.end(now, id, JobWord::Lost, Some(why), effects);

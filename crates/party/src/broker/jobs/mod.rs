@@ -51,6 +51,8 @@ pub(super) struct Jobs {
     identities: Identities,
     seen: Arc<Seen>,
     seen_changes: u64,
+    #[cfg(feature = "flaws")]
+    pub(super) flaw: Option<bookahead_protocol::flaw::Flaw>,
 }
 
 /// What is to be done: first written, then sent.
@@ -93,6 +95,8 @@ impl Jobs {
             identities: Identities::new(0, 0),
             seen: Arc::default(),
             seen_changes: 0,
+            #[cfg(feature = "flaws")]
+            flaw: None,
         }
     }
 
@@ -204,10 +208,15 @@ impl Jobs {
     }
 
     fn forget_seen(&mut self, id: JobId) {
-        let from = (id, Name::from(""));
-        let of_job = self.seen.range(from..).map(|(place, _)| place).take_while(|(job, _)| *job == id);
-        let of_job: Vec<_> = of_job.cloned().collect();
-        for place in of_job {
+        let places = self.seen.range((id, Name::from(""))..).map(|(place, _)| place);
+        let sites: Vec<Name> =
+            places.take_while(|(job, _)| *job == id).map(|(_, site)| site.clone()).collect();
+        sites.iter().for_each(|site| self.forget_seen_at(id, site));
+    }
+
+    fn forget_seen_at(&mut self, id: JobId, site: &Name) {
+        let place = (id, site.clone());
+        if self.seen.contains_key(&place) {
             Arc::make_mut(&mut self.seen).remove(&place);
             self.seen_changes += 1;
         }
@@ -372,10 +381,12 @@ impl Jobs {
         self.agenda.extend(due.map(|due| (due, id)));
     }
 
-    /// The job is over in this way; where its owner has taken it back, it is cancelled.
+    /// The job is over in this way; where its owner has taken it back, it is cancelled. A copy that may have run stays lost, so
+    /// that whoever may have sent it here does not run the job again.
     fn end(&mut self, now: Moment, id: JobId, state: JobWord, detail: Option<String>, effects: &mut Effects) {
         let Some(record) = self.all.get(&id).filter(|record| record.over.is_none()) else { return };
-        let state = if record.unwanted { JobWord::Cancelled } else { state };
+        let may_have_run = state == JobWord::Lost && matches!(record.course, Course::Flooded(_));
+        let state = if record.unwanted && !may_have_run { JobWord::Cancelled } else { state };
         if state == JobWord::Lost {
             let why = detail.clone().unwrap_or_default();
             effects.remarks.push(Remark::new(Level::Warn, "job_lost", why).of_job(id));

@@ -33,6 +33,7 @@ pub use report::SiteReport;
 
 use super::words::Ending;
 use crate::clock::Moment;
+use crate::flaw::{Broken, Flaw};
 use crate::ids::{JobId, Name};
 use bookahead_plan::Seconds;
 use copy::{Copy, CopyState};
@@ -51,9 +52,16 @@ pub struct Race {
     outcome: Option<Outcome>,
     /// What became of the copies that are gone, of each site the last.
     gone: Vec<(Name, Gone)>,
+    broken: Broken,
 }
 
 impl Race {
+    /// Breaks it on purpose.
+    #[cfg(feature = "flaws")]
+    pub fn break_by(&mut self, flaw: Flaw) {
+        self.broken = Broken::by(flaw);
+    }
+
     /// Sends copies to the best sites. Does nothing where that was done before.
     pub fn start(&mut self, now: Moment, mut order: Order, pace: &Pace) -> Effects {
         let mut effects = Effects::default();
@@ -156,7 +164,9 @@ impl Race {
             Event::Granted(site) => {
                 self.granted = Some(site.clone());
                 self.set(site, CopyState::Granted);
-                self.drop_where(CopyState::waits);
+                if !self.broken.is(Flaw::GrantTwoClaims) {
+                    self.drop_where(CopyState::waits);
+                }
             }
             Event::Late(site) => {
                 self.late = true;
@@ -302,7 +312,8 @@ impl Race {
 
     /// Whether a claim could be granted, as far as the job itself is concerned.
     fn is_open(&self) -> bool {
-        self.granted.is_none() && !self.withdrawn && self.outcome.is_none()
+        let granted = self.granted.is_some() && !self.broken.is(Flaw::GrantTwoClaims);
+        !granted && !self.withdrawn && self.outcome.is_none()
     }
 
     /// What has become of the job by this event, if that is decided now.

@@ -48,24 +48,25 @@ enum Do {
 
 const USERS: [&str; 2] = ["ann", "bob"];
 
-fn requests() -> impl Strategy<Value = placement::Request> {
+/// Requests that begin before this second: the earlier, the more they get into each other's way.
+fn requests(before: i64) -> impl Strategy<Value = placement::Request> {
     let window = prop_oneof![3 => Just(0i64), 1 => 1..60i64];
-    (0..300i64, window, 1..40i64, 1..=8u32).prop_map(|(earliest, window, duration, capacity)| {
+    (0..before, window, 1..40i64, 1..=8u32).prop_map(|(earliest, window, duration, capacity)| {
         wanted(earliest, earliest + window + duration, duration, capacity)
     })
 }
 
-fn plain_commands() -> impl Strategy<Value = Do> {
+fn plain_commands(before: i64) -> impl Strategy<Value = Do> {
     let hold_for = 0..300i64;
     prop_oneof![
-        6 => (requests(), hold_for.clone(), prop::bool::weighted(0.3))
+        6 => (requests(before), hold_for.clone(), prop::bool::weighted(0.3))
             .prop_map(|(wanted, hold_for, book)| Do::Reserve { wanted, hold_for: hold_for * STEP, book }),
         1 => hold_for.prop_map(|hold_for| Do::Hold(hold_for * STEP)),
         4 => Just(Do::Commit),
         1 => Just(Do::Cancel),
         1 => (0..300i64, 0..8u32).prop_map(|(from, keep)| Do::Release { from, keep }),
-        1 => requests().prop_map(Do::Change),
-        1 => (0..SECONDS as i64).prop_map(Do::Extend),
+        1 => requests(before).prop_map(Do::Change),
+        1 => (0..before + 100).prop_map(Do::Extend),
         3 => Just(Do::Grant),
         1 => Just(Do::Refuse),
     ]
@@ -78,12 +79,14 @@ fn consents() -> impl Strategy<Value = Option<i64>> {
 
 fn all_commands() -> impl Strategy<Value = Do> {
     prop_oneof![
-        16 => plain_commands(),
+        16 => plain_commands(60),
+        2 => requests(60).prop_map(Do::Change),
+        2 => (0..160i64).prop_map(Do::Extend),
         1 => (0..5u128).prop_map(Do::Attach),
-        1 => requests().prop_map(Do::Probe),
+        1 => requests(60).prop_map(Do::Probe),
         3 => (0..10usize).prop_map(Do::Repeat),
-        1 => (1..5u32).prop_map(Do::Lose),
-        1 => (1..9u32).prop_map(Do::Restore),
+        2 => (1..5u32).prop_map(Do::Lose),
+        2 => (1..9u32).prop_map(Do::Restore),
         1 => Just(Do::Tick),
     ]
 }
@@ -177,7 +180,7 @@ proptest! {
 
     #[test]
     fn the_plain_book_says_the_same(
-        steps in steps(plain_commands(), 10),
+        steps in steps(plain_commands(300), 10),
         late in any::<bool>(),
         consent in consents(),
     ) {

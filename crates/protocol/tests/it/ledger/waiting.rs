@@ -115,6 +115,27 @@ fn what_waits_takes_its_room_its_share_and_counts_for_limits() {
 }
 
 #[test]
+fn old_and_new_terms_of_a_change_that_waits_both_count_for_limits() {
+    let mut rules = asking();
+    rules.limits.default = UserLimits { area: Some(1_000), share: Some(50), ..UserLimits::default() };
+    let mut site = Site::new(rules);
+    site.booked(0, 1, fixed(100, 200, 2));
+    site.wait(0, 1, change(1, fixed(300, 400, 4)));
+    let share = site.hold(0, "ann", 2, fixed(350, 360, 1));
+    assert_eq!(problem(&share).why, Why::Limit { limit: Limit::Share, most: 50, asked: 63 });
+    let old_share = site.hold(0, "ann", 3, fixed(150, 160, 3));
+    assert_eq!(problem(&old_share).why, Why::Limit { limit: Limit::Share, most: 50, asked: 63 });
+    let area = site.hold(0, "ann", 4, fixed(500, 701, 2));
+    assert_eq!(problem(&area).why, Why::Limit { limit: Limit::Area, most: 1_000, asked: 1_002 });
+    site.grant(0, 1);
+    assert_eq!(
+        site.hold(0, "ann", 5, fixed(500, 701, 2)).word(),
+        "requested",
+        "the old terms are given back"
+    );
+}
+
+#[test]
 fn what_is_refused_was_never_promised() {
     let mut site = Site::new(asking());
     site.wait(0, 1, reserve(1, fixed(100, 200, 8)));

@@ -2,10 +2,11 @@
 
 use super::town::{name, part, together};
 use bookahead_plan::placement::{Reason, Relaxation};
-use bookahead_plan::{Interval, Seconds};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Effects, Outgoing, Rules};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, Key, Moment, Name, Offer, Problem, Request, Resource, Slot, Why,
+    Answer, Call, Caller, Condition, Envelope, Key, Millis, Moment, Name, Offer, Problem, Request,
+    Reservation, ReservationId, Resource, Slot, State, Why,
 };
 
 const PEERS: [&str; 3] = ["east", "north", "west"];
@@ -85,6 +86,64 @@ fn a_refusal_with_a_reason_wins_over_silence_and_over_haste() {
 }
 
 #[test]
+fn what_passes_is_not_why_a_booking_is_refused_for_good() {
+    let mut broker = broker(&["east"]);
+    let (id, hold_for) = (ReservationId(1), Millis::seconds(9));
+    let call = Call::Reserve { id, request: one(), hold_for, book: true };
+    let caller = Caller { user: name("ada"), roles: Vec::new() };
+    let envelope = Envelope { key: Key(1), caller, call };
+    let calls = broker.handle(Moment(0), &name("ada"), &envelope).send;
+    let answer = refused(Why::NoBatchSystem);
+    let last = broker.on_answer(Moment(10), &calls[0].to, calls[0].envelope.key, &answer);
+    assert_eq!(told(&mut broker, last).why, Why::Silence);
+    let again = broker.handle(Moment(20), &name("ada"), &envelope);
+    assert_eq!(told(&mut broker, again).why, Why::Silence, "it is asked for under this id no more");
+}
+
+#[test]
+fn what_passes_is_not_remembered_of_a_call_that_is_passed_on() {
+    let mut broker = broker(&["east"]);
+    let caller = Caller { user: name("ada"), roles: Vec::new() };
+    let envelope = |key, call| Envelope { key: Key(key), caller: caller.clone(), call };
+    let (id, hold_for) = (ReservationId(1), Millis::seconds(9));
+    let book = envelope(1, Call::Reserve { id, request: one(), hold_for, book: true });
+    let mut calls = broker.handle(Moment(0), &name("ada"), &book).send;
+    while let Some(call) = calls.pop() {
+        let answer = match &call.envelope.call {
+            Call::Probe { .. } => offer(&call.to, &call),
+            Call::Reserve { id, .. } => held(*id, State::Held, &call),
+            Call::Commit { id, .. } => held(*id, State::Committed, &call),
+            other => panic!("{other:?}"),
+        };
+        calls.extend(broker.on_answer(Moment(10), &call.to, call.envelope.key, &answer).send);
+    }
+    let extend = envelope(2, Call::Extend { id, version: None, end: Time(300) });
+    for _ in 0..2 {
+        let calls = broker.handle(Moment(20), &name("ada"), &extend).send;
+        assert_eq!(calls.len(), 1, "the peer is asked each time");
+        let last = broker.on_answer(Moment(30), &calls[0].to, calls[0].envelope.key, &refused(Why::Busy));
+        assert_eq!(told(&mut broker, last).why, Why::Busy);
+    }
+}
+
+/// What a peer says of the reservation that it was asked for.
+fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
+    let interval = Interval::new(Time(100), Time(200));
+    let Answer::Offers(offers) = offer_at(&call.to, interval, Capacity(4)) else { panic!("no offer") };
+    Answer::Reservation(Reservation {
+        id,
+        owner: name("ada"),
+        state,
+        slots: offers[0].slots.clone(),
+        held_for: Some(Millis::seconds(60)),
+        jobs: Vec::new(),
+        missing: Vec::new(),
+        condition: Condition::Whole,
+        version: 1,
+    })
+}
+
+#[test]
 fn a_refusal_that_says_what_would_do_wins_over_all_others() {
     for answers in [
         [Some(advice()), Some(refused(no_room())), Some(refused(Why::Silence))],
@@ -128,12 +187,16 @@ fn what_is_said_of_a_part_that_somebody_has_is_not_why_there_is_nothing() {
 fn offer(site: &Name, call: &Outgoing) -> Answer {
     let Call::Probe { request, .. } = &call.envelope.call else { panic!("{call:?}") };
     let wanted = request.parts[0].wanted;
+    offer_at(site, Interval::new(wanted.earliest_start, wanted.latest_end), wanted.capacity)
+}
+
+fn offer_at(site: &Name, interval: Interval, capacity: Capacity) -> Answer {
     let slot = Slot {
         resource: name("cluster"),
         site: site.clone(),
         joins: None,
-        interval: Interval::new(wanted.earliest_start, wanted.latest_end),
-        capacity: wanted.capacity,
+        interval,
+        capacity,
         slack: Seconds(0),
         free: None,
         rating: None,

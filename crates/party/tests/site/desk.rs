@@ -1,0 +1,146 @@
+//! A site with one cluster, and what drives it by hand: outputs are taken as durable at once.
+
+use bookahead_party::site::{Site, SiteEvent, SiteOptions};
+use bookahead_party::{
+    BatchOrder, BatchReport, CallId, Heartbeat, Input, Look, OrderId, Origin, Output, Party, Reply, Role,
+    Seen,
+};
+use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
+use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
+use bookahead_protocol::ledger::{Offered, Rules};
+use bookahead_protocol::{
+    Answer, Call, Caller, Envelope, Key, Millis, Moment, Part, Request, ReservationId, Resource,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) type Out = Output<SiteEvent>;
+
+pub(crate) struct Desk {
+    pub(crate) site: Site,
+    rules: Rules,
+    journal: Vec<SiteEvent>,
+    calls: u64,
+}
+
+impl Desk {
+    /// With eight processors, of a batch system that has this long to grant something; of none that has to be asked without.
+    pub(crate) fn new(consent: Option<Millis>) -> Desk {
+        let slots = SlotRules::default();
+        let method = Method::EarliestStart { local_jobs_preferred: true };
+        let placement = Placement { policy: Policy::EASY, method, slots, admission: Admission::default() };
+        let resource = Resource::new("hill", "cluster", "processors", 8);
+        let mut rules = Rules::new("hill", vec![Offered { resource, placement }]);
+        rules.consent = consent;
+        Desk { site: site(&rules), rules, journal: Vec::new(), calls: 0 }
+    }
+
+    pub(crate) fn start(&mut self, now: i64) -> Out {
+        let out = self.site.start(Moment(now)).expect("it can start");
+        self.note(out)
+    }
+
+    /// Starts anew from what was written down.
+    pub(crate) fn restart(&mut self, now: i64) -> Out {
+        self.site = site(&self.rules);
+        self.journal.iter().for_each(|event| self.site.apply(event));
+        self.start(now)
+    }
+
+    pub(crate) fn step(&mut self, now: i64, input: Input) -> Out {
+        let out = self.site.step(Moment(now), input);
+        self.note(out)
+    }
+
+    fn note(&mut self, out: Out) -> Out {
+        self.journal.extend(out.events.iter().cloned());
+        out
+    }
+
+    pub(crate) fn next_call(&mut self) -> CallId {
+        self.calls += 1;
+        CallId(self.calls)
+    }
+
+    pub(crate) fn call(&mut self, now: i64, key: u128, call: Call) -> Out {
+        let envelope = Envelope { key: Key(key), caller: ada(), call };
+        let call = self.next_call();
+        self.step(now, Input::Call { call, envelope, origin: Origin::default() })
+    }
+
+    /// The batch system reports what came of an order.
+    pub(crate) fn kept(&mut self, now: i64, order: OrderId, id: u128) -> Out {
+        let report = BatchReport::Kept { order, id: ReservationId(id), outcome: Ok(()) };
+        self.step(now, Input::Batch(report))
+    }
+
+    /// A look by this order shows what is kept for reservations.
+    pub(crate) fn looked(&mut self, now: i64, order: OrderId, backings: &[(u128, Vec<Span>)]) -> Out {
+        let backings = backings.iter().map(|(id, spans)| (ReservationId(*id), spans.clone())).collect();
+        let seen = Arc::new(Seen { backings, ..Seen::default() });
+        let look = Look { resources: BTreeMap::from([("cluster".into(), seen)]), ..Look::default() };
+        let report = BatchReport::Looked { order: Some(order), at: Moment(now), outcome: Ok(look) };
+        self.step(now, Input::Batch(report))
+    }
+}
+
+fn site(rules: &Rules) -> Site {
+    let about = Heartbeat {
+        name: "hill".into(),
+        url: String::new(),
+        role: Role::Site,
+        resources: Vec::new(),
+        attributes: BTreeMap::new(),
+        loads: Vec::new(),
+        hold_takes: None,
+        version: None,
+    };
+    Site::new(rules.clone(), about, SiteOptions::default()).expect("the rules make sense")
+}
+
+pub(crate) fn ada() -> Caller {
+    Caller { user: "ada".into(), roles: Vec::new() }
+}
+
+/// Four processors for ten seconds from an instant on.
+pub(crate) fn book(id: u128, begin: i64, book: bool) -> Call {
+    let wanted = Wanted {
+        earliest_start: Time(begin),
+        latest_end: Time(begin + 10),
+        duration: Seconds(10),
+        capacity: Capacity(4),
+    };
+    let part = Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None };
+    let hold_for = Millis::seconds(60);
+    Call::Reserve { id: ReservationId(id), request: Request::single(part), hold_for, book }
+}
+
+pub(crate) fn span(begin: i64, end: i64, capacity: u32) -> Span {
+    Span { interval: Interval::new(Time(begin), Time(end)), capacity: Capacity(capacity) }
+}
+
+/// The orders to keep something, with what.
+pub(crate) fn keeps(orders: &[BatchOrder]) -> Vec<(OrderId, Vec<Span>)> {
+    let keep = |order: &BatchOrder| match order {
+        BatchOrder::Keep { order, backing } => Some((*order, backing.spans.clone())),
+        _ => None,
+    };
+    orders.iter().filter_map(keep).collect()
+}
+
+/// The look that was ordered.
+pub(crate) fn look(out: &Out) -> OrderId {
+    let look = |order: &BatchOrder| matches!(order, BatchOrder::Look { .. }).then(|| order.order());
+    out.batch.iter().find_map(look).expect("a look is ordered")
+}
+
+/// What was answered, in a word.
+pub(crate) fn words(out: &Out) -> Vec<&'static str> {
+    let word = |reply: &Reply| match reply {
+        Reply::Answer(answer) => Answer::word(answer),
+        Reply::Job(Ok(_)) => "job",
+        Reply::Job(Err(problem)) => problem.why.code(),
+        Reply::Registered(_) => "registered",
+    };
+    out.replies.iter().map(|(_, reply)| word(reply)).collect()
+}

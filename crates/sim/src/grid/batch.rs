@@ -1,0 +1,195 @@
+//! The batch system behind a simulated site: it takes orders and reports, keeps what it was told to keep, runs jobs, and
+//! outlives its site. It is the truth about what is kept and what runs.
+//!
+//! Of two kinds, as in the real system. *In process*: part of the site's daemon, obeys at once, and forgets what it keeps when
+//! the daemon ends; jobs that run go on. *External*: has to be asked, takes its time, and can go wrong in every way that
+//! batch systems were seen to ([`super::external`]).
+
+use super::cluster::Cluster;
+use super::external::External;
+use super::tally::Tally;
+use bookahead_party::{BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
+use bookahead_plan::{Capacity, Seconds, Span, Time};
+use bookahead_protocol::{JobId, Moment, Name, ReservationId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A batch system.
+pub struct Batch {
+    pub(super) clusters: BTreeMap<Name, Cluster>,
+    pub(super) external: Option<External>,
+    /// In process: the newest order that was carried out for a reservation.
+    newest: BTreeMap<ReservationId, OrderId>,
+    /// In process: what the site has seen last.
+    seen: u64,
+    /// By how much its clock is ahead.
+    pub(super) skew: Seconds,
+    /// Reservations whose backing was touched by others than the site.
+    pub(super) touched: BTreeSet<ReservationId>,
+    /// What was met.
+    pub(super) tally: Tally,
+}
+
+impl Batch {
+    /// One that is part of the site's daemon.
+    pub fn in_process(clusters: BTreeMap<Name, Cluster>) -> Batch {
+        Batch {
+            clusters,
+            external: None,
+            newest: BTreeMap::new(),
+            seen: 0,
+            skew: Seconds(0),
+            touched: BTreeSet::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// One that has to be asked.
+    pub(super) fn external(clusters: BTreeMap<Name, Cluster>, external: External) -> Batch {
+        Batch { external: Some(external), ..Batch::in_process(clusters) }
+    }
+
+    /// Its resources.
+    pub fn clusters(&self) -> &BTreeMap<Name, Cluster> {
+        &self.clusters
+    }
+
+    /// Works on.
+    pub(super) fn advance(&mut self, now: Moment) {
+        let now = now.second() + self.skew;
+        self.clusters.values_mut().for_each(|cluster| cluster.advance(now));
+    }
+
+    /// In process: when something happens to jobs that the site submitted.
+    pub(super) fn next_event(&self) -> Option<Moment> {
+        let busy = self.clusters.values().filter(|cluster| cluster.live_jobs().next().is_some());
+        busy.filter_map(Cluster::next_event).min().filter(|_| self.external.is_none()).map(Moment::of)
+    }
+
+    /// In process: what has happened since the site was last told.
+    pub(super) fn news(&mut self, site_now: Moment) -> Vec<BatchReport> {
+        let mut news = Vec::new();
+        for cluster in self.clusters.values_mut() {
+            news.extend(cluster.changes.drain(..).map(BatchReport::JobChanged));
+        }
+        let version = self.clusters.values().map(|cluster| cluster.version).sum();
+        if self.seen != version {
+            self.seen = version;
+            let look = Look { resources: self.resources(), jobs: self.jobs(), ..Look::default() };
+            news.push(BatchReport::Looked { order: None, at: site_now, outcome: Ok(look) });
+        }
+        news
+    }
+
+    /// In process: takes room at once.
+    pub(super) fn keep_now(&mut self, order: BatchOrder) {
+        if let BatchOrder::Keep { order, backing } = order {
+            self.newest.insert(backing.id, order);
+            if let Some(cluster) = self.clusters.get_mut(&backing.resource) {
+                cluster.reserve(backing.id, backing.spans);
+            }
+        }
+    }
+
+    /// In process: does what it is told, and says so.
+    pub(super) fn obey(&mut self, site_now: Moment, order: BatchOrder) -> BatchReport {
+        match order {
+            BatchOrder::Keep { order, backing } => {
+                let id = backing.id;
+                // What was ordered later has been carried out already.
+                if self.newest.get(&id).is_none_or(|newest| *newest < order) {
+                    self.keep_now(BatchOrder::Keep { order, backing });
+                }
+                BatchReport::Kept { order, id, outcome: Ok(()) }
+            }
+            BatchOrder::Look { order } => {
+                let look = Look { resources: self.resources(), jobs: self.jobs(), ..Look::default() };
+                BatchReport::Looked { order: Some(order), at: site_now, outcome: Ok(look) }
+            }
+            order => self.about_a_job(&order),
+        }
+    }
+
+    /// Carries out an order about a job.
+    pub(super) fn about_a_job(&mut self, order: &BatchOrder) -> BatchReport {
+        let (id, outcome) = match order {
+            BatchOrder::Submit { job, .. } => {
+                let unknown = || Err(BatchError::Refused("there is no such resource".to_owned()));
+                (job.id, self.clusters.get_mut(&job.resource).map_or_else(unknown, |on| on.submit(job)))
+            }
+            BatchOrder::Go { job, .. } => {
+                self.clusters.values_mut().for_each(|cluster| cluster.go(*job));
+                (*job, Ok(()))
+            }
+            BatchOrder::Cancel { job, .. } => {
+                self.clusters.values_mut().for_each(|cluster| cluster.cancel(*job));
+                (*job, Ok(()))
+            }
+            BatchOrder::Keep { .. } | BatchOrder::Look { .. } => (JobId(0), Ok(())),
+        };
+        BatchReport::Job { order: order.order(), job: id, outcome }
+    }
+
+    /// The site crashes: what is part of it forgets what it keeps.
+    pub(super) fn site_crashes(&mut self) {
+        if self.external.is_none() {
+            self.clusters.values_mut().for_each(Cluster::sleep);
+            (self.newest, self.seen) = (BTreeMap::new(), 0);
+        }
+    }
+
+    /// The site has started, and said what is to be kept.
+    pub(super) fn site_started(&mut self) {
+        self.clusters.values_mut().for_each(Cluster::wake);
+    }
+
+    /// So much of a resource fails, or comes back. `chosen` says which reservations have nodes there.
+    pub(super) fn lose(
+        &mut self,
+        resource: &Name,
+        capacity: Capacity,
+        back: bool,
+        chosen: impl Fn(usize) -> bool,
+    ) {
+        let Some(cluster) = self.clusters.get_mut(resource) else { return };
+        let before = cluster.lost().0;
+        let lost = if back { before.saturating_sub(capacity.0) } else { before.saturating_add(capacity.0) };
+        let hit = cluster.reserved().keys().copied().enumerate().filter(|(at, _)| !back && chosen(*at));
+        let hit: Vec<ReservationId> = hit.map(|(_, id)| id).filter(|_| self.external.is_some()).collect();
+        cluster.lose(Capacity(lost), &hit);
+        self.touched.extend(hit);
+    }
+
+    /// All that is to be seen on its resources.
+    pub(super) fn resources(&self) -> BTreeMap<Name, Arc<Seen>> {
+        self.clusters.iter().map(|(name, cluster)| (name.clone(), Arc::new(cluster.seen()))).collect()
+    }
+
+    /// The jobs of the site.
+    pub(super) fn jobs(&self) -> Vec<bookahead_party::JobStatus> {
+        self.clusters.values().flat_map(Cluster::statuses).collect()
+    }
+
+    /// Two clocks that were read together.
+    pub(super) fn clocks(&self, now: Moment, site_now: Moment) -> Clocks {
+        Clocks { ours: site_now.second(), theirs: now.second() + self.skew }
+    }
+
+    /// All that is kept because of the site.
+    pub(super) fn tagged(&self) -> Vec<Tagged> {
+        let all = self.clusters.iter().flat_map(|(name, cluster)| {
+            cluster.reserved().iter().map(move |(id, spans)| (name.clone(), *id, spans.clone()))
+        });
+        all.map(|(resource, id, spans)| Tagged { id, owner: None, resource, spans }).collect()
+    }
+
+    /// What is kept for a reservation, as far as its nodes are up.
+    pub(super) fn kept(&self, resource: &Name, id: ReservationId) -> Vec<Span> {
+        self.clusters.get(resource).map_or_else(Vec::new, |cluster| cluster.kept(id))
+    }
+
+    /// Its time.
+    pub(super) fn time(&self, now: Moment) -> Time {
+        now.second() + self.skew
+    }
+}

@@ -1,0 +1,344 @@
+//! How what happens reaches the parties of a simulated grid, and what becomes of what they say: messages to inputs, outputs
+//! to messages and orders. One rule holds, as in the daemons: nothing leaves before what it rests on is durable.
+
+use super::external::{Work, Worked};
+use super::host::{About, Asker, Driven};
+use super::message::{Message, Packet};
+use super::network::Fate;
+use super::{CrashPoint, Flaw, Grid, Happening, Role, Row};
+use bookahead_party::{
+    BatchOrder, CallId, Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest, Queries, Reply,
+};
+use bookahead_protocol::{Answer, Key, Millis, Moment, Name, State};
+
+/// How often brokers ask their peers whether they are there: often enough that all is known again soon after it is well.
+const BEAT: Millis = Millis(6_000);
+
+impl Grid {
+    pub(super) fn arrive(&mut self, packet: Packet) {
+        let kind = packet.kind();
+        let Packet { from, to, sent, message, .. } = packet;
+        if !self.parties[to].up {
+            self.log.row(|| Row::Unheard { from, to, sent, at: self.now, word: message.word() });
+            return;
+        }
+        self.log.row(|| Row::Message { from, to, sent, at: self.now, word: message.word(), kind });
+        self.witness.heard(to, &message);
+        if let Role::Client(client) = &mut self.parties[to].role {
+            client.hear(self.now, &message);
+            return self.arrange_waking(to);
+        }
+        let name = self.parties[from].name.clone();
+        self.hand(to, Some(from), &name, message);
+    }
+
+    /// Makes an input of a message.
+    fn hand(&mut self, to: usize, from: Option<usize>, name: &Name, message: Message) {
+        let since = self.local(to);
+        let Some(host) = self.parties[to].driven() else { return };
+        let mut asker = |about| host.call(Asker { from, about, since });
+        let origin = Origin::default();
+        let input = match message {
+            Message::Call(envelope) => {
+                let call = asker(About::Key(envelope.key));
+                Input::Call { call, envelope, origin }
+            }
+            Message::Answer { key, answer } => Input::Answered { from: name.clone(), key, answer, origin },
+            Message::JobAnswer { id, asked, answer } => {
+                Input::JobAnswered { from: name.clone(), id, asked, answer }
+            }
+            Message::Job { caller, id, ask, job } => {
+                let call = asker(About::Job(id, ask));
+                match (ask, job) {
+                    (JobCall::Submit, Some(job)) => {
+                        Input::Submit { call, caller, key: Key(id.0), id, job, origin }
+                    }
+                    (JobCall::Drop, _) => Input::CancelJob { call, caller, id },
+                    (JobCall::Go, _) => Input::Go { call, caller, id },
+                    _ => {
+                        host.show_job(call, id);
+                        return self.write(to);
+                    }
+                }
+            }
+        };
+        self.give(to, input);
+    }
+
+    /// Somebody at a party itself commands something; nobody waits for the answer.
+    pub(super) fn command(&mut self, at: usize, message: Message) {
+        self.witness.heard(at, &message);
+        self.hand(at, None, &"".into(), message);
+    }
+
+    pub(super) fn wake(&mut self, at: usize) {
+        let now = self.now;
+        if let Role::Client(client) = &mut self.parties[at].role {
+            for (to, message) in client.tick(now) {
+                self.say(at, &to, message);
+            }
+            return self.arrange_waking(at);
+        }
+        self.give(at, Input::Time);
+    }
+
+    /// Gives an input to a site or a broker.
+    pub(super) fn give(&mut self, at: usize, input: Input) {
+        let local = self.local(at);
+        self.parties[at].latest = self.parties[at].latest.max(local);
+        match &mut self.parties[at].role {
+            Role::Site(site) => site.take(local, input),
+            Role::Broker(broker) => drop(broker.host.step(local, input)),
+            Role::Client(_) => {}
+        }
+        self.write(at);
+    }
+
+    /// Begins a life of a party.
+    pub(super) fn start(&mut self, at: usize) {
+        let (now, local) = (self.now, self.local(at));
+        match &mut self.parties[at].role {
+            Role::Site(site) => site.start(now, local),
+            Role::Broker(broker) => drop(broker.host.start(local)),
+            Role::Client(_) => {}
+        }
+        self.write(at);
+    }
+
+    /// What was decided goes to the disk.
+    pub(super) fn write(&mut self, at: usize) {
+        let Some(host) = self.parties[at].driven() else { return self.arrange_waking(at) };
+        let life = host.life();
+        match host.begin_write() {
+            Some(takes) if takes.0 > 0 => self.push(self.now + takes, Happening::Durable(at, life)),
+            Some(_) => return self.durable(at, life),
+            None => {}
+        }
+        self.arrange_waking(at);
+    }
+
+    /// What was decided is durable, and leaves.
+    pub(super) fn durable(&mut self, at: usize, life: u32) {
+        let unsafe_send = self.flaw == Some(Flaw::AnswerBeforeWriting);
+        let crash = self.parties[at].armed;
+        let Some(host) = self.parties[at].driven().filter(|host| host.life() == life) else { return };
+        let leaving = host.end_write(crash, unsafe_send);
+        for written in leaving.written {
+            self.witness.written(&written);
+            self.log.row(|| Row::Written { party: at, at: self.now, word: written.word, id: written.id });
+        }
+        for (call, reply) in leaving.replies {
+            self.reply(at, call, reply);
+        }
+        for PeerCall { to, request, .. } in leaving.calls {
+            let message = match request {
+                PeerRequest::Call(envelope) => Message::Call(*envelope),
+                PeerRequest::Job { caller, id, ask, job } => Message::Job { caller, id, ask, job },
+            };
+            self.say(at, &to, message);
+        }
+        for order in leaving.batch {
+            self.order(at, life, order, crash.is_some());
+        }
+        if let Some(point) = crash {
+            self.parties[at].armed = None;
+            return self.crash(at, point);
+        }
+        self.witness.look(self.now, &mut self.parties[at], at);
+        self.write(at);
+    }
+
+    /// Sends the answer to a call.
+    fn reply(&mut self, at: usize, call: CallId, reply: Reply) {
+        let Some(asker) = self.parties[at].driven().and_then(|host| host.asker(call)) else { return };
+        let message = match (reply, asker.about) {
+            (Reply::Answer(answer), About::Key(key)) => Message::Answer { key, answer },
+            (Reply::Job(answer), About::Job(id, asked)) => Message::JobAnswer { id, asked, answer },
+            _ => return,
+        };
+        let local = self.local(at);
+        self.witness.said(local, at, &message);
+        self.witness.backed(self.now, &self.parties[at], &message);
+        if let Some(to) = asker.from {
+            let message = self.perhaps_lie(at, to, message);
+            self.send(at, to, &message);
+        }
+    }
+
+    fn say(&mut self, at: usize, to: &Name, message: Message) {
+        self.witness.said(self.local(at), at, &message);
+        if let Some(to) = self.place(to) {
+            self.send(at, to, &message);
+        }
+    }
+
+    /// A site that lies says of a hold what was not asked for, where a broker asks.
+    fn perhaps_lie(&mut self, at: usize, to: usize, mut message: Message) -> Message {
+        let (Role::Site(site), Role::Broker(_)) = (&self.parties[at].role, &self.parties[to].role) else {
+            return message;
+        };
+        let Message::Answer { answer: Answer::Reservation(held), .. } = &mut message else { return message };
+        if held.state == State::Held && self.network.happens(site.lies) {
+            self.troubles.count("lies");
+            let kind = self.network.draw(4);
+            match (kind, held.slots.first_mut()) {
+                (0, _) | (_, None) => held.id.0 ^= 1,
+                (1, Some(slot)) => slot.capacity.0 += 1,
+                (2, Some(slot)) => slot.interval.begin.0 += 7,
+                (_, Some(_)) => held.state = State::Committed,
+            }
+        }
+        message
+    }
+
+    fn send(&mut self, from: usize, to: usize, message: &Message) {
+        match self.network.carry(self.now, from, to) {
+            Fate::Arrives(arrivals) => {
+                for (nth, at) in arrivals.into_iter().enumerate() {
+                    self.travelling += 1;
+                    let (sent, message) = (self.now, message.clone());
+                    let packet = Packet { from, to, sent, message, copy: nth > 0 };
+                    self.push(at, Happening::Arrival(Box::new(packet)));
+                }
+            }
+            Fate::Lost | Fate::CutOff => {
+                self.log.row(|| Row::Lost { from, to, at: self.now, word: message.word() });
+            }
+        }
+    }
+
+    /// Gives an order to the batch system of a site; where the site is about to crash it hears no report.
+    fn order(&mut self, at: usize, life: u32, order: BatchOrder, crashing: bool) {
+        let (now, local) = (self.now, self.local(at));
+        let Role::Site(site) = &mut self.parties[at].role else { return };
+        self.log.row(|| Row::Ordered { site: at, at: now, word: order_word(&order) });
+        match &mut site.batch.external {
+            Some(external) => {
+                let (due, work, slow) = external.take(now, life, order);
+                slow.into_iter().for_each(|slow| site.batch.tally.count(slow));
+                self.push(due, Happening::Batch(at, Box::new(work)));
+            }
+            None if crashing => {}
+            None => site.obey(local, order),
+        }
+    }
+
+    /// Something is due in the batch system of a site.
+    pub(super) fn batch_works(&mut self, at: usize, work: Work) {
+        let (now, local, up) = (self.now, self.local(at), self.parties[at].up);
+        let Role::Site(site) = &mut self.parties[at].role else { return };
+        let life = Some(site.host.life()).filter(|_| up);
+        let Worked { report, later } = site.batch.work(now, local, life, work);
+        if let Some((then, work)) = later {
+            self.push(then, Happening::Batch(at, Box::new(work)));
+        }
+        match report {
+            Some((to, report)) if life == Some(to) => {
+                self.log.row(|| Row::Reported { site: at, at: now, word: report_word(&report) });
+                self.give(at, Input::Batch(report));
+            }
+            _ => self.witness.look(now, &mut self.parties[at], at),
+        }
+    }
+
+    /// Brokers ask their peers from now on whether they are there.
+    pub(super) fn begin_beating(&mut self) {
+        for at in 0..self.parties.len() {
+            if matches!(self.parties[at].role, Role::Broker(_)) {
+                self.push(self.now, Happening::Beat(at));
+            }
+        }
+    }
+
+    /// A broker asks its peers whether they are there; one that does not answer twice in a row is silent.
+    pub(super) fn beat(&mut self, at: usize) {
+        self.push(self.now + BEAT, Happening::Beat(at));
+        let Role::Broker(broker) = &self.parties[at].role else { return };
+        for peer in broker.peers.keys().cloned().collect::<Vec<_>>() {
+            let there = self.place(&peer).filter(|there| self.network.carries(at, *there));
+            let said = there.and_then(|there| self.says(there));
+            let Role::Broker(broker) = &mut self.parties[at].role else { return };
+            let missed = broker.peers.entry(peer.clone()).or_default();
+            *missed = if said.is_some() { 0 } else { *missed + 1 };
+            let input = match (said, *missed) {
+                (Some(said), _) => {
+                    Input::Heard { call: None, heartbeat: Box::new(said), round_trip: Some(50) }
+                }
+                (None, 2) => Input::Silent { peer },
+                _ => continue,
+            };
+            if self.parties[at].up {
+                self.give(at, input);
+            }
+        }
+    }
+
+    /// What a party says of itself, if it is up.
+    fn says(&self, at: usize) -> Option<Heartbeat> {
+        let known = match &self.parties[at].role {
+            _ if !self.parties[at].up => return None,
+            Role::Site(site) => site.party().sites(self.local(at)),
+            Role::Broker(broker) => broker.host.party().sites(self.local(at)),
+            Role::Client(_) => return None,
+        };
+        known.into_iter().next().map(|known| known.said)
+    }
+
+    pub(super) fn arrange_waking(&mut self, at: usize) {
+        let now = self.now;
+        let party = &mut self.parties[at];
+        if !party.up {
+            return;
+        }
+        let Some(timer) = party.next_timer() else { return };
+        let timer = timer.max(now);
+        if timer < Moment::MAX && party.wakes.is_none_or(|wakes| timer < wakes) {
+            party.wakes = Some(timer);
+            self.push(timer, Happening::Wake(at));
+        }
+    }
+
+    /// A party crashes.
+    pub(super) fn crash(&mut self, at: usize, point: CrashPoint) {
+        let word = match point {
+            CrashPoint::Idle => "crashes_idle",
+            CrashPoint::BeforeWriting => "crashes_before_writing",
+            CrashPoint::AfterWriting => "crashes_after_writing",
+            CrashPoint::WhileSending => "crashes_while_sending",
+        };
+        self.troubles.count(word);
+        self.log.row(|| Row::Crash { party: at, at: self.now, point });
+        let party = &mut self.parties[at];
+        party.up = false;
+        if let Role::Site(site) = &mut party.role {
+            site.batch.site_crashes();
+        }
+        party.driven().into_iter().for_each(Driven::crash);
+    }
+}
+
+fn order_word(order: &BatchOrder) -> &'static str {
+    match order {
+        BatchOrder::Keep { backing, .. } if backing.spans.is_empty() => "give back",
+        BatchOrder::Keep { .. } => "keep",
+        BatchOrder::Submit { .. } => "submit",
+        BatchOrder::Go { .. } => "go",
+        BatchOrder::Cancel { .. } => "cancel job",
+        BatchOrder::Look { .. } => "look",
+    }
+}
+
+fn report_word(report: &bookahead_party::BatchReport) -> &'static str {
+    use bookahead_party::{BatchError, BatchReport};
+    let said = |outcome: &Result<(), BatchError>| match outcome {
+        Ok(()) => "done",
+        Err(BatchError::Refused(_)) => "refused",
+        Err(BatchError::Unknown(_)) => "no answer",
+    };
+    match report {
+        BatchReport::Kept { outcome, .. } | BatchReport::Job { outcome, .. } => said(outcome),
+        BatchReport::Looked { outcome: Ok(_), .. } => "seen",
+        BatchReport::Looked { .. } => "not seen",
+        BatchReport::JobChanged(_) => "job changed",
+    }
+}

@@ -1,0 +1,406 @@
+//! A simulated batch system that has to be asked, and can go wrong: slow, silent, refusing, granting something else,
+//! carrying out late what it was thought not to have heard, forgetting. Orders for one reservation or one job are carried out
+//! in their order, others overlap. What goes wrong is drawn from a seed.
+
+use super::batch::Batch;
+use super::cluster::less;
+use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, Look, OrderId, Seen};
+use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use bookahead_protocol::ledger::taken;
+use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
+use bookahead_workload::streams::Stream;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How it behaves. Shares are per thousand orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Temper {
+    /// An order takes at least this long,
+    pub fastest: Millis,
+    /// and at most this long, each length alike.
+    pub slowest: Millis,
+    /// Take seconds.
+    pub slow: u32,
+    /// Are refused without a reason that could be foreseen.
+    pub refuses: u32,
+    /// Are granted with less than was asked; half of these the adapter notices and undoes.
+    pub less: u32,
+    /// Get no answer that is understood; they are carried out before, later, or never.
+    pub unknown: u32,
+    /// An order that has taken this long is given up by the adapter.
+    pub timeout: Millis,
+}
+
+impl Temper {
+    /// Nothing goes wrong, and everything is done soon.
+    pub const CALM: Temper = Temper {
+        fastest: Millis(5),
+        slowest: Millis(50),
+        slow: 0,
+        refuses: 0,
+        less: 0,
+        unknown: 0,
+        timeout: Millis(10_000),
+    };
+}
+
+/// Slow orders take up to this long, and late ones are late by up to this: longer than a hold, shorter than a schedule.
+const SLOWEST: Millis = Millis(12_000);
+
+/// What goes wrong with one order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Done,
+    Refused,
+    LessUndone,
+    LessKept,
+    UnknownDone,
+    UnknownNever,
+    UnknownLate(Millis),
+}
+
+/// Something that is under way in it.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// An order is due.
+    Due { order: BatchOrder, life: u32, by: Moment, fate: Fated },
+    /// An order is carried out that nobody waits for any more.
+    Late(BatchOrder),
+    /// A look comes to its end.
+    Looked { order: OrderId, life: u32, at: Moment, seen: BTreeMap<Name, Arc<Seen>> },
+}
+
+/// What is drawn for one order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fated(Fate);
+
+/// A report, for one life of the site, and what is to come.
+#[derive(Default)]
+pub(super) struct Worked {
+    pub(super) report: Option<(u32, BatchReport)>,
+    pub(super) later: Option<(Moment, Work)>,
+}
+
+/// What is particular to one that has to be asked.
+pub(super) struct External {
+    pub(super) temper: Temper,
+    chance: Stream,
+    /// When the last order for a reservation or a job is carried out.
+    busy: BTreeMap<Lane, Moment>,
+    /// It answers nothing before.
+    silent_until: Moment,
+    /// Its silence is never reported: whoever asks for the site hangs.
+    mute: bool,
+    newest: OrderId,
+    /// A look is reported by the newest of all orders before it, and not by its own.
+    by_newest: bool,
+    /// A look shows reservations in pieces, and not those that are over.
+    in_pieces: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Lane {
+    Reservation(ReservationId),
+    Job(JobId),
+    Look,
+}
+
+impl External {
+    pub(super) fn new(temper: Temper, mut chance: Stream) -> External {
+        let (by_newest, in_pieces) = (chance.whole(0, 1) == 0, chance.whole(0, 2) == 0);
+        let (silent_until, newest) = (Moment(0), OrderId(0));
+        External {
+            temper,
+            chance,
+            busy: BTreeMap::new(),
+            silent_until,
+            mute: false,
+            newest,
+            by_newest,
+            in_pieces,
+        }
+    }
+
+    /// It answers nothing until then. Where `mute`, that is not even noticed.
+    pub(super) fn be_silent(&mut self, until: Moment, mute: bool) {
+        (self.silent_until, self.mute) = (until, mute);
+    }
+
+    fn happens(&mut self, per_thousand: u32) -> bool {
+        per_thousand > 0 && self.chance.whole(0, 999) < i64::from(per_thousand)
+    }
+
+    fn coin(&mut self) -> bool {
+        self.chance.whole(0, 1) == 0
+    }
+
+    /// Takes an order; says when it is due.
+    pub(super) fn take(
+        &mut self,
+        now: Moment,
+        life: u32,
+        order: BatchOrder,
+    ) -> (Moment, Work, Option<&'static str>) {
+        let Temper { fastest, slowest, slow, timeout, .. } = self.temper;
+        let mut takes = Millis(self.chance.whole(fastest.0, slowest.0));
+        let mut what = None;
+        if self.happens(slow) {
+            (takes, what) = (Millis(self.chance.whole(1_000, SLOWEST.0)), Some("batch_slow"));
+        }
+        let lane = match &order {
+            BatchOrder::Keep { backing, .. } => Lane::Reservation(backing.id),
+            BatchOrder::Submit { job, .. } => Lane::Job(job.id),
+            BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => Lane::Job(*job),
+            BatchOrder::Look { .. } => Lane::Look,
+        };
+        let free = self.busy.get(&lane).copied().unwrap_or(now).max(now);
+        self.newest = order.order();
+        let (by, fate) = (now + timeout, Fated(self.fate(&order)));
+        let due = free + takes;
+        self.busy.insert(lane, due);
+        (due, Work::Due { order, life, by, fate }, what)
+    }
+
+    fn fate(&mut self, order: &BatchOrder) -> Fate {
+        let Temper { refuses, less, unknown, .. } = self.temper;
+        let gives_back = matches!(order, BatchOrder::Keep { backing, .. } if backing.spans.is_empty());
+        let looks = matches!(order, BatchOrder::Look { .. });
+        if self.happens(unknown) {
+            return match self.chance.whole(0, 2) {
+                0 => Fate::UnknownDone,
+                1 => Fate::UnknownNever,
+                _ => Fate::UnknownLate(Millis(self.chance.whole(500, SLOWEST.0))),
+            };
+        }
+        if !looks && self.happens(refuses) {
+            return Fate::Refused;
+        }
+        if matches!(order, BatchOrder::Keep { .. }) && !gives_back && self.happens(less) {
+            return if self.coin() { Fate::LessUndone } else { Fate::LessKept };
+        }
+        Fate::Done
+    }
+
+    /// Where it is silent now: what becomes of an order that is due. Half of those that nobody waits for are carried out in
+    /// the end.
+    fn stall(&mut self, now: Moment, work: Work) -> Result<Work, Worked> {
+        let Work::Due { order, life, by, fate } = work else { return Ok(work) };
+        let until = self.silent_until;
+        if until <= now {
+            return Ok(Work::Due { order, life, by, fate });
+        }
+        if !self.mute && by > now {
+            let again = until.min(by);
+            return Err(Worked { later: Some((again, Work::Due { order, life, by, fate })), report: None });
+        }
+        let done = self.coin();
+        let report = (!self.mute).then(|| (life, failed(&order, &unknown())));
+        Err(Worked { report, later: done.then_some((until, Work::Late(order))) })
+    }
+
+    /// Reservations as a look shows them.
+    fn shown(&self, mut seen: BTreeMap<Name, Arc<Seen>>, now: Time) -> BTreeMap<Name, Arc<Seen>> {
+        if self.in_pieces {
+            for seen in seen.values_mut() {
+                for spans in Arc::make_mut(seen).backings.values_mut() {
+                    *spans = spans.iter().filter(|span| span.interval.end > now).flat_map(halves).collect();
+                }
+            }
+        }
+        seen
+    }
+}
+
+/// In two pieces, one above the other.
+fn halves(span: &Span) -> Vec<Span> {
+    let half = span.capacity.0 / 2;
+    [half, span.capacity.0 - half]
+        .into_iter()
+        .filter(|capacity| *capacity > 0)
+        .map(|capacity| Span { capacity: Capacity(capacity), ..*span })
+        .collect()
+}
+
+fn unknown() -> BatchError {
+    BatchError::Unknown("no answer".to_owned())
+}
+
+/// The report of an order that came to nothing.
+fn failed(order: &BatchOrder, why: &BatchError) -> BatchReport {
+    let (number, why) = (order.order(), why.clone());
+    match order {
+        BatchOrder::Keep { order, backing } => {
+            BatchReport::Kept { order: *order, id: backing.id, outcome: Err(why) }
+        }
+        BatchOrder::Submit { job, .. } => BatchReport::Job { order: number, job: job.id, outcome: Err(why) },
+        BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => {
+            BatchReport::Job { order: number, job: *job, outcome: Err(why) }
+        }
+        BatchOrder::Look { order } => {
+            BatchReport::Looked { order: Some(*order), at: Moment(0), outcome: Err(why) }
+        }
+    }
+}
+
+impl Batch {
+    /// Something is due. `site_now` is the time by the clock of the site, which is in this life; None where it is down.
+    pub(super) fn work(&mut self, now: Moment, site_now: Moment, life: Option<u32>, work: Work) -> Worked {
+        self.advance(now);
+        let Some(external) = &mut self.external else { return Worked::default() };
+        // Who gave the order has crashed: it was sent before, or it was not.
+        if matches!(&work, Work::Due { life: given_in, .. } if life != Some(*given_in)) && external.coin() {
+            return Worked::default();
+        }
+        let work = match external.stall(now, work) {
+            Ok(work) => work,
+            Err(stalled) => {
+                self.tally.count("batch_stalled");
+                return stalled;
+            }
+        };
+        match work {
+            Work::Late(order) => {
+                self.tally.count("batch_carried_out_late");
+                self.carry_out(&order, true);
+                Worked::default()
+            }
+            Work::Looked { order, life, at, seen } => {
+                let (jobs, tagged) = (self.jobs(), self.tagged());
+                let clocks = Some(self.clocks(now, site_now));
+                let look = Look { resources: seen, jobs, tagged, clocks };
+                let report = BatchReport::Looked { order: Some(order), at, outcome: Ok(look) };
+                Worked { report: Some((life, report)), later: None }
+            }
+            Work::Due {
+                order: BatchOrder::Look { order },
+                life,
+                fate: Fated(Fate::Done | Fate::UnknownDone),
+                ..
+            } => {
+                let order = if external.by_newest { external.newest.max(order) } else { order };
+                let takes = Millis(external.chance.whole(0, external.temper.slowest.0));
+                let seen = self.resources();
+                let seen = self.external.as_ref().map(|external| external.shown(seen, self.time(now)));
+                let seen = seen.unwrap_or_default();
+                let looked = Work::Looked { order, life, at: site_now, seen };
+                Worked { report: None, later: Some((now + takes, looked)) }
+            }
+            Work::Due { order, life, fate: Fated(fate), .. } => {
+                let (report, late) = self.fulfil(&order, fate);
+                let later = late.map(|late| (now + late, Work::Late(order)));
+                Worked { report: Some((life, report)), later }
+            }
+        }
+    }
+
+    /// Does with an order what its fate is; answers the report, and after how long it is carried out after all.
+    fn fulfil(&mut self, order: &BatchOrder, fate: Fate) -> (BatchReport, Option<Millis>) {
+        let why = BatchError::Refused("not today".to_owned());
+        match fate {
+            Fate::Done => (self.carry_out(order, false), None),
+            Fate::Refused | Fate::LessUndone => {
+                self.tally.count(if fate == Fate::Refused { "batch_refused" } else { "batch_granted_less" });
+                (failed(order, &why), None)
+            }
+            Fate::LessKept => {
+                let BatchOrder::Keep { order: number, backing } = order else {
+                    return (self.carry_out(order, false), None);
+                };
+                self.tally.count("batch_granted_less_unnoticed");
+                self.touched.insert(backing.id);
+                let lowered = less(&backing.spans, 1);
+                let other = Backing { spans: lowered, ..backing.clone() };
+                (self.carry_out(&BatchOrder::Keep { order: *number, backing: other }, false), None)
+            }
+            Fate::UnknownDone => {
+                self.tally.count("batch_unanswered");
+                self.carry_out(order, false);
+                (failed(order, &unknown()), None)
+            }
+            Fate::UnknownNever => {
+                self.tally.count("batch_unanswered");
+                (failed(order, &unknown()), None)
+            }
+            Fate::UnknownLate(late) => {
+                self.tally.count("batch_unanswered");
+                (failed(order, &unknown()), Some(late))
+            }
+        }
+    }
+
+    /// Carries an order out as far as there is room; late where a newer one may have been carried out before.
+    fn carry_out(&mut self, order: &BatchOrder, late: bool) -> BatchReport {
+        let BatchOrder::Keep { order: number, backing } = order else { return self.about_a_job(order) };
+        let Backing { resource, id, spans, spares_jobs, .. } = backing;
+        let (order, id) = (*number, *id);
+        let Some(cluster) = self.clusters.get_mut(resource) else {
+            let why = BatchError::Refused("there is no such resource".to_owned());
+            return BatchReport::Kept { order, id, outcome: Err(why) };
+        };
+        if late {
+            self.touched.insert(id);
+        }
+        // No job ends because less is kept.
+        if *spares_jobs && cluster.in_use().contains(&id) && covers(&cluster.kept(id), spans, cluster.now()) {
+            return BatchReport::Kept { order, id, outcome: Ok(()) };
+        }
+        let native = cluster.reserved().get(&id).cloned().unwrap_or_default();
+        if *spares_jobs && cluster.lost().0 > 0 && !covers(spans, &native, cluster.now()) {
+            self.tally.count("backings_given_away");
+        }
+        let fits = cluster.try_reserve(id, spans.clone());
+        let outcome = if fits { Ok(()) } else { Err(BatchError::Refused("there is no room".to_owned())) };
+        BatchReport::Kept { order, id, outcome }
+    }
+
+    /// It restarts and has forgotten what it keeps, where no jobs are in it.
+    pub(super) fn forget(&mut self, now: Moment) {
+        self.advance(now);
+        for cluster in self.clusters.values_mut() {
+            let in_use = cluster.in_use();
+            let idle = cluster.reserved().keys().copied().filter(|id| !in_use.contains(id));
+            for id in idle.collect::<Vec<_>>() {
+                cluster.reserve(id, Vec::new());
+                self.touched.insert(id);
+                self.tally.count("backings_forgotten");
+            }
+        }
+    }
+
+    /// An operator of the batch system deletes something that is kept for the site.
+    pub(super) fn delete_one(&mut self, now: Moment, which: usize) {
+        self.advance(now);
+        for cluster in self.clusters.values_mut() {
+            let ids: Vec<ReservationId> = cluster.reserved().keys().copied().collect();
+            if let Some(id) = ids.get(which % ids.len().max(1)) {
+                cluster.reserve(*id, Vec::new());
+                self.touched.insert(*id);
+                self.tally.count("backings_deleted");
+            }
+        }
+    }
+
+    /// Somebody else reserves, from so long from now on.
+    pub(super) fn reserve_foreign(
+        &mut self,
+        now: Moment,
+        after: Seconds,
+        length: Seconds,
+        capacity: Capacity,
+    ) {
+        self.advance(now);
+        let begin = self.time(now) + after;
+        let span = Span { interval: Interval::new(begin, begin + length), capacity };
+        for cluster in self.clusters.values_mut() {
+            if cluster.reserve_foreign(span) {
+                self.tally.count("foreign_reservations");
+            }
+        }
+    }
+}
+
+/// Whether as much is kept as is wanted, at every instant from now on.
+pub(super) fn covers(kept: &[Span], wanted: &[Span], now: Time) -> bool {
+    let edges = kept.iter().chain(wanted).flat_map(|span| [span.interval.begin, span.interval.end]);
+    edges.map(|edge| edge.max(now)).all(|at| taken(kept, at) >= taken(wanted, at))
+}

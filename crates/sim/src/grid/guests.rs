@@ -1,0 +1,220 @@
+//! Jobs that a site submits to a simulated batch system: in the queue or inside a reservation. A job inside starts as soon as
+//! its reservation has begun and has room, and ends with it at the latest. One of several copies claims when its turn comes,
+//! and runs only after a go.
+
+use super::client::job_of;
+use super::cluster::Cluster;
+use bookahead_party::{BatchError, Ended, Job, JobChange, JobState, JobStatus};
+use bookahead_plan::{Capacity, Seconds, Span, Time, Waiting};
+use bookahead_protocol::ledger::taken;
+use bookahead_protocol::{JobId, ReservationId};
+use std::collections::BTreeSet;
+
+/// A job that claims and gets no go is ended after this time: its room is wanted by others.
+const CLAIMS_FOR: Seconds = Seconds(20);
+
+/// A job, and how it stands.
+#[derive(Debug, Clone)]
+pub(super) struct Submitted {
+    pub(super) job: Job,
+    pub(super) state: JobState,
+    submitted: Time,
+    /// When its turn came, and its room was taken.
+    turn: Option<Time>,
+    started: Option<Time>,
+    ended: Option<Time>,
+    may_run: bool,
+}
+
+impl Submitted {
+    /// When it ends and how, if nothing unforeseen happens.
+    fn end(&self) -> Option<(Time, JobState)> {
+        let turn = self.turn?;
+        let limit = turn + self.job.limit;
+        let (end, how) = match (self.started, job_of(&self.job.work)) {
+            (None, _) => (turn + CLAIMS_FOR, JobState::Killed(Ended::NoGo)),
+            (Some(started), Some((_, run))) => (started + run, JobState::Done { exit: 0 }),
+            (Some(_), None) => (limit, JobState::Done { exit: 0 }),
+        };
+        Some(if end <= limit { (end, how) } else { (limit, JobState::Killed(Ended::Limit)) })
+    }
+
+    fn status(&self) -> JobStatus {
+        let Submitted { job, state, submitted, started, ended, .. } = self.clone();
+        JobStatus { id: job.id, state, submitted, started, ended, expected_start: None }
+    }
+}
+
+impl Cluster {
+    /// Takes a job; the same one twice changes nothing.
+    pub(super) fn submit(&mut self, job: &Job) -> Result<(), BatchError> {
+        let refuse = |why: &str| Err(BatchError::Refused(why.to_owned()));
+        let mut remembered = self.ours.iter().filter(|known| self.is_remembered(known));
+        if let Some(known) = remembered.find(|known| known.job.id == job.id) {
+            return if known.job == *job { Ok(()) } else { refuse("this is another job") };
+        }
+        let (now, place) = (self.now(), self.ours.len());
+        match job.reservation {
+            Some(id) if self.most_room(id, now) < job.capacity => {
+                return refuse("it has no such reservation");
+            }
+            Some(_) => {}
+            None => {
+                let (submit, estimate, capacity) = (now, job.limit, job.capacity);
+                if !self.queue(place, Waiting { submit, estimate, capacity, priority: 0 }) {
+                    return refuse("it needs more than there is");
+                }
+            }
+        }
+        self.ours.push(Submitted {
+            job: job.clone(),
+            state: JobState::Waiting,
+            submitted: now,
+            turn: None,
+            started: None,
+            ended: None,
+            may_run: false,
+        });
+        self.live.insert(place);
+        self.pass();
+        Ok(())
+    }
+
+    /// Lets a job run that claims, or will.
+    pub(super) fn go(&mut self, id: JobId) {
+        let Some(place) = self.place(id) else { return };
+        self.ours[place].may_run = true;
+        if self.ours[place].state == JobState::Claiming {
+            self.run(place, self.now());
+        }
+    }
+
+    /// Ends a job.
+    pub(super) fn cancel(&mut self, id: JobId) {
+        if let Some(place) = self.place(id) {
+            self.over(place, JobState::Killed(Ended::Cancelled), self.now());
+            self.pass();
+        }
+    }
+
+    /// The place of a job that is not over.
+    fn place(&self, id: JobId) -> Option<usize> {
+        self.live.iter().copied().find(|place| self.ours[*place].job.id == id)
+    }
+
+    /// The turn of a job has come: its room is taken.
+    pub(super) fn turn(&mut self, place: usize, now: Time) {
+        self.ours[place].turn = Some(now);
+        if self.ours[place].job.claims && !self.ours[place].may_run {
+            self.becomes(place, JobState::Claiming, now);
+        } else {
+            self.run(place, now);
+        }
+    }
+
+    fn run(&mut self, place: usize, now: Time) {
+        self.ours[place].started = Some(now);
+        let job = &self.ours[place].job;
+        *self.executions.entry(job_of(&job.work).map_or(job.id, |(id, _)| id)).or_default() += 1;
+        self.becomes(place, JobState::Running, now);
+    }
+
+    fn becomes(&mut self, place: usize, state: JobState, at: Time) {
+        self.ours[place].state = state.clone();
+        self.changes.push(JobChange { id: self.ours[place].job.id, state, at });
+        self.version += 1;
+    }
+
+    fn over(&mut self, place: usize, state: JobState, at: Time) {
+        self.live.remove(&place);
+        self.ours[place].ended = Some(at);
+        self.becomes(place, state, at);
+        if self.ours[place].job.reservation.is_none() {
+            self.leave_queue(place);
+        }
+    }
+
+    /// Its room outside of reservations is promised to others.
+    pub(super) fn displaced(&mut self, place: usize, now: Time) {
+        self.over(place, JobState::Killed(Ended::Displaced), now);
+    }
+
+    /// Ends those whose time is up.
+    pub(super) fn end_ours(&mut self, now: Time) {
+        for place in self.live.iter().copied().collect::<Vec<_>>() {
+            if let Some((at, how)) = self.ours[place].end().filter(|(at, _)| *at <= now) {
+                self.over(place, how, at);
+            }
+        }
+    }
+
+    /// When something happens to one of them.
+    pub(super) fn next_of_ours(&self) -> Option<Time> {
+        let now = self.now();
+        let live = || self.live.iter().map(|place| &self.ours[*place]);
+        let ends = live().filter_map(Submitted::end).map(|(end, _)| end);
+        let inside = live().filter_map(|ours| self.reserved.get(&ours.job.reservation?)).flatten();
+        let edges = inside.flat_map(|span| [span.interval.begin, span.interval.end]);
+        ends.chain(edges.filter(|edge| *edge > now)).min()
+    }
+
+    /// Ends and starts jobs inside reservations, those that came last end first.
+    pub(super) fn settle_guests(&mut self, now: Time) {
+        for id in self.in_use() {
+            let guests: Vec<usize> = self.live.iter().copied().filter(|at| self.is_in(*at, id)).collect();
+            let (mut left, gone) = (self.room(id, now).0, self.most_room(id, now) == Capacity::ZERO);
+            for place in guests {
+                let needs = self.ours[place].job.capacity.0;
+                let inside = self.ours[place].turn.is_some();
+                if gone || (inside && needs > left) {
+                    self.over(place, JobState::Killed(Ended::ReservationOver), now);
+                } else if needs <= left {
+                    left -= needs;
+                    if !inside {
+                        self.turn(place, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_in(&self, place: usize, id: ReservationId) -> bool {
+        self.ours[place].job.reservation == Some(id)
+    }
+
+    /// What a reservation has at an instant.
+    fn room(&self, id: ReservationId, at: Time) -> Capacity {
+        taken(&self.kept(id), at)
+    }
+
+    /// The most that a reservation has from now on, whether or not its nodes are up.
+    fn most_room(&self, id: ReservationId, now: Time) -> Capacity {
+        let spans = self.reserved.get(&id).map_or(&[][..], Vec::as_slice);
+        let rest = spans.iter().filter(|span| span.interval.end > now);
+        rest.map(|span: &Span| taken(spans, span.interval.begin.max(now))).max().unwrap_or(Capacity::ZERO)
+    }
+
+    /// The reservations that jobs wait or run in.
+    pub(super) fn in_use(&self) -> BTreeSet<ReservationId> {
+        self.live.iter().filter_map(|place| self.ours[*place].job.reservation).collect()
+    }
+
+    /// All of them, but those that were over so long ago that they are forgotten.
+    pub(super) fn statuses(&self) -> impl Iterator<Item = JobStatus> {
+        self.ours.iter().filter(|ours| self.is_remembered(ours)).map(Submitted::status)
+    }
+
+    fn is_remembered(&self, ours: &Submitted) -> bool {
+        ours.ended.is_none_or(|ended| ended + self.remembers >= self.now())
+    }
+
+    /// Whether a job came to its end after an instant.
+    pub(super) fn ended_after(&self, id: JobId, instant: Time) -> bool {
+        self.ours.iter().any(|ours| ours.job.id == id && ours.ended.is_some_and(|ended| ended > instant))
+    }
+
+    /// Those that wait or run.
+    pub fn live_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.live.iter().map(|place| self.ours[*place].job.id)
+    }
+}
