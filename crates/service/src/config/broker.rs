@@ -144,7 +144,7 @@ impl BrokerConfig {
         self.open.unwrap_or(self.listen.ip().to_canonical().is_loopback() && !guarded)
     }
 
-    /// As its head wants it.
+    /// The rules of its negotiations.
     pub fn rules(&self, maker: u64) -> Rules {
         self.rules.rules(maker, self.retention.seconds(), self.clock.speed)
     }

@@ -74,7 +74,7 @@ impl Default for BrokerRules {
 }
 
 impl BrokerRules {
-    /// As a head wants them whose clock has this speed. `maker` is the number of the broker; no two parties have the same.
+    /// As a party wants them whose clock has this speed. `maker` is the number of the broker; no two parties have the same.
     pub fn rules(&self, maker: u64, retention: Seconds, speed: u32) -> Rules {
         Rules {
             maker,

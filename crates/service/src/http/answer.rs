@@ -1,4 +1,4 @@
-//! Answers of the head as responses. A reservation carries an entity tag that begins with its version, so that a
+//! Answers of the party as responses. A reservation carries an entity tag that begins with its version, so that a
 //! change can say what it was decided upon, and ends with a digest of the document, so that nobody takes an old state
 //! for the new one.
 

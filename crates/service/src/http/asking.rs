@@ -37,12 +37,12 @@ impl Asking {
         &self.0.identity.user
     }
 
-    /// As one who calls a head.
+    /// As one who calls the party.
     pub(super) fn caller(&self) -> Caller {
         self.0.identity.caller()
     }
 
-    /// As one who only looks at one reservation. The head knows operators, and no readers: who may see everything is
+    /// As one who only looks at one reservation. The party knows operators, and no readers: who may see everything is
     /// shown it as if he were one.
     pub(super) fn looking_caller(&self) -> Caller {
         let mut caller = self.caller();

@@ -1,4 +1,4 @@
-//! What is too much for a party, whoever asks. What one user may have is the head's affair.
+//! What is too much for a party, whoever asks. What one user may have is the party's affair.
 
 use bookahead_plan::Seconds;
 use bookahead_protocol::request::MOST_PARTS;

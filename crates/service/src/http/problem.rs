@@ -1,5 +1,5 @@
 //! A refusal on its way out: a problem document with the headers that go with its status. Everything that is not
-//! served comes out here, whether the head, the gate, an extractor or the router refuses it.
+//! served comes out here, whether the party, the gate, an extractor or the router refuses it.
 
 use crate::security::CHALLENGE;
 use crate::thread::NoReply;
