@@ -302,6 +302,11 @@ impl Site {
                 continue;
             }
             match self.ledger.could_have(id) {
+                // Its nodes are back, and it is kept whole already.
+                Some(whole) if is_same(&kept, &whole, now.second()) => {
+                    let ticked = self.ledger.kept(now, id, Capacity(u32::MAX));
+                    self.book(now, ticked.events, ticked.changes, out);
+                }
                 Some(whole) => self.order_spans(now, id, whole, true, out),
                 None => self.order_keep(now, id, out),
             }
