@@ -1,12 +1,15 @@
-//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first, and those that
-//! are in use last: holds are cancelled, and of what is committed as much is marked as missing as must be. Whenever
-//! room appears, the oldest that miss something get it first.
+//! Capacity that fails, and comes back. Where the book is overfull then, what is not promised yet is refused; then the newest
+//! promises are hit first, and those that are in use last: holds are cancelled, and of what is committed as much is marked as
+//! missing as must be. Whenever room appears, the oldest that miss something get it first.
 
+use super::entry::Entry;
 use super::event::{Because, Ticked, What};
+use super::fold::rest_from;
 use super::{Ledger, spans};
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
+use crate::problem::{Problem, Why};
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use std::collections::BTreeSet;
 
@@ -100,21 +103,22 @@ impl Ledger {
     /// How much more a reservation could have, for the rest of its time.
     fn free_beside(&self, id: ReservationId, at: usize) -> u32 {
         let Some(entry) = self.entries.get(&id) else { return 0 };
-        let rest = spans::since(&entry.spans, self.latest.second());
+        let rest = spans::since(&entry.spans, rest_from(self.latest));
         let free = rest.iter().map(|span| self.books[at].profile.min_free(span.interval)).min();
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
 
     /// Takes from the newest promises until nothing is overfull, and from those in use last; answers whether it took something.
     pub(super) fn hit(&mut self, at: usize, in_use: &BTreeSet<ReservationId>, course: &mut Ticked) -> bool {
-        let (now, from) = (self.latest, self.latest.second());
+        // Of the second that has begun nothing can be given back.
+        let (now, from) = (self.latest, rest_from(self.latest));
+        let mut was_hit = self.refuse_overfull(at, course);
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {
             let idle = !in_use.contains(id);
             newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
         }
         newest_last.sort_unstable();
-        let mut was_hit = false;
         while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
             && let Some((_, _, id)) = newest_last.pop()
         {
@@ -140,8 +144,37 @@ impl Ledger {
         was_hit
     }
 
-    /// Gives room to those that miss something, the oldest first.
+    /// Refuses what waits for the batch system and is not promised yet, the newest first, until nothing is overfull; answers
+    /// whether it refused something.
+    fn refuse_overfull(&mut self, at: usize, course: &mut Ticked) -> bool {
+        let (now, from) = (self.latest, rest_from(self.latest));
+        let ids = self.books[at].begins.iter().map(|(_, id)| *id);
+        let waiting = ids.filter_map(|id| Some((self.entries.get(&id)?, id)));
+        let waiting = waiting.filter(|(entry, _)| entry.state.is_waiting());
+        let mut newest_last: Vec<(u64, ReservationId)> =
+            waiting.map(|(entry, id)| (entry.serial, id)).collect();
+        newest_last.sort_unstable();
+        let mut refused = false;
+        while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
+            && let Some((_, id)) = newest_last.pop()
+        {
+            let takes = self.entries.get(&id).map(Entry::takes).unwrap_or_default();
+            let profile = &self.books[at].profile;
+            if takes.iter().any(|span| profile.min_free(since(span.interval, from)) < 0) {
+                let problem = Problem::new(Why::NotGranted("capacity failed meanwhile".to_owned()));
+                self.record_as_it_is(now, What::NotGranted { id, problem }, course);
+                refused = true;
+            }
+        }
+        refused
+    }
+
+    /// Gives room to those that miss something, the oldest first. Where a batch system has to be asked, what is missing comes
+    /// back when it is kept there ([`Ledger::kept`]), and not before.
     pub(super) fn mend(&mut self, now: Moment, at: usize, course: &mut Ticked) {
+        if self.rules.consent.is_some() {
+            return;
+        }
         let degraded: Vec<ReservationId> = self.books[at].degraded.iter().map(|(_, id)| *id).collect();
         for id in degraded {
             let Some(entry) = self.entries.get(&id) else { continue };
