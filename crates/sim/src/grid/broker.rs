@@ -71,8 +71,7 @@ impl Broker {
 /// Jobs are looked after often, so that much happens in a short time.
 pub(super) fn job_rules() -> JobRules {
     let patience = Patience { first: Millis(500), longest: Millis(4_000) };
-    let flood =
-        Pace { patience, look_every: Millis(700), silence: Millis(9_000), doubt: Millis(6_000) };
+    let flood = Pace { patience, look_every: Millis(700), silence: Millis(9_000), doubt: Millis(6_000) };
     JobRules {
         notice: Millis::seconds(3),
         patience,

@@ -2,8 +2,8 @@
 //! its reservation has begun and has room, and ends with it at the latest. One of several copies claims when its turn comes,
 //! and runs only after a go.
 
-use super::cluster::Cluster;
 use super::client::job_of;
+use super::cluster::Cluster;
 use bookahead_party::{BatchError, Ended, Job, JobChange, JobState, JobStatus};
 use bookahead_plan::{Capacity, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ledger::taken;

@@ -6,8 +6,8 @@ use super::client::job_of;
 use super::external::covers;
 use super::witness::{Rule, is_standing};
 use super::{Broker, Grid, Party, Role, Site, Violation};
-use bookahead_plan::Seconds;
 use bookahead_party::Queries;
+use bookahead_plan::Seconds;
 use bookahead_protocol::broker::{Booking, Event, Outcome, Pick};
 use bookahead_protocol::ledger::{Entry, both};
 use bookahead_protocol::{Answer, JobId, Millis, Moment, Name, ReservationId, State};
@@ -204,8 +204,7 @@ impl Grid {
                     site.ledger().entries().filter(|(_, entry)| entry.is_live()).map(|(id, _)| id).collect()
                 }
                 Role::Broker(broker) => {
-                    let live =
-                        broker.head().bookings().filter(|booking| booking.state.holds_capacity());
+                    let live = broker.head().bookings().filter(|booking| booking.state.holds_capacity());
                     live.map(|booking| booking.id).collect()
                 }
                 Role::Client(_) => Vec::new(),
