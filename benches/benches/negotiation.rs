@@ -127,7 +127,17 @@ impl Town {
         let mut effects = self.broker.handle(now, &"ada".into(), &envelope);
         took.broker += begin.elapsed();
         let mut calls: VecDeque<_> = std::mem::take(&mut effects.send).into();
-        while let Some(call) = calls.pop_front() {
+        loop {
+            let Some(call) = calls.pop_front() else {
+                if self.broker.searches_under_way().len() == 0 {
+                    break;
+                }
+                let begin = Instant::now();
+                effects = self.broker.tick(now);
+                took.broker += begin.elapsed();
+                calls.extend(std::mem::take(&mut effects.send));
+                continue;
+            };
             took.messages += 2;
             let Some(ledger) = self.ledgers.get_mut(&call.to) else { continue };
             let begin = Instant::now();

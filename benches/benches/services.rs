@@ -1,7 +1,7 @@
 //! Services under load, on loopback and on the disk of the target folder.
 //!
-//! - How many pairs of reserve and commit become durable in a second when 64 clients wait for theirs: at the door of the
-//!   keeper, and over HTTP; with one sync for all who wait, one for each command, and none.
+//! - How many pairs of reserve and commit become durable in a second when 64 clients wait for theirs: at the
+//!   party thread, and over HTTP; with one sync for all who wait, one for each command, and none.
 //! - How many probes a second a site with 10,000 live reservations answers over HTTP, and how long the slowest wait.
 //! - How long a co-reservation of four parts at four sites takes from the request to the commit, over HTTP.
 //!
@@ -10,6 +10,8 @@
 use bookahead_api as api;
 use bookahead_client::{Client, make};
 use bookahead_lrms::builtin::{Builtin, Hosted};
+use bookahead_party::site::{Site, SiteOptions};
+use bookahead_party::{Heartbeat, Origin, Role};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::ledger::{Offered, Rules};
@@ -18,13 +20,11 @@ use bookahead_protocol::{
 };
 use bookahead_service::clock::Clock;
 use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
-use bookahead_service::daemon::{self, Running};
+use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::http::{self, About, Limits, Served};
 use bookahead_service::journal::{Durability, Options};
-use bookahead_service::keeper::{Keeper, Keeping};
-use bookahead_service::party::{Input, Origin};
 use bookahead_service::security::Gate;
-use bookahead_service::site::Site;
+use bookahead_service::thread::{BatchSide, Outlets, PartyHandle, PartyOptions, PartyThread};
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -72,32 +72,30 @@ fn rules() -> Rules {
     Rules::new("north", vec![Offered { resource, placement }])
 }
 
-fn about() -> api::Site {
-    api::Site {
+fn about() -> Heartbeat {
+    Heartbeat {
         name: "north".into(),
         url: String::new(),
-        role: api::Role::Site,
+        role: Role::Site,
         resources: Vec::new(),
         attributes: Default::default(),
         loads: Vec::new(),
-        last_heard: None,
-        round_trip_ms: None,
-        state: api::Reachability::Up,
+        hold_takes: None,
         version: None,
     }
 }
 
-fn site(journal: &Path, durability: Durability) -> Outcome<Keeper> {
+fn site(journal: &Path, durability: Durability) -> Outcome<PartyThread> {
     let hosted = Hosted::new("cluster".into(), Capacity(4_096));
-    let lrms = Builtin::new(vec![hosted], Clock::WALL.now(), None)?;
-    let site = Site::new(rules(), about(), Box::new(lrms))?;
-    let mut keeping = Keeping::new("north".into(), journal.to_owned(), Clock::WALL);
-    keeping.options = Options { durability, ..Options::default() };
-    Ok(keeping.start(|_| site)?)
+    let scheduler = BatchSide::Inline(Box::new(Builtin::new(vec![hosted], Clock::WALL.now(), None)?));
+    let site = Site::new(rules(), about(), SiteOptions::default())?;
+    let mut options = PartyOptions::new("north".into(), journal.to_owned(), Clock::WALL);
+    options.options = Options { durability, ..Options::default() };
+    Ok(options.start(site, |_| Outlets::only(scheduler))?)
 }
 
 /// Where a site can be asked over HTTP.
-async fn serve(keeper: &Keeper) -> Outcome<String> {
+async fn serve(party: &PartyThread) -> Outcome<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
     let about = About {
@@ -108,8 +106,8 @@ async fn serve(keeper: &Keeper) -> Outcome<String> {
         identity: None,
     };
     let limits = Limits { requests_per_second: 0, ..Limits::default() };
-    let served =
-        Served { door: keeper.door().clone(), gate: Arc::new(Gate::open()), limits, about, commands: None };
+    let (party, gate) = (party.handle().clone(), Arc::new(Gate::open()));
+    let served = Served { party, gate, limits, about, commands: None, look_every: None };
     let router = http::router(served);
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(url)
@@ -128,7 +126,7 @@ fn request(number: u64) -> Request {
 }
 
 async fn pairs(folder: &Path) -> Outcome<()> {
-    for (where_, over_http) in [("at the door of the keeper", false), ("over HTTP", true)] {
+    for (where_, over_http) in [("at the party thread", false), ("over HTTP", true)] {
         println!(
             "{CLIENTS} clients, each reserving and committing in turn, {where_}; {ROUNDS} rounds, the median"
         );
@@ -136,9 +134,9 @@ async fn pairs(folder: &Path) -> Outcome<()> {
         for round in 0..ROUNDS {
             for (at, (_, durability)) in MODES.into_iter().enumerate() {
                 let journal = folder.join(format!("{over_http}-{round}-{at}.journal"));
-                let keeper = site(&journal, durability)?;
-                rates[at].push(rate_of_pairs(&keeper, over_http).await?);
-                tokio::task::spawn_blocking(move || keeper.close()).await??;
+                let party = site(&journal, durability)?;
+                rates[at].push(rate_of_pairs(&party, over_http).await?);
+                tokio::task::spawn_blocking(move || party.close()).await??;
             }
         }
         let rates = rates.map(median);
@@ -150,19 +148,19 @@ async fn pairs(folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-async fn rate_of_pairs(keeper: &Keeper, over_http: bool) -> Outcome<f64> {
-    let url = if over_http { Some(serve(keeper).await?) } else { None };
+async fn rate_of_pairs(party: &PartyThread, over_http: bool) -> Outcome<f64> {
+    let url = if over_http { Some(serve(party).await?) } else { None };
     let (made, began) = (Arc::new(AtomicU64::new(0)), Instant::now());
     let mut tasks = Vec::new();
     for client in 0..CLIENTS {
-        let (door, made) = (keeper.door().clone(), made.clone());
+        let (handle, made) = (party.handle().clone(), made.clone());
         let http = url.as_deref().map(|url| Client::new(url, Default::default())).transpose()?;
         tasks.push(tokio::spawn(async move {
             while began.elapsed() < ROUND {
                 let number = made.fetch_add(1, Ordering::Relaxed);
                 match &http {
                     Some(http) => pair_over_http(http, number).await?,
-                    None => pair_at_door(&door, number, client).await?,
+                    None => pair_at_thread(&handle, number, client).await?,
                 }
             }
             Outcome::Ok(())
@@ -174,16 +172,14 @@ async fn rate_of_pairs(keeper: &Keeper, over_http: bool) -> Outcome<f64> {
     Ok(made.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
 }
 
-async fn pair_at_door(door: &bookahead_service::keeper::Door, number: u64, client: usize) -> Outcome<()> {
+async fn pair_at_thread(party: &PartyHandle, number: u64, client: usize) -> Outcome<()> {
     let id = ReservationId(u128::from(number) + 1);
     let caller = Caller { user: format!("user-{client}").into(), roles: vec!["user".into()] };
     let hold = Call::Reserve { id, request: request(number), hold_for: Millis::seconds(60), book: false };
     for (at, call) in [hold, Call::Commit { id, jobs: vec![] }].into_iter().enumerate() {
         let key = Key(u128::from(number) * 2 + at as u128 + 1);
         let envelope = Envelope { key, caller: caller.clone(), call };
-        let answer =
-            door.ask(PATIENCE, |reply| Input::Call { envelope, origin: Origin::default(), reply }).await?;
-        if let Answer::Problem(problem) = answer {
+        if let Answer::Problem(problem) = party.call(PATIENCE, envelope, Origin::default()).await? {
             return Err(problem.why.to_string().into());
         }
     }
@@ -199,11 +195,11 @@ async fn pair_over_http(client: &Client, number: u64) -> Outcome<()> {
 }
 
 async fn probes(folder: &Path) -> Outcome<()> {
-    let keeper = site(&folder.join("probes.journal"), Durability::Grouped)?;
+    let party = site(&folder.join("probes.journal"), Durability::Grouped)?;
     for number in 0..LIVE {
-        pair_at_door(keeper.door(), number, 0).await?;
+        pair_at_thread(party.handle(), number, 0).await?;
     }
-    let url = serve(&keeper).await?;
+    let url = serve(&party).await?;
     let began = Instant::now();
     let mut tasks = Vec::new();
     for prober in 0..PROBERS {
@@ -232,7 +228,7 @@ async fn probes(folder: &Path) -> Outcome<()> {
         milliseconds(&mut took, 0.5),
         milliseconds(&mut took, 0.99)
     );
-    tokio::task::spawn_blocking(move || keeper.close()).await??;
+    tokio::task::spawn_blocking(move || party.close()).await??;
     Ok(())
 }
 
@@ -244,12 +240,7 @@ async fn co_reservations(folder: &Path) -> Outcome<()> {
              kind = \"processors\"\ncapacity = 4096\nmethod = \"earliest\"\n"
         );
         sites.push(
-            daemon::site(
-                &SiteConfig::parse(Path::new(name), &text)?,
-                folder,
-                bookahead_service::site::Found::Ask,
-            )
-            .await?,
+            daemon::site(&SiteConfig::parse(Path::new(name), &text)?, folder, OnLostJournal::Ask).await?,
         );
     }
     let text = "name = \"broker\"\nlisten = \"127.0.0.1:0\"\nstate = \"broker\"\n";

@@ -20,7 +20,7 @@ pub struct Event {
     pub at: FineTimestamp,
     /// The same in milliseconds since 1970.
     pub at_ms: i64,
-    /// What, in one word, such as "accepted", "committed", "expired", "begun", "completed", "cancelled".
+    /// What, in one word, such as "held", "committed", "expired", "begun", "completed", "cancelled".
     #[schema(example = "committed")]
     pub kind: String,
     /// The reservation that it is about.

@@ -1,5 +1,5 @@
-//! What travels beside the documents: the key of a call, the version that is meant, on whose behalf a peer calls, and through
-//! whom the call came.
+//! What travels beside the documents: the key of a call, the version that is meant, on whose behalf a peer calls, through
+//! whom the call came, and the clock of the server.
 //! Texts in, texts out; both ends of a connection use these, so that they cannot disagree.
 
 use bookahead_protocol::{Key, Name};
@@ -13,6 +13,11 @@ pub const USER: &str = "bookahead-user";
 pub const ROLES: &str = "bookahead-roles";
 /// The brokers that a call came through, by their identities, the first first, with commas between them.
 pub const VIA: &str = "bookahead-via";
+/// In every answer: the present by the server's clock, RFC 3339.
+pub const NOW: &str = "bookahead-now";
+/// In an answer: how many seconds pass on the server's clock in a real one, unless that is 1. In a request: the speed that
+/// its times were computed for; a server with another speed refuses it.
+pub const CLOCK_SPEED: &str = "bookahead-clock-speed";
 
 /// A call comes through at most so many brokers.
 pub const MOST_VIA: usize = 8;

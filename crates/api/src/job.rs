@@ -1,14 +1,17 @@
-//! Jobs: to run in a reservation, in the queue of a site, or wherever a broker finds room.
+//! Jobs: to run in a reservation, in the queue of a site, or wherever a broker finds room. Documents become the words of
+//! the protocol and back without loss; the id of a job is in the document and beside the word.
 
 use crate::ids::{JobIdText, NameText, ReservationIdText};
 use crate::request::{Requirement, processors};
-use crate::time::Timestamp;
+use crate::time::{OutOfCalendar, Timestamp};
+use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_protocol::jobs::{self, JobRequest, JobView, JobWord};
 use bookahead_protocol::{JobId, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Run this.
+/// A job to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -16,60 +19,69 @@ use utoipa::ToSchema;
     "work": {"type": "program", "program": "/usr/bin/simulate", "arguments": ["--steps", "1000"]}
 }))]
 pub struct SubmitJob {
-    /// The id of the job; where there is none, the server makes one.
+    /// The id of the job; the server makes one by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<JobIdText>)]
     pub id: Option<JobId>,
-    /// The reservation that it is to run in; without one it waits in the queue. Of a broker: it runs in the one part of the
+    /// The reservation to run in; without one the job waits in the queue. At a broker it runs in the one part of the
     /// reservation that suits it, by `resource` or else by `kind`, and by `capacity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// On this very resource; without one, on any of its kind that has what is required. In a reservation at a broker: in the
-    /// part that is on it.
+    /// Run on this resource; by default on any of its kind that meets the requirements. In a reservation at a broker: run in
+    /// the part on this resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
-    /// What kind of resource.
+    /// Kind of resource.
     #[serde(default = "processors")]
     #[schema(value_type = NameText, default = "processors", example = "processors")]
     pub kind: Name,
-    /// How much of it.
+    /// Capacity to use.
     #[schema(minimum = 1, example = 64)]
     pub capacity: u32,
-    /// It is ended when it has run for so long.
+    /// Time limit: the job is ended when it has run for this long.
     #[schema(minimum = 1, example = 7200)]
     pub limit_seconds: i64,
-    /// Of a broker: it is of no use if it has not ended by then.
+    /// Latest useful end time (broker only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_end: Option<Timestamp>,
-    /// What the resource must have.
+    /// Attributes that the resource must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<Requirement>,
-    /// Of a broker: the clock rate in MHz of the machine that `limit_seconds` was measured on. Sites that tell theirs (the
-    /// attribute `mhz`) are then asked for as much longer as they are slower.
+    /// Clock rate in MHz of the machine that `limit_seconds` was measured on (broker only). The time limit at a site with the
+    /// attribute `mhz` is longer or shorter in proportion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub reference_mhz: Option<u32>,
-    /// Of a broker: how many bytes must be at the site before it can start. Sites that tell how fast they can be reached
-    /// (the attribute `bytes-per-second`) are ranked by it.
+    /// Bytes of input that must be at the site before the job can start (broker only). Sites with the attribute
+    /// `bytes-per-second` are ranked by the time that the transfer takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_bytes: Option<u64>,
-    /// What is to be run.
+    /// What to run.
     pub work: Work,
-    /// Of a broker: how it finds a place for the job.
+    /// How the broker finds a place for the job (broker only). Default: `reserve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Of a broker that floods: how many copies wait at the same time, each at another site; three, where it is not said, and
-    /// fewer where fewer sites suit.
+    /// With `mode` `flood`: how many copies wait at the same time, each at another site. Default: 3, or as many sites as suit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 32)]
     pub copies: Option<u32>,
+    /// One of several copies; it runs only after a go. A broker that floods sets it: when the turn of the copy comes, its
+    /// state is `claiming` until `POST /v1/jobs/{id}/go`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub claims: bool,
 }
 
 impl SubmitJob {
-    /// A job has at most so many copies at the same time.
+    /// Most copies of a job at the same time: more sites than that are seldom known, and each copy costs a place in a queue.
     pub const MOST_COPIES: u32 = 32;
+
+    /// The document of a job with this id.
+    pub fn of(id: JobId, request: JobRequest) -> Result<SubmitJob, OutOfCalendar> {
+        Ok(SubmitJob { id: Some(id), ..SubmitJob::try_from(request)? })
+    }
 
     /// Whether it is the same job, whichever id it was given.
     pub fn same_but_for_id(&self, other: &SubmitJob) -> bool {
@@ -84,29 +96,29 @@ impl SubmitJob {
 pub enum Work {
     /// A program with its arguments, run without a shell.
     Program {
-        /// Which.
+        /// Its path, or a name to look for in the `PATH` of the job.
         program: String,
-        /// With these arguments.
+        /// Its arguments.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         arguments: Vec<String>,
-        /// In this folder.
+        /// Working directory, an absolute path. Default: a directory of the job's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
-        /// With these variables beside those that every job has.
+        /// Environment variables in addition to those that every job gets.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         environment: BTreeMap<String, String>,
     },
-    /// The text of a script, handed to the interpreter that its first line names.
+    /// A script, run by the interpreter that its first line names after `#!`, or else by `/bin/sh`.
     Script {
-        /// The text.
+        /// The text of the script.
         text: String,
-        /// With these arguments.
+        /// Its arguments.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         arguments: Vec<String>,
     },
-    /// Takes so long and does nothing.
+    /// A placeholder that only occupies the resource.
     Pretended {
-        /// How long.
+        /// For how long.
         run_seconds: i64,
     },
 }
@@ -116,15 +128,20 @@ pub enum Work {
 #[serde(rename_all = "kebab-case")]
 #[schema(as = JobMode)]
 pub enum Mode {
-    /// It asks the best sites for reservations, and keeps the one that is over first.
+    /// Ask the best sites for reservations, and keep the one that ends first.
     #[default]
     Reserve,
-    /// It puts copies into the queues of the best sites; the first that starts runs, and the others are cancelled.
+    /// Put copies into the queues of the best sites; the first whose turn comes runs, and the others are cancelled.
     Flood,
 }
 
-/// A job.
+/// A job as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "id": "job_7d2e", "owner": "ada", "site": "north", "resource": "cluster", "reservation": "rsv_4f3c2b1a",
+    "capacity": 64, "limit_seconds": 7200, "state": "running",
+    "submitted": "2026-11-16T08:58:00Z", "started": "2026-11-16T09:00:01Z"
+}))]
 pub struct Job {
     /// Its id.
     #[schema(value_type = JobIdText)]
@@ -132,11 +149,11 @@ pub struct Job {
     /// Whose it is.
     #[schema(value_type = NameText, example = "ada")]
     pub owner: Name,
-    /// Where it is; not known while a broker still looks for a place.
+    /// The site; missing while a broker looks for a place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>)]
     pub site: Option<Name>,
-    /// On which resource; not known while a broker still looks for a place.
+    /// The resource; missing while a broker looks for a place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
@@ -144,11 +161,11 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// How much it takes.
+    /// Capacity that it uses.
     pub capacity: u32,
-    /// How long it may run.
+    /// Time limit.
     pub limit_seconds: i64,
-    /// How it is.
+    /// Its state.
     pub state: JobState,
     /// When it was submitted.
     pub submitted: Timestamp,
@@ -158,45 +175,47 @@ pub struct Job {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// While it waits: when it would start by the plan of this moment.
+    /// While it waits: when it starts by the present plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<Timestamp>,
-    /// Of a job that is done: the exit code of what was run.
+    /// Exit code, when it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
-    /// What else there is to say, such as why it could not start.
+    /// More about the state, such as why it could not start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
-/// How a job is.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
     /// A broker looks for a place for it, or is about to hand it over.
     Placing,
-    /// It waits.
+    /// In a queue, or waiting for its reservation to begin.
     Waiting,
-    /// It runs.
+    /// Its turn has come; it runs only after a go of its broker.
+    Claiming,
+    /// Running.
     Running,
-    /// It ended by itself; `exit` says how.
+    /// Ended by itself; `exit` is its exit code.
     Done,
-    /// It was ended because somebody wanted it.
+    /// Cancelled by its owner, its broker or an operator.
     Cancelled,
-    /// It was ended because it had run for as long as it may.
+    /// Ended at its time limit.
     OutOfTime,
-    /// It was ended because its reservation was over.
+    /// Ended because its reservation was over.
     ReservationOver,
-    /// Nobody can say what became of it.
+    /// Its end is not known.
     Lost,
-    /// It could not be started; `detail` says why.
+    /// Could not be started; `detail` says why.
     CouldNotStart,
 }
 
 impl JobState {
-    /// Whether nothing will become of it any more.
+    /// Whether it has ended, or never will start.
     pub fn is_over(self) -> bool {
-        !matches!(self, JobState::Placing | JobState::Waiting | JobState::Running)
+        JobWord::from(self).is_over()
     }
 }
 
@@ -208,4 +227,175 @@ pub struct Jobs {
     /// Where the next page begins, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+impl From<SubmitJob> for JobRequest {
+    /// The id is told beside it.
+    fn from(job: SubmitJob) -> JobRequest {
+        JobRequest {
+            reservation: job.reservation,
+            resource: job.resource,
+            kind: job.kind,
+            capacity: Capacity(job.capacity),
+            limit: Seconds(job.limit_seconds),
+            latest_end: job.latest_end.map(Timestamp::time),
+            requirements: job.requirements.into_iter().map(Into::into).collect(),
+            reference_mhz: job.reference_mhz,
+            input_bytes: job.input_bytes,
+            work: job.work.into(),
+            mode: job.mode.map(Into::into),
+            copies: job.copies,
+            claims: job.claims,
+        }
+    }
+}
+
+impl TryFrom<JobRequest> for SubmitJob {
+    type Error = OutOfCalendar;
+
+    /// Without an id; see [`SubmitJob::of`].
+    fn try_from(job: JobRequest) -> Result<SubmitJob, OutOfCalendar> {
+        Ok(SubmitJob {
+            id: None,
+            reservation: job.reservation,
+            resource: job.resource,
+            kind: job.kind,
+            capacity: job.capacity.0,
+            limit_seconds: job.limit.0,
+            latest_end: dated(job.latest_end)?,
+            requirements: job.requirements.into_iter().map(Into::into).collect(),
+            reference_mhz: job.reference_mhz,
+            input_bytes: job.input_bytes,
+            work: job.work.into(),
+            mode: job.mode.map(Into::into),
+            copies: job.copies,
+            claims: job.claims,
+        })
+    }
+}
+
+fn dated(time: Option<Time>) -> Result<Option<Timestamp>, OutOfCalendar> {
+    time.map(Timestamp::try_from).transpose()
+}
+
+impl From<Work> for jobs::Work {
+    fn from(work: Work) -> jobs::Work {
+        match work {
+            Work::Program { program, arguments, folder, environment } => {
+                jobs::Work::Program { program, arguments, folder: folder.map(Into::into), environment }
+            }
+            Work::Script { text, arguments } => jobs::Work::Script { text, arguments },
+            Work::Pretended { run_seconds } => jobs::Work::Pretended { run: Seconds(run_seconds) },
+        }
+    }
+}
+
+impl From<jobs::Work> for Work {
+    /// A folder came in as text, so nothing of it is lost.
+    fn from(work: jobs::Work) -> Work {
+        match work {
+            jobs::Work::Program { program, arguments, folder, environment } => {
+                let folder = folder.map(|folder| folder.to_string_lossy().into_owned());
+                Work::Program { program, arguments, folder, environment }
+            }
+            jobs::Work::Script { text, arguments } => Work::Script { text, arguments },
+            jobs::Work::Pretended { run } => Work::Pretended { run_seconds: run.0 },
+        }
+    }
+}
+
+impl From<Mode> for jobs::Mode {
+    fn from(mode: Mode) -> jobs::Mode {
+        match mode {
+            Mode::Reserve => jobs::Mode::Reserve,
+            Mode::Flood => jobs::Mode::Flood,
+        }
+    }
+}
+
+impl From<jobs::Mode> for Mode {
+    fn from(mode: jobs::Mode) -> Mode {
+        match mode {
+            jobs::Mode::Reserve => Mode::Reserve,
+            jobs::Mode::Flood => Mode::Flood,
+        }
+    }
+}
+
+impl From<Job> for JobView {
+    fn from(job: Job) -> JobView {
+        JobView {
+            id: job.id,
+            owner: job.owner,
+            site: job.site,
+            resource: job.resource,
+            reservation: job.reservation,
+            capacity: Capacity(job.capacity),
+            limit: Seconds(job.limit_seconds),
+            state: job.state.into(),
+            submitted: job.submitted.time(),
+            started: job.started.map(Timestamp::time),
+            ended: job.ended.map(Timestamp::time),
+            expected_start: job.expected_start.map(Timestamp::time),
+            exit: job.exit,
+            detail: job.detail,
+        }
+    }
+}
+
+impl TryFrom<JobView> for Job {
+    type Error = OutOfCalendar;
+
+    fn try_from(job: JobView) -> Result<Job, OutOfCalendar> {
+        Ok(Job {
+            id: job.id,
+            owner: job.owner,
+            site: job.site,
+            resource: job.resource,
+            reservation: job.reservation,
+            capacity: job.capacity.0,
+            limit_seconds: job.limit.0,
+            state: job.state.into(),
+            submitted: job.submitted.try_into()?,
+            started: dated(job.started)?,
+            ended: dated(job.ended)?,
+            expected_start: dated(job.expected_start)?,
+            exit: job.exit,
+            detail: job.detail,
+        })
+    }
+}
+
+impl From<JobState> for JobWord {
+    fn from(state: JobState) -> JobWord {
+        match state {
+            JobState::Placing => JobWord::Placing,
+            JobState::Waiting => JobWord::Waiting,
+            JobState::Claiming => JobWord::Claiming,
+            JobState::Running => JobWord::Running,
+            JobState::Done => JobWord::Done,
+            JobState::Cancelled => JobWord::Cancelled,
+            JobState::OutOfTime => JobWord::OutOfTime,
+            JobState::ReservationOver => JobWord::ReservationOver,
+            JobState::Lost => JobWord::Lost,
+            JobState::CouldNotStart => JobWord::CouldNotStart,
+        }
+    }
+}
+
+impl From<JobWord> for JobState {
+    fn from(word: JobWord) -> JobState {
+        match word {
+            JobWord::Placing => JobState::Placing,
+            JobWord::Waiting => JobState::Waiting,
+            JobWord::Claiming => JobState::Claiming,
+            JobWord::Running => JobState::Running,
+            JobWord::Done => JobState::Done,
+            JobWord::Cancelled => JobState::Cancelled,
+            JobWord::OutOfTime => JobState::OutOfTime,
+            JobWord::ReservationOver => JobState::ReservationOver,
+            JobWord::Lost => JobState::Lost,
+            JobWord::CouldNotStart => JobState::CouldNotStart,
+        }
+    }
 }

@@ -29,7 +29,7 @@ pub mod site;
 pub mod time;
 
 pub use event::Event;
-pub use health::{Health, Status};
+pub use health::{BatchHealth, BatchState, Health, Status};
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
 pub use list::{JobsQuery, ListQuery, Reservations, ScheduleQuery, States};
 pub use offer::{Impact, Offer, Offers, Probe, Slot};

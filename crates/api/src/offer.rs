@@ -32,6 +32,11 @@ pub struct Probe {
 pub struct Offers {
     /// The best first. None of them is held.
     pub offers: Vec<Offer>,
+    /// Of a site with a batch system: age in seconds of the look at it that the offers rest on. Changes there since then are
+    /// not in the offers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 4)]
+    pub looked_seconds_ago: Option<u64>,
 }
 
 /// A way to fulfil a request: one slot for each part.
@@ -114,7 +119,8 @@ impl TryFrom<Vec<protocol::Offer>> for Offers {
     type Error = OutOfCalendar;
 
     fn try_from(offers: Vec<protocol::Offer>) -> Result<Offers, OutOfCalendar> {
-        Ok(Offers { offers: offers.into_iter().map(Offer::try_from).collect::<Result<_, _>>()? })
+        let offers = offers.into_iter().map(Offer::try_from).collect::<Result<_, _>>()?;
+        Ok(Offers { offers, looked_seconds_ago: None })
     }
 }
 

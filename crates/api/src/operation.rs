@@ -13,9 +13,9 @@ pub enum Operation {
     Probe(Probe),
     /// Hold or book.
     Reserve(Reserve),
-    /// Hold longer.
+    /// Make a hold longer.
     Hold(ReservationId, Hold),
-    /// Last longer, if it is still at this version.
+    /// Make a reservation longer, if it is still at this version.
     Extend(ReservationId, Option<u32>, Extend),
     /// Make final.
     Commit(ReservationId, Commit),
@@ -89,6 +89,14 @@ impl Operation {
     /// Whether it changes nothing.
     pub fn only_asks(&self) -> bool {
         matches!(self, Operation::Probe(_) | Operation::Show(_))
+    }
+
+    /// The version for `If-Match`, of operations that carry one; `Some(None)` is any version.
+    pub fn version(&self) -> Option<Option<u32>> {
+        match self {
+            Operation::Extend(_, version, _) | Operation::Change(_, version, _) => Some(*version),
+            _ => None,
+        }
     }
 }
 

@@ -11,53 +11,63 @@ use bookahead_protocol::{Call, JobId, Millis, Name, ReservationId, life_cycle};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How long a hold lasts where nobody says how long: a minute.
+/// Default length of a hold: a minute, long enough to think and to compare.
 pub const HOLD_FOR_MS: i64 = 60_000;
 
 /// Hold this until its deadline, or book it at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "request": {"parts": [{
+        "capacity": 64, "duration_seconds": 7200,
+        "earliest_start": "2026-11-16T09:00:00Z", "latest_end": "2026-11-16T18:00:00Z"
+    }]},
+    "hold_for_ms": 60000
+}))]
 pub struct Reserve {
-    /// The id of what is to be made. Whoever makes it can find the reservation again if the answer is lost; where there is
-    /// none, the server makes one.
+    /// The id of the new reservation; the server makes one by default. A client that makes the id itself can find the
+    /// reservation again if the answer is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub id: Option<ReservationId>,
     /// What is wanted: one begin (fixed), or a window to choose from (flexible).
     pub request: Request,
-    /// How long the hold should last, in milliseconds; less may be granted.
+    /// How long the hold should last from the grant, in milliseconds; less may be granted.
     #[serde(default = "hold_for_ms")]
     #[schema(default = 60_000, minimum = 0, example = 60_000)]
     pub hold_for_ms: i64,
-    /// Commit at once what is held.
+    /// Book: commit as soon as it is held.
     #[serde(default)]
     #[schema(default = false)]
     pub book: bool,
 }
 
-/// Hold it longer.
+/// Make a hold longer. To make a committed reservation longer, use `Extend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"hold_for_ms": 60000}))]
 pub struct Hold {
-    /// How long from now, in milliseconds; less may be granted.
+    /// How long from now, in milliseconds; less may be granted. It never makes a hold shorter.
     #[serde(default = "hold_for_ms")]
     #[schema(default = 60_000, minimum = 0, example = 60_000)]
     pub hold_for_ms: i64,
 }
 
-/// Let it last longer.
+/// Make a reservation longer, committed or active, with the capacity that it has at its end. If there is no room it stays as
+/// it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"end": "2026-11-16T13:00:00Z"}))]
 pub struct Extend {
-    /// Its new end.
+    /// Its new end. Nothing changes if the reservation lasts as long already; to make it shorter, release the rest.
     pub end: Timestamp,
 }
 
-/// Make it final, with jobs that are to run in it or without.
+/// Confirm a hold, with or without jobs to run in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Commit {
-    /// Its jobs, as far as they are known.
+    /// Jobs to run in it; more can be attached later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<JobIdText>)]
     pub jobs: Vec<JobId>,
@@ -67,10 +77,10 @@ pub struct Commit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Attach {
-    /// To which part of it, counted from 0.
+    /// The part of the reservation, counted from 0.
     #[serde(default)]
     pub part: usize,
-    /// Which job.
+    /// The job.
     #[schema(value_type = JobIdText)]
     pub job: JobId,
 }
@@ -79,26 +89,34 @@ pub struct Attach {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// What is wanted now.
+    /// The new terms.
     pub request: Request,
 }
 
-/// Give back part of it, or all that is left of it, early.
+/// Give back part of a reservation early, or all that is left of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// Which part of it, counted from 0.
+    /// The part of the reservation, counted from 0.
     #[serde(default)]
     pub part: usize,
-    /// From when on; what is past is past.
+    /// From when on; the past cannot be given back.
     pub from: Timestamp,
-    /// How much stays.
+    /// Capacity to keep. Default: none.
     #[serde(default)]
     pub keep: u32,
 }
 
 /// A reservation as its owner may see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "id": "rsv_4f3c2b1a", "owner": "ada", "state": "held", "held_for_ms": 60000, "jobs": [],
+    "slots": [{
+        "resource": "cluster", "site": "north", "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z",
+        "capacity": 64, "slack_seconds": 0, "cost_thousandths": 3200
+    }],
+    "missing": [0], "condition": "whole", "version": 1
+}))]
 pub struct Reservation {
     /// Its id.
     #[schema(value_type = ReservationIdText)]
@@ -106,55 +124,55 @@ pub struct Reservation {
     /// Whose it is.
     #[schema(value_type = NameText, example = "ada")]
     pub owner: Name,
-    /// Where in its life it is.
+    /// Its state in the life cycle.
     pub state: State,
     /// What is reserved, one slot for each part.
     pub slots: Vec<Slot>,
-    /// Of a hold: how long it lasts from the moment of the answer, by the clock of whoever answers, in milliseconds.
+    /// Of a hold: how long it lasts from this answer on, in milliseconds, by the clock of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_for_ms: Option<i64>,
     /// The jobs attached.
     #[serde(default)]
     pub jobs: Vec<AttachedJob>,
-    /// How much of each part is missing since resources failed; zero where nothing is.
+    /// Capacity missing from each part because resources failed; 0 for a part that is whole.
     #[serde(default)]
     pub missing: Vec<u32>,
-    /// Whether all of it is there.
+    /// Whether all that was promised is there.
     #[serde(default)]
     pub condition: Condition,
-    /// Grows with every change of terms; the entity tag begins with it.
+    /// Version of its terms: grows with every change; the entity tag begins with it.
     pub version: u32,
 }
 
-/// Whether all that was promised is there.
+/// Whether all that was promised is there. A reservation goes through its states in any condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
     /// All of it.
     #[default]
     Whole,
-    /// Capacity is missing; `missing` says how much.
+    /// Capacity is missing, since resources failed; `missing` says how much.
     Degraded,
-    /// A part of it is gone.
+    /// A part of a co-reservation was lost at its site; the other parts stand.
     Broken,
 }
 
 /// A job in a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AttachedJob {
-    /// The part that it belongs to, counted from 0.
+    /// The part that it runs in, counted from 0.
     pub part: usize,
-    /// Which.
+    /// The job.
     #[schema(value_type = JobIdText)]
     pub job: JobId,
 }
 
-/// Where in its life a reservation is.
+/// State of a reservation in its life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schema(as = ReservationState)]
 pub enum State {
-    /// Asked for; the batch system of the site has not answered yet.
+    /// Waits for the batch system of the site; its room is taken meanwhile.
     Requested,
     /// Refused.
     Rejected,
@@ -164,15 +182,15 @@ pub enum State {
     Expired,
     /// Confirmed: it will be honoured.
     Committed,
-    /// The owner wants other terms; the batch system of the site has not answered yet.
+    /// A change or extension waits for the batch system of the site; old and new terms are taken meanwhile.
     ChangeRequested,
-    /// Its start has come and its end has not.
+    /// Between its start and its end.
     Active,
-    /// Its end has come.
+    /// Its end has come, or its owner gave back the rest.
     Completed,
     /// Given up before its start.
     Cancelled,
-    /// Given up while active.
+    /// Given up between its start and its end.
     Terminated,
 }
 

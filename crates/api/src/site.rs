@@ -40,6 +40,10 @@ pub struct Heartbeat {
     /// How much is asked of its resources at the moment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<Load>,
+    /// How long a hold takes the sender of late, in milliseconds: most of it is the wait for a batch system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 850)]
+    pub hold_takes_ms: Option<u64>,
     /// The version of its software.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0.1.0")]
@@ -88,6 +92,10 @@ pub struct Site {
     /// How long a call there and back took of late, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ms: Option<u64>,
+    /// How long a hold takes it of late, in milliseconds, where it tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 850)]
+    pub hold_takes_ms: Option<u64>,
     /// Whether it answers.
     pub state: Reachability,
     /// The version of its software, where it told.

@@ -29,9 +29,9 @@ fn order(operation: &Operation, envelope: &Envelope) -> Result<Order, ClientErro
     if !operation.only_asks() {
         order = order.with_own_key(envelope.key)?;
     }
-    match operation {
-        Operation::Change(_, version, _) => order.with_version(*version),
-        _ => Ok(order),
+    match operation.version() {
+        Some(version) => order.with_version(version),
+        None => Ok(order),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::make;
 use crate::options::Options;
 use crate::order::{Order, behalf, sendable, value_of};
 use crate::reply::Reply;
+use crate::server_clock::ServerClock;
 use crate::tls;
 use bookahead_api::header;
 use bookahead_api::operation::Method;
@@ -13,7 +14,7 @@ use bookahead_protocol::{Caller, Name};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, Url};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -28,8 +29,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 const TRACE: HeaderName = HeaderName::from_static("traceparent");
 const VIA: HeaderName = HeaderName::from_static(header::VIA);
+const CLOCK_SPEED: HeaderName = HeaderName::from_static(header::CLOCK_SPEED);
 
-/// A client of one server. Clones share their connections.
+/// A client of one server. Clones share their connections, and what they know of the server's clock.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -38,6 +40,8 @@ pub struct Client {
     /// What goes with every request: who calls, on whose behalf, for which trace.
     headers: HeaderMap,
     pub(crate) options: Arc<Options>,
+    /// As the last answer told it.
+    server_clock: Arc<Mutex<Option<ServerClock>>>,
 }
 
 impl Client {
@@ -61,7 +65,8 @@ impl Client {
         if let Some(token) = &options.token {
             headers.insert(AUTHORIZATION, secret(token)?);
         }
-        let client = Client { http, base: base.into(), headers, options: Arc::new(options) };
+        let (base, options) = (base.into(), Arc::new(options));
+        let client = Client { http, base, headers, options, server_clock: Arc::default() };
         Ok(match client.options.user.clone() {
             Some(user) => client.on_behalf_of(&Caller { user, roles: client.options.roles.clone() }),
             None => client,
@@ -94,6 +99,19 @@ impl Client {
         client
     }
 
+    /// The same server, asked with times that were computed for a clock of this speed: it refuses them with
+    /// [`Code::OtherClock`](bookahead_api::Code::OtherClock), and without any effect, where its own has another.
+    pub fn with_clock_speed(&self, speed: u32) -> Client {
+        let mut client = self.clone();
+        client.headers.insert(CLOCK_SPEED, speed.into());
+        client
+    }
+
+    /// The clock of the server, as its last answer told it; None before the first.
+    pub fn server_clock(&self) -> Option<ServerClock> {
+        *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sends something once.
     pub(crate) async fn once(&self, order: &Order, within: Duration) -> Result<Reply, ClientError> {
         let request = self.request(order)?.timeout(within);
@@ -106,11 +124,13 @@ impl Client {
         self.once(order, self.options.timeout).await
     }
 
-    /// Sends something until there is an answer. It must carry a key, or be such that twice is the same as once.
+    /// Sends something until there is an answer. It must carry a key, or be such that twice is the same as once. A server
+    /// that cannot be reached at the first try is not waited for, since nothing was sent.
     pub(crate) async fn insist(&self, order: &Order) -> Result<Reply, ClientError> {
         let until = Instant::now() + self.options.patience;
         let mut within = self.options.timeout;
         let mut pause = FIRST_PAUSE;
+        let mut sent = false;
         loop {
             let outcome = self.once(order, within).await;
             let (failure, asked) = match outcome {
@@ -118,8 +138,9 @@ impl Client {
                 Ok(reply) => (reply.refusal(), reply.retry_after),
                 Err(failure) => (failure, None),
             };
+            sent |= !failure.was_not_sent();
             let wait = varied(pause)?.max(asked.unwrap_or_default());
-            if !failure.may_pass() || Instant::now() + wait >= until {
+            if !sent || !failure.may_pass() || Instant::now() + wait >= until {
                 return Err(failure);
             }
             sleep(wait).await;
@@ -136,7 +157,11 @@ impl Client {
         within: Duration,
     ) -> Result<Response, ClientError> {
         let url = format!("{}{}", self.base, order.path);
-        request.send().await.map_err(|why| ClientError::of_failure(&url, within, &why))
+        let response = request.send().await.map_err(|why| ClientError::of_failure(&url, within, &why))?;
+        if let Some(clock) = ServerClock::of(response.headers()) {
+            *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
+        }
+        Ok(response)
     }
 
     pub(crate) fn request(&self, order: &Order) -> Result<RequestBuilder, ClientError> {

@@ -4,6 +4,7 @@
 //! - [`Client`]: one server, and a method for each of its routes
 //! - [`Client::call`]: a call of the protocol, for brokers; it is never repeated here
 //! - [`Watch`]: what happens there, as it happens
+//! - [`ServerClock`]: the clock of the server, as its answers tell it
 //! - [`Options`]: how the server is reached, and on whose behalf
 //! - [`ClientError`]: why there is no answer, and what to do
 //! - [`make`]: identities and keys that nobody else makes
@@ -16,6 +17,7 @@ mod options;
 mod order;
 mod reply;
 mod routes;
+mod server_clock;
 mod sse;
 mod tls;
 mod watch;
@@ -23,4 +25,5 @@ mod watch;
 pub use client::Client;
 pub use error::ClientError;
 pub use options::{Identity, Options};
+pub use server_clock::ServerClock;
 pub use watch::Watch;

@@ -19,7 +19,8 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long one try may take, from its begin to the last byte of the answer.
     pub timeout: Duration,
-    /// How long calls that make or change something are tried again when no answer comes. Zero is once only.
+    /// How long calls that make or change something are tried again when no answer comes, unless the server cannot be reached
+    /// at the first try. Zero is once only.
     pub patience: Duration,
     /// How long nothing may be heard of a server that is watched; it speaks up now and then even if nothing happens.
     pub quiet: Duration,
@@ -47,8 +48,9 @@ impl Default for Options {
             ca: None,
             identity: None,
             connect_timeout: Duration::from_secs(5),
-            timeout: Duration::from_secs(30),
-            patience: Duration::from_secs(60),
+            // A server answers, or says that it cannot, within 75 seconds: its batch system may take a minute.
+            timeout: Duration::from_secs(90),
+            patience: Duration::from_secs(120),
             quiet: Duration::from_secs(90),
             most_bytes: 64 * 1024 * 1024,
             user: None,

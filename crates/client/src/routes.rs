@@ -30,16 +30,24 @@ impl Client {
         self.insist(&order).await?.document()
     }
 
-    /// Holds longer.
+    /// Makes a hold longer.
+    pub async fn hold(&self, id: ReservationId, hold: &api::Hold) -> Result<api::Reservation, ClientError> {
+        self.change_something(Method::Post, format!("/v1/reservations/{id}/hold"), hold).await
+    }
+
+    /// Makes a reservation longer, if it is still at the version that was seen; without one, at any.
     pub async fn extend(
         &self,
         id: ReservationId,
-        extend: &api::Hold,
+        version: Option<u32>,
+        extend: &api::Extend,
     ) -> Result<api::Reservation, ClientError> {
-        self.change_something(Method::Post, format!("/v1/reservations/{id}/extend"), extend).await
+        let order = Order::new(Method::Post, format!("/v1/reservations/{id}/extend")).with_body(extend)?;
+        let order = order.with_version(version)?.with_own_key(make::key()?)?;
+        self.insist(&order).await?.document()
     }
 
-    /// Makes final.
+    /// Confirms a hold.
     pub async fn commit(
         &self,
         id: ReservationId,
@@ -57,7 +65,7 @@ impl Client {
         self.change_something(Method::Post, format!("/v1/reservations/{id}/jobs"), attach).await
     }
 
-    /// Asks for other terms, if it is still at the version that was seen; whichever it is where there is none.
+    /// Changes the terms, if it is still at the version that was seen; without one, at any.
     pub async fn change(
         &self,
         id: ReservationId,
@@ -140,6 +148,12 @@ impl Client {
     /// Ends a job.
     pub async fn cancel_job(&self, id: JobId) -> Result<api::Job, ClientError> {
         let order = Order::new(Method::Delete, format!("/v1/jobs/{id}"));
+        self.insist(&order.with_own_key(make::key()?)?).await?.document()
+    }
+
+    /// Lets a job run that claims: its broker has chosen this copy. Saying it again changes nothing.
+    pub async fn go(&self, id: JobId) -> Result<api::Job, ClientError> {
+        let order = Order::new(Method::Post, format!("/v1/jobs/{id}/go"));
         self.insist(&order.with_own_key(make::key()?)?).await?.document()
     }
 

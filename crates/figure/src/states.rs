@@ -32,6 +32,8 @@ pub struct StateNode {
     pub name: String,
     /// What it means for the thing to be in it.
     pub kind: StateKind,
+    /// Whether a life begins here: a dot leads to it.
+    pub start: bool,
     /// Where it stands, counted from the left; columns without a state take no room.
     pub column: u32,
     /// Where it stands, counted from the top; rows without a state take no room.
@@ -43,8 +45,6 @@ pub struct StateNode {
 pub enum StateKind {
     /// Nothing special: a plain box.
     Normal,
-    /// Where a life begins: a dot leads to it.
-    Start,
     /// Capacity is held: a filled box.
     HoldsCapacity,
     /// A life ends here: a double outline.
@@ -113,7 +113,7 @@ impl StateDiagram {
         }
         for (state, &frame) in self.states().iter().zip(&layout.boxes) {
             draw_state(&mut svg, state, frame);
-            if state.kind == StateKind::Start {
+            if state.start {
                 draw_dot(&mut svg, frame, &layout.routes);
             }
         }
@@ -222,7 +222,7 @@ fn draw_arrow(svg: &mut Svg, route: &Route) {
 
 fn draw_state(svg: &mut Svg, state: &StateNode, frame: Frame) {
     let group = match state.kind {
-        StateKind::Normal | StateKind::Start => "plain",
+        StateKind::Normal => "plain",
         StateKind::HoldsCapacity => "holds",
         StateKind::Over => "over",
     };
@@ -265,7 +265,13 @@ mod tests {
     use super::*;
 
     fn diagram() -> StateDiagram {
-        let state = |name: &str, kind, column, row| StateNode { name: name.to_owned(), kind, column, row };
+        let state = |name: &str, kind, column, row| StateNode {
+            name: name.to_owned(),
+            kind,
+            start: (column, row) == (0, 0),
+            column,
+            row,
+        };
         let edge = |from: &str, label: &str, to: &str| {
             let [from, label, to] = [from, label, to].map(str::to_owned);
             StateEdge { from, label, to }
@@ -273,7 +279,7 @@ mod tests {
         StateDiagram {
             title: "Lights".to_owned(),
             states: vec![
-                state("off", StateKind::Start, 0, 0),
+                state("off", StateKind::Normal, 0, 0),
                 state("on", StateKind::HoldsCapacity, 900, 0),
                 state("broken", StateKind::Over, 900, 7),
             ],

@@ -292,7 +292,7 @@ fn diagrams_of_nothing_and_of_too_much_are_bounded() {
     let name = |index: usize| format!("s{index}");
     let state = |index: usize| {
         let (column, row) = (index as u32 % 6, u32::MAX - index as u32 / 6);
-        StateNode { name: name(index), kind: StateKind::Over, column, row }
+        StateNode { name: name(index), kind: StateKind::Over, start: false, column, row }
     };
     let edge =
         |index: usize| StateEdge { from: name(index % 7), label: "go".to_owned(), to: name(index % 11) };
@@ -326,18 +326,9 @@ fn any_row() -> impl Strategy<Value = Row> {
 }
 
 fn any_state() -> impl Strategy<Value = StateNode> {
-    let kind = prop_oneof![
-        Just(StateKind::Normal),
-        Just(StateKind::Start),
-        Just(StateKind::HoldsCapacity),
-        Just(StateKind::Over)
-    ];
-    ("[a-d]?.*", kind, any::<u32>(), any::<u32>()).prop_map(|(name, kind, column, row)| StateNode {
-        name,
-        kind,
-        column,
-        row,
-    })
+    let kind = prop_oneof![Just(StateKind::Normal), Just(StateKind::HoldsCapacity), Just(StateKind::Over)];
+    ("[a-d]?.*", kind, any::<bool>(), any::<u32>(), any::<u32>())
+        .prop_map(|(name, kind, start, column, row)| StateNode { name, kind, start, column, row })
 }
 
 fn any_bar() -> impl Strategy<Value = Bar> {

@@ -1,14 +1,16 @@
 //! Why a resource manager could not do something: what, why, and what to do about it.
 
+use bookahead_party::BatchError;
 use bookahead_plan::Capacity;
 use bookahead_protocol::{JobId, Name, ReservationId};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Why something could not be done.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Error)]
 pub enum LrmsError {
     /// There is no such resource.
     #[error("there is no resource {resource} here; ask for the resources of this site")]
@@ -112,7 +114,7 @@ pub enum LrmsError {
         /// Which.
         program: String,
         /// What the system said.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// A command failed for a reason that is not known. Whether something was done is not known.
     #[error("{command} failed with {code:?}: {said}")]
@@ -161,7 +163,7 @@ pub enum LrmsError {
         /// With which file.
         path: PathBuf,
         /// What it said.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
 }
 
@@ -226,9 +228,24 @@ impl LrmsError {
         }
     }
 
+    /// What the system said when a program was to be run.
+    pub(crate) fn cannot_run(program: String, source: io::Error) -> LrmsError {
+        LrmsError::CannotRun { program, source: Arc::new(source) }
+    }
+
     /// What the file system said when this was tried with that file.
     pub(crate) fn files(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LrmsError {
         let path = path.to_owned();
-        move |source| LrmsError::Files { what, path, source }
+        move |source| LrmsError::Files { what, path, source: Arc::new(source) }
+    }
+}
+
+impl From<LrmsError> for BatchError {
+    fn from(why: LrmsError) -> BatchError {
+        if why.is_refusal() {
+            BatchError::Refused(why.to_string())
+        } else {
+            BatchError::Unknown(why.to_string())
+        }
     }
 }

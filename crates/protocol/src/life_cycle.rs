@@ -194,6 +194,25 @@ impl Move {
     }
 }
 
+impl Move {
+    /// What a reservation is after it.
+    fn done(self) -> &'static str {
+        match self {
+            Move::Request => "requested again",
+            Move::Hold => "held",
+            Move::Reject => "rejected",
+            Move::Expire => "expired",
+            Move::Commit => "committed",
+            Move::RequestChange | Move::SettleChange => "changed",
+            Move::Extend => "extended",
+            Move::Begin => "begun",
+            Move::Complete => "completed",
+            Move::Cancel => "cancelled",
+            Move::Terminate => "terminated",
+        }
+    }
+}
+
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
@@ -202,7 +221,7 @@ impl fmt::Display for State {
 
 impl fmt::Display for IllegalMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a reservation that is {} cannot {}", self.from, self.attempted.word())
+        write!(f, "a reservation that is {} cannot be {}", self.from, self.attempted.done())
     }
 }
 
@@ -225,7 +244,7 @@ mod tests {
     fn illegal_moves_say_what_was_tried_from_where() {
         let error = State::Cancelled.after(Move::Commit).unwrap_err();
         assert_eq!(error, IllegalMove { from: State::Cancelled, attempted: Move::Commit });
-        assert_eq!(error.to_string(), "a reservation that is cancelled cannot commit");
+        assert_eq!(error.to_string(), "a reservation that is cancelled cannot be committed");
         let legal = State::ALL.into_iter().flat_map(|from| Move::ALL.map(|by| from.after(by)));
         assert_eq!(legal.filter(Result::is_ok).count(), MOVES.len());
     }

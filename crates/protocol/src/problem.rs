@@ -124,8 +124,8 @@ pub enum Why {
         "one part was lost before it could be committed, so all were given back; ask again with a new id"
     )]
     PartLost,
-    /// Too much is under way already.
-    #[error("too much is under way already; ask again later")]
+    /// Too much is under way already, or the reservation waits for the batch system.
+    #[error("too much is under way, or the reservation waits for the batch system; ask again later")]
     Busy,
     /// The batch system of the site does not grant what its book has room for.
     #[error("the batch system of the site does not grant it: {0}")]
@@ -134,7 +134,10 @@ pub enum Why {
     #[error("the batch system of the site does not answer; ask again later")]
     NoBatchSystem,
     /// The batch system of the site did not answer in time. If it grants the request after all, that is undone.
-    #[error("the batch system of the site did not answer within {} s; nothing is booked, ask again with a new id", .waited.0 / 1_000)]
+    #[error(
+        "the batch system of the site did not answer within {} s; nothing was booked or changed, ask again later",
+        .waited.0 / 1_000
+    )]
     BatchTimeout {
         /// How long the site waited.
         waited: Millis,

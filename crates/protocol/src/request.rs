@@ -11,6 +11,13 @@ use thiserror::Error;
 /// Parts are told apart by so few bits, and searched exactly.
 pub const MOST_PARTS: usize = 32;
 
+/// The most different constraints that a request of so many parts may have: four for each pair of parts, which is when
+/// they begin, when they end and where they are, said in full for every pair; and 64 more, for links and for small
+/// requests. Each slot that a search looks at is checked against all constraints about the place of its part.
+pub const fn most_constraints(parts: usize) -> usize {
+    2 * parts * parts.saturating_sub(1) + 64
+}
+
 /// What is wanted, all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
@@ -36,7 +43,7 @@ pub struct Part {
 }
 
 /// What must hold between parts, given by their places in the request.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Constraint {
     /// `second` begins so long after the beginning of `first`: zero is together, less is before.
     Offset {
@@ -101,6 +108,16 @@ pub enum Malformed {
     /// There is too much.
     #[error("the request has {0} parts, more than the {MOST_PARTS} that can be searched")]
     TooManyParts(usize),
+    /// There are more constraints than can be searched, not counting those that say the same.
+    #[error(
+        "the request has {constraints} different constraints; at most {most} can be searched for its parts"
+    )]
+    TooManyConstraints {
+        /// How many there are.
+        constraints: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// A constraint names a part that does not exist.
     #[error("constraint {constraint} speaks of part {part}, and there are only {parts} (counted from 0)")]
     NoSuchPart {
@@ -149,7 +166,20 @@ impl Request {
         self.constraints
             .iter()
             .enumerate()
-            .try_for_each(|(at, constraint)| self.check_constraint(at, constraint))
+            .try_for_each(|(at, constraint)| self.check_constraint(at, constraint))?;
+        let (constraints, most) = (self.different_constraints().len(), most_constraints(self.parts.len()));
+        if constraints > most {
+            return Err(Malformed::TooManyConstraints { constraints, most });
+        }
+        Ok(())
+    }
+
+    /// Its constraints without those that say the same as another, in some order.
+    pub fn different_constraints(&self) -> Vec<Constraint> {
+        let mut different: Vec<Constraint> = self.constraints.iter().map(Constraint::ordered).collect();
+        different.sort_unstable();
+        different.dedup();
+        different
     }
 
     fn check_constraint(&self, constraint: usize, what: &Constraint) -> Result<(), Malformed> {
@@ -194,6 +224,25 @@ impl Part {
 }
 
 impl Constraint {
+    /// The same, with parts in order where it does not matter which comes first.
+    fn ordered(&self) -> Constraint {
+        match *self {
+            Constraint::SameSite(one, other) => Constraint::SameSite(one.min(other), one.max(other)),
+            Constraint::DifferentSites(one, other) => {
+                Constraint::DifferentSites(one.min(other), one.max(other))
+            }
+            Constraint::Joins { link, ends: [one, other] } => {
+                Constraint::Joins { link, ends: [one.min(other), one.max(other)] }
+            }
+            Constraint::Offset { first, second, by } if first > second && by.0 != i64::MIN => {
+                Constraint::Offset { first: second, second: first, by: Seconds(-by.0) }
+            }
+            Constraint::Offset { .. } | Constraint::After { .. } | Constraint::EndsBefore { .. } => {
+                self.clone()
+            }
+        }
+    }
+
     /// The parts that it speaks of.
     pub fn parts(&self) -> Vec<usize> {
         match *self {
@@ -204,5 +253,54 @@ impl Constraint {
             | Constraint::DifferentSites(first, second) => vec![first, second],
             Constraint::Joins { link, ends: [one, other] } => vec![link, one, other],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_plan::Capacity;
+
+    fn request(parts: usize, constraints: Vec<Constraint>) -> Request {
+        let wanted = placement::Request {
+            earliest_start: Time(0),
+            latest_end: Time(100),
+            duration: Seconds(10),
+            capacity: Capacity(1),
+        };
+        let part = Part { wanted, kind: "processors".into(), requirements: vec![], resource: None };
+        Request { parts: vec![part; parts], constraints, objective: Objective::EarliestEnd }
+    }
+
+    #[test]
+    fn constraints_that_say_the_same_count_once() {
+        let by = |by| Seconds(by);
+        let same = vec![
+            Constraint::SameSite(0, 1),
+            Constraint::SameSite(1, 0),
+            Constraint::Joins { link: 2, ends: [0, 1] },
+            Constraint::Joins { link: 2, ends: [1, 0] },
+            Constraint::Offset { first: 0, second: 1, by: by(7) },
+            Constraint::Offset { first: 1, second: 0, by: by(-7) },
+        ];
+        assert_eq!(request(3, same).different_constraints().len(), 3);
+        let others = vec![
+            Constraint::EndsBefore { first: 0, second: 1 },
+            Constraint::EndsBefore { first: 1, second: 0 },
+            Constraint::Offset { first: 0, second: 1, by: by(i64::MIN) },
+            Constraint::Offset { first: 1, second: 0, by: by(i64::MIN) },
+        ];
+        assert_eq!(request(3, others).different_constraints().len(), 4);
+    }
+
+    #[test]
+    fn too_many_different_constraints_are_refused_and_repeated_ones_are_not() {
+        let after = |least| Constraint::After { first: 0, second: 1, least: Seconds(least), most: None };
+        let most = most_constraints(2);
+        let different = |many: usize| request(2, (0..many as i64).map(after).collect());
+        assert_eq!(different(most).check(), Ok(()));
+        let constraints = most + 1;
+        assert_eq!(different(constraints).check(), Err(Malformed::TooManyConstraints { constraints, most }));
+        assert_eq!(request(2, vec![after(0); 9_000]).check(), Ok(()));
     }
 }

@@ -1,20 +1,18 @@
-//! What surrounds the heads of a site and a broker: it keeps what they decide, and lets out what they answer. The heads
-//! themselves live in `bookahead-protocol`; nothing here decides anything they should decide.
+//! What drives a site or a broker as a server: it keeps what they decide, and lets out what they answer. The parties
+//! themselves live in `bookahead-party`; nothing here decides anything.
 //!
 //! - [`journal`]: events on disk before an answer leaves
-//! - [`party`]: what a site and a broker have in common; [`site`], [`broker`]: what they have not
-//! - [`keeper`]: the threads that drive a party, and the door to it
-//! - [`http`]: one set of routes for both; [`security`]: who may do what, and TLS
-//! - [`config`]: what an operator writes; [`daemon`]: a configured party at work
+//! - [`thread`]: the threads that drive a party, the handle to it, and copies of it for readers
+//! - [`peers`]: calls of a broker to its peers, and their heartbeats
+//! - [`http`]: one set of routes for sites and brokers; [`security`]: authentication, roles, TLS
+//! - [`config`]: the configuration files; [`daemon`]: a configured party at work
 //! - [`clock`]: the time of day, or a faster one
 
-pub mod broker;
 pub mod clock;
 pub mod config;
 pub mod daemon;
 pub mod http;
 pub mod journal;
-pub mod keeper;
-pub mod party;
+pub mod peers;
 pub mod security;
-pub mod site;
+pub mod thread;

@@ -1,67 +1,53 @@
-//! Carries the calls of a broker to its peers, and their answers back; asks peers again and again how they are ([`attend`]). Each
-//! call is a task of its own with a time-out; a call that is still under way is not sent a second time, and at most so many are
-//! under way to one peer, so that a peer that hangs costs a bounded amount of room. What is dropped here the head repeats.
+//! Calls of a broker to its peers, and heartbeats. Each call is a task of its own with a time-out; a call that is under way is
+//! not sent a second time, and at most [`AT_ONCE`] are under way to one peer, so that a peer that hangs costs a bounded amount
+//! of memory. Nothing is repeated here: what gets no answer, the broker sends again.
 
-use super::jobs::{Errand, What};
-use crate::keeper::Door;
-use crate::party::{Input, Origin};
+use crate::http::documents;
+use crate::thread::{PartyHandle, ReadKind};
+use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options};
-use bookahead_protocol::broker::Outgoing;
+use bookahead_party::{Input, JobCall, Origin, PeerCall, PeerRequest};
+use bookahead_protocol::jobs::JobRequest;
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Answer, Call, Envelope, Key, Moment, Name};
+use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-/// So many calls may be under way to one peer.
+/// Calls under way to one peer: more than any negotiation makes at once.
 const AT_ONCE: usize = 256;
 
-/// How a peer is reached.
-#[derive(Clone)]
-pub struct Link {
-    /// Its address.
-    pub url: String,
-    /// How.
-    pub client: Client,
-}
+/// A peer says what it offers from memory; one that takes longer than this has more trouble than that.
+const HEARTBEAT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Carries calls to peers.
+/// Makes calls to peers. Clones share everything.
 #[derive(Clone)]
-pub struct Courier {
+pub struct PeerCalls {
     runtime: Handle,
-    door: Door,
-    /// What is shown to those of whom nothing else is said.
+    party: PartyHandle,
+    /// For peers that the configuration does not name.
     options: Arc<Mutex<Options>>,
-    peers: Arc<Mutex<BTreeMap<Name, Way>>>,
+    peers: Arc<Mutex<BTreeMap<Name, Peer>>>,
     /// By which the broker knows a call that has come through it before.
     identity: Name,
 }
 
-struct Way {
-    link: Link,
-    /// Where it is and how it is spoken to was said by the operator, and nobody else may say otherwise.
-    appointed: bool,
+struct Peer {
+    url: String,
+    client: Client,
+    /// Whether the configuration names it: then its address and credentials stay as configured, whatever it says.
+    configured: bool,
     under_way: BTreeSet<Key>,
 }
 
-impl Courier {
-    /// One that knows nobody yet; answers go to a door. No other broker has the identity.
-    pub fn new(runtime: Handle, door: Door, options: Options, identity: Name) -> Courier {
-        Courier { runtime, door, options: Arc::new(Mutex::new(options)), peers: Arc::default(), identity }
+impl PeerCalls {
+    /// For a broker with this identity, which no other broker has. Answers go to the party.
+    pub fn new(runtime: Handle, party: PartyHandle, options: Options, identity: Name) -> PeerCalls {
+        PeerCalls { runtime, party, options: Arc::new(Mutex::new(options)), peers: Arc::default(), identity }
     }
 
-    /// By which the broker knows a call that has come through it before.
-    pub fn identity(&self) -> &Name {
-        &self.identity
-    }
-
-    /// The time of the broker.
-    pub fn now(&self) -> Moment {
-        self.door.clock().now()
-    }
-
-    fn peers(&self) -> MutexGuard<'_, BTreeMap<Name, Way>> {
+    fn peers(&self) -> MutexGuard<'_, BTreeMap<Name, Peer>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -69,174 +55,183 @@ impl Courier {
         self.options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gets to know where a peer is, unless the operator has said it.
-    pub fn meet(&self, peer: &Name, url: &str) {
-        if self.peers().get(peer).is_some_and(|way| way.appointed || way.link.url == url) {
-            return;
-        }
-        let options = self.options().clone();
-        if let Err(why) = self.reach(peer, url, options, false) {
-            tracing::warn!(%peer, url, "cannot be reached: {why}");
-        }
+    /// Names a peer of the configuration, or gives it new credentials.
+    pub fn configure(&self, peer: &Name, url: &str, options: Options) -> Result<(), ClientError> {
+        self.connect(peer, url, options, true)
     }
 
-    /// Gets to know from the operator where a peer is and how it is spoken to.
-    pub fn appoint(&self, peer: &Name, url: &str, options: Options) -> Result<(), ClientError> {
-        self.reach(peer, url, options, true)
-    }
-
-    /// From now on shows this to all peers of whom nothing else is said.
-    pub fn show(&self, options: &Options) {
+    /// Gives new credentials for all peers that the configuration does not name.
+    pub fn set_default_options(&self, options: &Options) {
         self.options().clone_from(options);
-        let met: Vec<(Name, String)> = self
+        let registered: Vec<(Name, String)> = self
             .peers()
             .iter()
-            .filter(|(_, way)| !way.appointed)
-            .map(|(name, way)| (name.clone(), way.link.url.clone()))
+            .filter(|(_, peer)| !peer.configured)
+            .map(|(name, peer)| (name.clone(), peer.url.clone()))
             .collect();
-        for (peer, url) in met {
-            if let Err(why) = self.reach(&peer, &url, options.clone(), false) {
-                tracing::warn!(%peer, url, "is spoken to as before: {why}");
+        for (peer, url) in registered {
+            if let Err(why) = self.connect(&peer, &url, options.clone(), false) {
+                let event = "peer_credentials_kept";
+                tracing::warn!(event, %peer, url, "the old credentials stay in use: {why}");
             }
         }
     }
 
-    /// What is under way stays under way.
-    fn reach(&self, peer: &Name, url: &str, options: Options, appointed: bool) -> Result<(), ClientError> {
+    /// Learns the addresses of peers that have registered.
+    fn learn_registered(&self) {
+        let known = self.party.read(ReadKind::Short, |queries, now| queries.sites(now));
+        // The first is the broker itself.
+        for peer in known.into_iter().skip(1) {
+            let (name, url) = (peer.said.name, peer.said.url);
+            if self.peers().get(&name).is_some_and(|known| known.configured || known.url == url) {
+                continue;
+            }
+            let options = self.options().clone();
+            if let Err(why) = self.connect(&name, &url, options, false) {
+                tracing::warn!(event = "peer_unusable", peer = %name, url, "cannot be called: {why}");
+            }
+        }
+    }
+
+    /// Calls that are under way stay under way.
+    fn connect(&self, peer: &Name, url: &str, options: Options, configured: bool) -> Result<(), ClientError> {
         let client = Client::new(url, options)?.via(std::slice::from_ref(&self.identity));
-        let link = Link { url: url.to_owned(), client };
         let mut peers = self.peers();
-        let under_way = peers.remove(peer).map(|way| way.under_way).unwrap_or_default();
-        peers.insert(peer.clone(), Way { link, appointed, under_way });
+        let under_way = peers.remove(peer).map(|known| known.under_way).unwrap_or_default();
+        peers.insert(peer.clone(), Peer { url: url.to_owned(), client, configured, under_way });
         Ok(())
     }
 
-    /// All who are known.
-    pub fn links(&self) -> Vec<(Name, Link)> {
-        self.peers().iter().map(|(name, way)| (name.clone(), way.link.clone())).collect()
-    }
-
-    /// A client that tells through whom a call came: last through us.
-    fn through(&self, client: &Client, via: &[Name]) -> Client {
-        let via: Vec<Name> = via.iter().chain([&self.identity]).cloned().collect();
-        client.via(&via)
-    }
-
-    /// Sends a call, and hands in the answer when it comes.
-    pub(super) fn send(&self, outgoing: Outgoing, origin: Origin) {
-        let Outgoing { to, envelope } = outgoing;
-        let Some(client) = self.set_out(&to, envelope.key) else { return };
-        let (courier, client) = (self.clone(), self.through(&client, &origin.via));
+    /// Makes a call, and hands the answer to the party when it comes.
+    pub fn send(&self, call: PeerCall) {
+        let PeerCall { to, request, origin } = call;
+        let key = match &request {
+            PeerRequest::Call(envelope) => envelope.key,
+            // One question at a time for each job.
+            PeerRequest::Job { id, .. } => Key(id.0),
+        };
+        let Some(client) = self.begin(&to, key) else { return };
+        let via: Vec<Name> = origin.via.iter().chain([&self.identity]).cloned().collect();
+        let (peers, client) = (self.clone(), client.via(&via));
         self.runtime.spawn(async move {
-            let answer = client.call(&envelope, origin.trace.as_deref()).await;
-            if let Some(way) = courier.peers().get_mut(&to) {
-                way.under_way.remove(&envelope.key);
+            let input = match request {
+                PeerRequest::Call(envelope) => ask(&client, &to, *envelope, origin).await,
+                PeerRequest::Job { caller, id, ask, job } => {
+                    ask_about_job(&client, &to, (caller, id, ask, job)).await
+                }
+            };
+            if let Some(peer) = peers.peers().get_mut(&to) {
+                peer.under_way.remove(&key);
             }
-            if let Some(answer) = understood(&to, &envelope, answer) {
-                let input = Input::Answered { from: to, key: envelope.key, answer, origin };
-                courier.door.tell(input).await;
-            }
+            input.into_iter().for_each(|input| peers.party.tell(input));
         });
     }
 
-    /// Does what is to be done for a job.
-    pub(super) fn run(&self, errand: Errand) {
-        let Errand { to, what, via } = errand;
-        if let What::Call(envelope) = what {
-            let origin = Origin { trace: None, via: via.into() };
-            return self.send(Outgoing { to, envelope }, origin);
+    /// The client of a peer, unless the call is under way already or too many are.
+    fn begin(&self, to: &Name, key: Key) -> Option<Client> {
+        if !self.peers().contains_key(to) {
+            self.learn_registered();
         }
-        let Some((caller, id, asked)) = what.about() else { return };
-        // One errand at a time for each job.
-        let key = Key(id.0);
-        let Some(client) = self.set_out(&to, key) else { return };
-        let (courier, client) = (self.clone(), self.through(&client, &via).on_behalf_of(caller));
-        self.runtime.spawn(async move {
-            let answer = match &what {
-                What::Submit(_, asked) => client.submit(asked, &key.to_string()).await,
-                What::Look(..) | What::Call(_) => client.job(id).await,
-                What::Drop(..) => client.cancel_job(id).await,
-            };
-            if let Some(way) = courier.peers().get_mut(&to) {
-                way.under_way.remove(&key);
-            }
-            let answer = match answer {
-                Ok(job) => Ok(Box::new(job)),
-                Err(ClientError::Refused(problem)) => Err(*problem),
-                Err(why) => return tracing::debug!(peer = %to, job = %id, "no answer: {why}"),
-            };
-            courier.door.tell(Input::JobAnswered { from: to, id, asked, answer }).await;
-        });
-    }
-
-    /// Who is to be asked, unless that is under way or too much is.
-    fn set_out(&self, to: &Name, key: Key) -> Option<Client> {
         let mut peers = self.peers();
-        let way = peers.get_mut(to)?;
-        let free = way.under_way.len() < AT_ONCE && way.under_way.insert(key);
-        free.then(|| way.link.client.clone())
+        let peer = peers.get_mut(to)?;
+        let free = peer.under_way.len() < AT_ONCE && peer.under_way.insert(key);
+        free.then(|| peer.client.clone())
     }
 }
 
-/// What the head is told. Nothing where it should ask again.
-fn understood(peer: &Name, envelope: &Envelope, answer: Result<Answer, ClientError>) -> Option<Answer> {
-    match answer {
-        Ok(answer) => Some(answer),
+/// The answer to a call about a reservation; None where it should be sent again.
+async fn ask(client: &Client, to: &Name, envelope: Envelope, origin: Origin) -> Option<Input> {
+    let answer = match client.call(&envelope, origin.trace.as_deref()).await {
+        Ok(answer) => answer,
         Err(why) => {
-            tracing::debug!(%peer, call = envelope.call.word(), "no answer: {why}");
-            // Whoever cannot be reached offers nothing: nobody need wait to find out. Of everything that changes something
-            // only an answer tells what became of it.
-            let probe = matches!(envelope.call, Call::Probe { .. });
-            (probe && why.was_not_sent()).then(|| Problem::new(Why::Silence).into())
+            tracing::debug!(event = "peer_call_failed", peer = %to, call = envelope.call.word(), "{why}");
+            unreachable(&envelope.call, &why)?
         }
+    };
+    Some(Input::Answered { from: to.clone(), key: envelope.key, answer, origin })
+}
+
+/// A peer that cannot be reached offers nothing: nobody need wait to find out. Of everything that changes something only an
+/// answer tells what became of it.
+fn unreachable(call: &Call, why: &ClientError) -> Option<Answer> {
+    let probe = matches!(call, Call::Probe { .. });
+    (probe && why.was_not_sent()).then(|| Problem::new(Why::Silence).into())
+}
+
+/// The answer to a question about a job; None where it should be sent again.
+async fn ask_about_job(
+    client: &Client,
+    to: &Name,
+    (caller, id, asked, job): (Caller, JobId, JobCall, Option<Box<JobRequest>>),
+) -> Option<Input> {
+    let client = client.on_behalf_of(&caller);
+    let answer = match asked {
+        JobCall::Submit => {
+            let document = api::SubmitJob { id: Some(id), ..api::SubmitJob::try_from(*job?).ok()? };
+            client.submit(&document, &Key(id.0).to_string()).await
+        }
+        JobCall::Look => client.job(id).await,
+        JobCall::Go => client.go(id).await,
+        JobCall::Drop => client.cancel_job(id).await,
+    };
+    let answer = match answer {
+        Ok(job) => Ok(Box::new(job.into())),
+        Err(ClientError::Refused(problem)) => Err(refusal(*problem)?),
+        Err(why) => {
+            tracing::debug!(event = "peer_call_failed", peer = %to, job = %id, "{why}");
+            return None;
+        }
+    };
+    Some(Input::JobAnswered { from: to.clone(), id, asked, answer })
+}
+
+/// A refusal as the broker understands it; None where the same call may be taken later.
+fn refusal(problem: api::Problem) -> Option<Problem> {
+    let (is_final, detail) = (problem.is_final(), problem.detail.clone());
+    match Problem::try_from(problem) {
+        Ok(problem) => Some(problem),
+        Err(_) => is_final.then(|| Problem::new(Why::JobRefused(detail))),
     }
 }
 
-/// How peers are looked after.
+/// How peers are watched.
 #[derive(Debug, Clone, Copy)]
-pub struct Attention {
+pub struct Heartbeats {
     /// How often each is asked how it is.
     pub every: Duration,
-    /// After so many misses it counts as silent.
+    /// After this many misses in a row it counts as silent.
     pub misses: u32,
 }
 
 /// Asks every peer how it is, again and again, until the broker ends.
-pub async fn attend(door: Door, courier: Courier, attention: Attention) {
+pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     let mut missed: BTreeMap<Name, u32> = BTreeMap::new();
-    let mut rounds = tokio::time::interval(attention.every);
+    let mut rounds = tokio::time::interval(heartbeats.every);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
-        let asked = courier.links().into_iter().map(|(name, link)| {
-            tokio::spawn(async move {
-                let began = std::time::Instant::now();
-                let answer = link.client.sites().await;
-                (name, link.url, answer, began.elapsed())
-            })
-        });
+        calls.learn_registered();
+        let clients: Vec<(Name, String, Client)> = calls
+            .peers()
+            .iter()
+            .map(|(name, peer)| (name.clone(), peer.url.clone(), peer.client.clone()))
+            .collect();
+        let asked = clients.into_iter().map(|(name, url, client)| tokio::spawn(hear(name, url, client)));
         for asked in asked.collect::<Vec<_>>() {
-            let Ok((name, url, answer, took)) = asked.await else { continue };
-            match answer.map(|sites| sites.sites.into_iter().next()) {
-                Ok(Some(itself)) => {
-                    missed.remove(&name);
-                    let heartbeat = heartbeat(&name, url, itself);
-                    let round_trip = u64::try_from(took.as_millis()).ok();
-                    let heard = |reply| Input::Heard { heartbeat, round_trip, reply };
-                    let told = door.ask(attention.every, heard).await;
-                    if let Ok(Err(problem)) = told {
-                        tracing::warn!(peer = %name, "cannot be registered: {}", problem.detail);
-                    }
+            let Ok((name, heard)) = asked.await else { continue };
+            let misses = missed.entry(name.clone()).or_default();
+            match heard {
+                Ok(heard) => {
+                    *misses = 0;
+                    calls.party.tell(heard);
                 }
-                other => {
-                    let misses = missed.entry(name.clone()).or_default();
+                Err(why) => {
                     *misses += 1;
-                    if *misses == 1 && is_itself(&other) {
-                        tracing::warn!(peer = %name, url, "is this broker itself; take it out of the peers");
+                    if *misses == 1 {
+                        log_miss(&name, &why);
                     }
-                    tracing::debug!(peer = %name, misses, "did not say how it is: {:?}", other.err());
-                    if *misses >= attention.misses {
-                        door.tell(Input::Silent { peer: name }).await;
+                    if *misses >= heartbeats.misses {
+                        calls.party.tell(Input::Silent { peer: name });
                     }
                 }
             }
@@ -244,23 +239,26 @@ pub async fn attend(door: Door, courier: Courier, attention: Attention) {
     }
 }
 
-/// Whether a peer says that it has been asked by itself.
-fn is_itself<T>(answer: &Result<T, ClientError>) -> bool {
-    let problem = answer.as_ref().err().and_then(ClientError::problem);
-    problem.is_some_and(|problem| problem.code == api::Code::Circle.word())
+/// What a peer says of itself.
+async fn hear(name: Name, url: String, client: Client) -> (Name, Result<Input, ClientError>) {
+    let began = Instant::now();
+    let late = || ClientError::TimedOut { url: url.clone(), after: HEARTBEAT_WITHIN };
+    let answer = tokio::time::timeout(HEARTBEAT_WITHIN, client.sites()).await.unwrap_or_else(|_| Err(late()));
+    let round_trip = u64::try_from(began.elapsed().as_millis()).ok();
+    // A party comes first in its own list.
+    let itself = answer.and_then(|sites| sites.sites.into_iter().next().ok_or_else(late));
+    let heard = itself.map(|itself| {
+        let heartbeat = Box::new(documents::heartbeat_of(&name, url, itself));
+        Input::Heard { call: None, heartbeat, round_trip }
+    });
+    (name, heard)
 }
 
-fn heartbeat(name: &Name, url: String, itself: api::Site) -> api::Heartbeat {
-    if itself.name != *name {
-        tracing::debug!(peer = %name, calls_itself = %itself.name, "is known here by another name");
-    }
-    api::Heartbeat {
-        name: name.clone(),
-        url,
-        role: itself.role,
-        resources: itself.resources,
-        attributes: itself.attributes,
-        loads: itself.loads,
-        version: itself.version,
+fn log_miss(peer: &Name, why: &ClientError) {
+    if why.problem().is_some_and(|problem| problem.code == api::Code::Circle.word()) {
+        let event = "peer_is_itself";
+        tracing::warn!(event, %peer, "this peer is the broker itself; take it out of the configuration");
+    } else {
+        tracing::debug!(event = "heartbeat_missed", %peer, "{why}");
     }
 }

@@ -4,7 +4,6 @@
 //! - [`mod@freeze`]: a cluster stopped at a moment
 //! - [`rated`]: requests decided by rated slots
 //! - [`grid`]: sites, brokers and clients on a network on which everything can go wrong
-//! - [`gridsim`]: GridSim's resources of rated CPUs, with a queue and advance reservations
 //! - [`with_notice`]: a shortest notice before any of them
 //! - [`mod@side_by_side`]: the same workload under several rules at once
 //! - [`workers`]: independent runs on several threads, in order
@@ -15,7 +14,6 @@
 pub mod events;
 pub mod freeze;
 pub mod grid;
-pub mod gridsim;
 pub mod rated;
 pub mod side_by_side;
 pub mod site;

@@ -17,13 +17,17 @@ const END: &str = "<!-- end of moves -->\n";
 #[test]
 fn the_picture_of_the_life_cycle_is_drawn_from_the_table() {
     let states = State::ALL.map(node).to_vec();
-    let edge = |(from, by, to): (State, Move, State)| StateEdge {
-        from: name(from),
-        label: label(from, by),
-        to: name(to),
-    };
+    let mut moves: Vec<StateEdge> = Vec::new();
+    for (from, by, to) in MOVES {
+        let (from_name, to_name) = (name(from), name(to));
+        // Two moves between the same two states are one arrow.
+        match moves.iter_mut().find(|edge| edge.from == from_name && edge.to == to_name) {
+            Some(edge) => edge.label = format!("{}, {}", edge.label, label(from, by)),
+            None => moves.push(StateEdge { from: from_name, label: label(from, by), to: to_name }),
+        }
+    }
     let title = "The life of a reservation".to_owned();
-    let diagram = StateDiagram { title, states, moves: MOVES.map(edge).to_vec() };
+    let diagram = StateDiagram { title, states, moves };
     assert_kept(PICTURE, diagram.to_svg().as_bytes());
 }
 
@@ -48,23 +52,19 @@ fn the_page_of_the_life_cycle_lists_the_moves_of_the_table_and_explains_every_st
 /// A state and its place: the usual course downwards in the middle, changes and endings beside it.
 fn node(state: State) -> StateNode {
     let (column, row) = match state {
+        State::Rejected => (0, 0),
         State::Requested => (1, 0),
-        State::Rejected => (0, 1),
+        State::Cancelled => (2, 0),
+        State::Expired => (0, 1),
         State::Held => (1, 1),
-        State::Cancelled => (2, 1),
         State::Committed => (1, 2),
         State::ChangeRequested => (2, 2),
         State::Active => (1, 3),
-        State::Terminated => (2, 3),
         State::Completed => (1, 4),
+        State::Terminated => (2, 4),
     };
-    let kind = match state {
-        State::Requested => StateKind::Start,
-        held if held.holds_capacity() => StateKind::HoldsCapacity,
-        over if over.is_over() => StateKind::Over,
-        _ => StateKind::Normal,
-    };
-    StateNode { name: name(state), kind, column, row }
+    let kind = if state.holds_capacity() { StateKind::HoldsCapacity } else { StateKind::Over };
+    StateNode { name: name(state), kind, start: state == State::Requested, column, row }
 }
 
 fn name(state: State) -> String {
@@ -72,30 +72,47 @@ fn name(state: State) -> String {
 }
 
 fn label(from: State, by: Move) -> String {
-    match (from, by) {
-        (State::Rejected, Move::Commit) => "late commit".to_owned(),
-        (State::Committed | State::Active, Move::Commit) => "commit (more jobs)".to_owned(),
-        _ => by.word().replace('-', " "),
-    }
+    let label = match (from, by) {
+        (State::Requested, Move::Expire) => "late commit refused",
+        (State::Expired, Move::Request) => "late commit waits",
+        (State::Expired, Move::Commit) => "late commit",
+        (State::Held, Move::Hold) => "hold longer",
+        (State::Committed | State::Active, Move::Commit) => "more jobs",
+        (_, Move::RequestChange) => "change",
+        (_, Move::SettleChange) => "settle",
+        _ => by.word(),
+    };
+    label.to_owned()
 }
 
 fn meaning(from: State, by: Move) -> &'static str {
     match (from, by) {
-        (_, Move::Hold) => "there is room: it is held until its deadline",
-        (_, Move::Reject) => "there is no room, or a rule of the site says no",
-        (_, Move::Expire) => "its deadline passed before a commit came; its room is free again",
-        (State::Rejected, Move::Commit) => {
-            "late: after the deadline, where site policy allows it and the room is still free"
+        (_, Move::Request) => "late commit at a site that has to ask its batch system again",
+        (State::Requested, Move::Hold) => "granted: it is held until its deadline",
+        (_, Move::Hold) => "its owner asks to hold it longer",
+        (_, Move::Reject) => "no room, a limit, or the batch system refuses or does not answer in time",
+        (State::Requested, Move::Expire) => {
+            "a late commit was refused by the batch system, or not answered in time"
+        }
+        (_, Move::Expire) => "not committed before its deadline; its room is free again",
+        (State::Expired, Move::Commit) => {
+            "late commit: after the deadline, if the site allows it and the room is still free"
         }
         (State::Held, Move::Commit) => "its owner confirms in time; this cannot fail for lack of room",
         (_, Move::Commit) => "its owner attaches more jobs",
-        (_, Move::RequestChange) => "its owner wants other terms",
+        (_, Move::RequestChange) => "its owner asks for other terms",
+        (_, Move::Extend) => "its owner asks for a later end",
         (_, Move::SettleChange) => {
-            "answered: with the new terms, or with the old where the new cannot be had"
+            "granted: it has the new terms; or refused: it has the old ones (and is active again if it was)"
         }
-        (_, Move::Begin) => "its start has come",
-        (_, Move::Complete) => "its end has come, or its owner gave back the rest",
+        (State::ChangeRequested, Move::Begin) => {
+            "its start comes before the change is answered; the old terms stand"
+        }
+        (_, Move::Begin) => "its start comes",
+        (State::ChangeRequested, Move::Complete) => "its end comes before the extension is answered",
+        (_, Move::Complete) => "its end comes, or its owner gives back the rest",
         (_, Move::Cancel) => "given up before its start, by its owner or because the resource failed",
+        (State::ChangeRequested, Move::Terminate) => "given up while active and waiting for an extension",
         (_, Move::Terminate) => "given up while active",
     }
 }

@@ -7,19 +7,21 @@ use serde_json::Value;
 use std::path::Path;
 
 /// What a package may import from this workspace. Benches and tests may import anything.
-const IMPORTS: [(&str, &[&str]); 11] = [
+const IMPORTS: [(&str, &[&str]); 12] = [
     ("bookahead-plan", &[]),
     ("bookahead-protocol", &["bookahead-plan"]),
+    ("bookahead-party", &["bookahead-plan", "bookahead-protocol"]),
     ("bookahead-workload", &["bookahead-plan"]),
     ("bookahead-figure", &["bookahead-plan"]),
     ("bookahead-api", &["bookahead-plan", "bookahead-protocol"]),
-    ("bookahead-lrms", &["bookahead-plan", "bookahead-protocol"]),
+    ("bookahead-lrms", &["bookahead-plan", "bookahead-protocol", "bookahead-party"]),
     ("bookahead-client", &["bookahead-protocol", "bookahead-api"]),
     (
         "bookahead-service",
         &[
             "bookahead-plan",
             "bookahead-protocol",
+            "bookahead-party",
             "bookahead-workload",
             "bookahead-api",
             "bookahead-lrms",
@@ -36,6 +38,7 @@ const IMPORTS: [(&str, &[&str]); 11] = [
         &[
             "bookahead-plan",
             "bookahead-protocol",
+            "bookahead-party",
             "bookahead-workload",
             "bookahead-figure",
             "bookahead-sim",
@@ -50,7 +53,7 @@ const IMPORTS: [(&str, &[&str]); 11] = [
 const IMPORT_ANYTHING: [&str; 2] = ["bookahead-benches", "bookahead-tests"];
 
 /// What the deciding code may import from elsewhere.
-const DECIDING: [&str; 2] = ["bookahead-plan", "bookahead-protocol"];
+const DECIDING: [&str; 3] = ["bookahead-plan", "bookahead-protocol", "bookahead-party"];
 const DECIDING_IMPORTS: [&str; 2] = ["serde", "thiserror"];
 
 /// Files of a crate are at most this long; longer ones want to be two.

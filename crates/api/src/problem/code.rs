@@ -64,8 +64,8 @@ codes! {
         "Another time or another site may do; the detail says what the batch system said.";
     NoCandidate = "no-candidate", 409, "No combination of slots",
         "Widen the windows, drop a constraint, or ask again later with a new id.";
-    Illegal = "illegal", 409, "Not in this state",
-        "Look at the reservation: it is in another state than the call needs.";
+    Illegal = "illegal", 409, "Not possible in this state",
+        "Look at the reservation; the detail names its state.";
     IdTaken = "id-taken", 409, "Id of another request",
         "Make a new id for every new reservation.";
     PartLost = "part-lost", 409, "A part was lost",
@@ -79,19 +79,19 @@ codes! {
     Unknown = "unknown", 404, "No such reservation",
         "Check the id; a reservation that is long over is forgotten.";
     Expired = "expired", 410, "Hold expired",
-        "Reserve again, and commit before the hold ends.";
+        "Reserve again, and commit before the hold expires.";
     CancelledBefore = "cancelled-before", 410, "Cancelled before it was reserved",
         "Its cancellation came first; reserve again with a new id.";
     Changed = "changed", 412, "Changed in the meantime",
         "Look at it again, decide again, and send the new version in If-Match.";
     Silence = "silence", 504, "Nobody answered in time",
         "Ask again later; the register of sites says who is silent.";
-    Busy = "busy", 503, "Too much under way",
-        "Ask again later, with the same key.";
+    Busy = "busy", 503, "Busy",
+        "Ask again later, with the same key; too much is under way, or the reservation waits for the batch system.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Ask again later, with the same key.";
-    BatchTimeout = "batch-timeout", 504, "The batch system did not answer in time",
-        "Nothing is booked; ask again later with a new id, or ask another site.";
+    BatchTimeout = "batch-timeout", 409, "The batch system did not answer in time",
+        "Nothing was booked or changed. Ask again later, a new reservation with a new id, or ask another site.";
     Circle = "circle", 409, "Brokers in a circle",
         "Ask another; brokers that name each other, or themselves, take this for an answer and go on without.";
     UnknownJob = "unknown-job", 404, "No such job",
@@ -120,6 +120,8 @@ codes! {
         "Send less; the detail names the limit.";
     UnsupportedMediaType = "unsupported-media-type", 415, "Media type not understood",
         "Send application/json.";
+    OtherClock = "other-clock", 412, "Times for a clock of another speed",
+        "Compute the times by Bookahead-Now and Bookahead-Clock-Speed of the answer, and send that speed.";
     OverLimit = "over-limit", 422, "More than is served at once",
         "Ask for less; the detail names the limit.";
     NoVersion = "no-version", 428, "If-Match missing",

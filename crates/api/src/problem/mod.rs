@@ -145,7 +145,7 @@ impl Problem {
     pub fn is_final(&self) -> bool {
         let passing = [Code::KeyInFlight, Code::TooManyRequests, Code::Unauthenticated];
         let is = |code: &Code| code.word() == self.code;
-        is(&Code::Circle) || ((400..500).contains(&self.status) && !passing.iter().any(is))
+        (400..500).contains(&self.status) && !passing.iter().any(is)
     }
 
     /// Why, where that is a word of the protocol that is known here.

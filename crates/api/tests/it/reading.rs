@@ -3,7 +3,7 @@
 use crate::cases;
 use bookahead_api as api;
 use bookahead_api::{AttributeValue, Code, Constraint, Requirement};
-use bookahead_protocol::{Problem, Why};
+use bookahead_protocol::{Millis, Problem, Why};
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -33,6 +33,28 @@ fn the_shortest_reservation_names_only_what_is_wanted() {
     assert_eq!(wanted.latest_end.to_string(), "2026-11-16T17:00:00Z");
     assert_eq!(reserve.request.objective, api::Objective::EarliestEnd);
     assert_eq!(read::<api::Commit>(json!({})), Ok(api::Commit { jobs: vec![] }));
+    assert_eq!(read::<api::Hold>(json!({})), Ok(api::Hold { hold_for_ms: 60_000 }));
+}
+
+#[test]
+fn documents_of_older_parties_are_read_and_nothing_is_said_that_is_not_known() {
+    let job: api::SubmitJob =
+        read(json!({"capacity": 1, "limit_seconds": 60, "work": {"type": "pretended", "run_seconds": 1}}))
+            .unwrap();
+    assert!(!job.claims && serde_json::to_value(&job).unwrap().get("claims").is_none());
+    let heartbeat: api::Heartbeat =
+        read(json!({"name": "north", "url": "http://north", "role": "site"})).unwrap();
+    assert_eq!(heartbeat.hold_takes_ms, None);
+    let offers: api::Offers = read(json!({"offers": []})).unwrap();
+    assert_eq!(serde_json::to_value(&offers).unwrap(), json!({"offers": []}));
+    let health: api::Health = read(json!({
+        "status": "ready", "name": "north", "role": "site", "version": "0.1.0", "now": "2026-11-16T09:00:00Z",
+        "clock_speed": 1, "journal_sequence": 0, "batch": {"state": "silent", "looked_seconds_ago": 90},
+    }))
+    .unwrap();
+    let silent =
+        api::BatchHealth { state: api::BatchState::Silent, since: None, looked_seconds_ago: Some(90) };
+    assert_eq!(health.batch, Some(silent));
 }
 
 #[test]
@@ -63,6 +85,7 @@ fn a_field_that_is_not_known_is_refused_and_named() {
             .unwrap_err(),
         read::<Requirement>(json!({"test": "present", "attribute": "a", "durration": 1})).unwrap_err(),
         read::<api::Work>(json!({"type": "pretended", "run_seconds": 1, "durration": 1})).unwrap_err(),
+        read::<api::Extend>(json!({"end": "2026-11-16T13:00:00Z", "durration": 60})).unwrap_err(),
         read::<api::ListQuery>(json!({"durration": 60})).unwrap_err(),
     ];
     for error in wrong {
@@ -99,6 +122,7 @@ fn statuses_follow_from_what_the_client_can_do_about_it() {
         (Why::OnePartOnly(2), 422),
         (Why::Busy, 503),
         (Why::Silence, 504),
+        (Why::BatchTimeout { waited: Millis(30_000) }, 409),
         (Why::Circle, 409),
         (Why::Expired, 410),
         (Why::Changed { seen: 1, now: 2 }, 412),
@@ -106,6 +130,9 @@ fn statuses_follow_from_what_the_client_can_do_about_it() {
     ] {
         assert_eq!(api::Problem::status(&why), status);
     }
+    let final_ones = [Why::BatchTimeout { waited: Millis(30_000) }, Why::Circle, Why::Expired];
+    assert!(final_ones.into_iter().all(|why| api::Problem::from(Problem::new(why)).is_final()));
+    assert!(!api::Problem::from(Problem::new(Why::Busy)).is_final());
     let problem = api::Problem::new(Code::NoVersion, "send If-Match");
     let written = serde_json::to_value(&problem).unwrap();
     let expected = json!({

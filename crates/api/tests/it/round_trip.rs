@@ -6,8 +6,11 @@ use bookahead_api::operation::Method;
 use bookahead_api::{Operation, header};
 use bookahead_plan::placement::Relaxation;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::jobs::{JobRequest, JobView};
 use bookahead_protocol::problem::{Blocker, BlockerKind};
-use bookahead_protocol::{Call, Offer, Part, Problem, Request, Reservation, ReservationId, Resource, Why};
+use bookahead_protocol::{
+    Call, JobId, Offer, Part, Problem, Request, Reservation, ReservationId, Resource, Why,
+};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,7 +31,11 @@ fn heard(method: Method, path: &str, if_match: Option<String>, body: Option<Stri
     match (method, steps.as_slice()) {
         (Method::Post, ["probes"]) => read::<api::Probe>(body).into(),
         (Method::Post, ["reservations"]) => read::<api::Reserve>(body).call(nobody),
-        (Method::Post, ["reservations", id, "extend"]) => read::<api::Hold>(body).call(about(id)),
+        (Method::Post, ["reservations", id, "hold"]) => read::<api::Hold>(body).call(about(id)),
+        (Method::Post, ["reservations", id, "extend"]) => {
+            let version = header::read_if_match(&if_match.unwrap()).unwrap();
+            read::<api::Extend>(body).call(about(id), version)
+        }
         (Method::Post, ["reservations", id, "commit"]) => read::<api::Commit>(body).call(about(id)),
         (Method::Post, ["reservations", id, "jobs"]) => read::<api::Attach>(body).call(about(id)),
         (Method::Post, ["reservations", id, "release"]) => read::<api::Release>(body).call(about(id)),
@@ -49,10 +56,7 @@ proptest! {
     fn a_call_that_went_over_http_is_the_same_call(call in words::call()) {
         let operation = Operation::try_from(call.clone()).unwrap();
         prop_assert_eq!(operation.only_asks(), call.only_asks());
-        let if_match = match &operation {
-            Operation::Change(_, version, _) => Some(header::if_match(*version)),
-            _ => None,
-        };
+        let if_match = operation.version().map(header::if_match);
         let body = operation.body().unwrap();
         prop_assert_eq!(heard(operation.method(), &operation.path(), if_match, body), call);
     }
@@ -74,6 +78,19 @@ proptest! {
         let document = api::Problem::from(problem.clone());
         prop_assert!(document.reason.as_ref().is_some_and(serde_json::Value::is_object));
         prop_assert_eq!(Problem::try_from(written_and_read(&document)), Ok(problem));
+    }
+
+    #[test]
+    fn a_job_that_went_over_http_is_the_same_job(id in any::<u128>().prop_map(JobId), job in words::job_request()) {
+        let document = written_and_read(&api::SubmitJob::of(id, job.clone()).unwrap());
+        prop_assert_eq!((document.id, JobRequest::from(document)), (Some(id), job));
+    }
+
+    #[test]
+    fn a_view_of_a_job_that_went_over_http_is_the_same_view(job in words::job_view()) {
+        let document = written_and_read(&api::Job::try_from(job.clone()).unwrap());
+        prop_assert_eq!(document.state.is_over(), job.state.is_over());
+        prop_assert_eq!(JobView::from(document), job);
     }
 
     #[test]

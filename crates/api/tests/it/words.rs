@@ -2,11 +2,13 @@
 
 use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
 use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit};
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
-    Call, Constraint, IllegalMove, Impact, JobId, Key, Millis, Move, Name, Objective, Offer, Part, Problem,
-    Rating, Request, Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Value, Why,
+    Call, Condition, Constraint, IllegalMove, Impact, JobId, Key, Millis, Move, Name, Objective, Offer, Part,
+    Problem, Rating, Request, Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Value,
+    Why,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -120,6 +122,11 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
             book
         }),
         (id(), millis()).prop_map(|(id, hold_for)| Call::Hold { id, hold_for }),
+        (id(), option::of(any::<u32>()), time()).prop_map(|(id, version, end)| Call::Extend {
+            id,
+            version,
+            end
+        }),
         (id(), vec(job(), 0..4)).prop_map(|(id, jobs)| Call::Commit { id, jobs }),
         (id(), place(), job()).prop_map(|(id, part, job)| Call::Attach { id, part, job }),
         (id(), option::of(any::<u32>()), request()).prop_map(|(id, version, request)| Call::Change {
@@ -183,23 +190,108 @@ pub(crate) fn offers() -> impl Strategy<Value = Vec<Offer>> {
 
 pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
     let who = (id(), name(), select(State::ALL.to_vec()), vec(slot(), 0..3));
-    let rest = (option::of(millis()), vec((place(), job()), 0..3), vec(capacity(), 0..3), any::<u32>());
-    (who, rest).prop_map(|((id, owner, state, slots), (held_for, jobs, missing, version))| Reservation {
-        id,
-        owner,
-        state,
-        slots,
-        held_for,
-        jobs,
-        missing,
-        version,
+    let conditions = select(vec![Condition::Whole, Condition::Degraded, Condition::Broken]);
+    let rest =
+        (option::of(millis()), vec((place(), job()), 0..3), vec(capacity(), 0..3), conditions, any::<u32>());
+    (who, rest).prop_map(|((id, owner, state, slots), (held_for, jobs, missing, condition, version))| {
+        Reservation { id, owner, state, slots, held_for, jobs, missing, condition, version }
     })
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let texts = || vec(any::<String>(), 0..3);
+    let program = (
+        any::<String>(),
+        texts(),
+        option::of(any::<String>()),
+        btree_map(any::<String>(), any::<String>(), 0..3),
+    );
+    prop_oneof![
+        program.prop_map(|(program, arguments, folder, environment)| Work::Program {
+            program,
+            arguments,
+            folder: folder.map(Into::into),
+            environment
+        }),
+        (any::<String>(), texts()).prop_map(|(text, arguments)| Work::Script { text, arguments }),
+        seconds().prop_map(|run| Work::Pretended { run }),
+    ]
+}
+
+pub(crate) fn job_request() -> impl Strategy<Value = JobRequest> {
+    let place = (option::of(id()), option::of(name()), name(), capacity(), seconds());
+    let needs =
+        (option::of(time()), vec(requirement(), 0..3), option::of(any::<u32>()), option::of(any::<u64>()));
+    let modes = option::of(select(vec![Mode::Reserve, Mode::Flood]));
+    (place, needs, work(), modes, option::of(any::<u32>()), any::<bool>()).prop_map(
+        |(place, needs, work, mode, copies, claims)| {
+            let (reservation, resource, kind, capacity, limit) = place;
+            let (latest_end, requirements, reference_mhz, input_bytes) = needs;
+            JobRequest {
+                reservation,
+                resource,
+                kind,
+                capacity,
+                limit,
+                latest_end,
+                requirements,
+                reference_mhz,
+                input_bytes,
+                work,
+                mode,
+                copies,
+                claims,
+            }
+        },
+    )
+}
+
+pub(crate) fn job_view() -> impl Strategy<Value = JobView> {
+    let states = vec![
+        JobWord::Placing,
+        JobWord::Waiting,
+        JobWord::Claiming,
+        JobWord::Running,
+        JobWord::Done,
+        JobWord::Cancelled,
+        JobWord::OutOfTime,
+        JobWord::ReservationOver,
+        JobWord::Lost,
+        JobWord::CouldNotStart,
+    ];
+    let place = (job(), name(), option::of(name()), option::of(name()), option::of(id()));
+    let times = (time(), option::of(time()), option::of(time()), option::of(time()));
+    let end = (option::of(any::<i32>()), option::of(any::<String>()));
+    (place, capacity(), seconds(), select(states), times, end).prop_map(
+        |(place, capacity, limit, state, times, end)| {
+            let (id, owner, site, resource, reservation) = place;
+            let ((submitted, started, ended, expected_start), (exit, detail)) = (times, end);
+            JobView {
+                id,
+                owner,
+                site,
+                resource,
+                reservation,
+                capacity,
+                limit,
+                state,
+                submitted,
+                started,
+                ended,
+                expected_start,
+                exit,
+                detail,
+            }
+        },
+    )
 }
 
 fn malformed() -> impl Strategy<Value = Malformed> {
     prop_oneof![
         Just(Malformed::NoParts),
         any::<usize>().prop_map(Malformed::TooManyParts),
+        (place(), place())
+            .prop_map(|(constraints, most)| Malformed::TooManyConstraints { constraints, most }),
         (place(), place(), place()).prop_map(|(constraint, part, parts)| Malformed::NoSuchPart {
             constraint,
             part,
@@ -231,6 +323,7 @@ fn refused() -> impl Strategy<Value = Why> {
         Just(Why::Busy),
         any::<String>().prop_map(Why::NotGranted),
         Just(Why::NoBatchSystem),
+        millis().prop_map(|waited| Why::BatchTimeout { waited }),
         Just(Why::Circle),
     ]
 }
@@ -254,8 +347,20 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
     ]
 }
 
+fn about_jobs_and_peers() -> impl Strategy<Value = Why> {
+    prop_oneof![
+        job().prop_map(Why::UnknownJob),
+        job().prop_map(Why::JobTaken),
+        job().prop_map(Why::NotJobOwner),
+        any::<String>().prop_map(Why::MalformedJob),
+        any::<String>().prop_map(Why::JobRefused),
+        any::<String>().prop_map(Why::NotAdmittedAsPeer),
+        Just(Why::NoRegister),
+    ]
+}
+
 pub(crate) fn why() -> impl Strategy<Value = Why> {
-    prop_oneof![refused(), too_late_or_wrong()]
+    prop_oneof![2 => refused(), 2 => too_late_or_wrong(), 1 => about_jobs_and_peers()]
 }
 
 fn blocker() -> impl Strategy<Value = Blocker> {

@@ -18,7 +18,7 @@ pub(crate) struct SitesArguments {
 pub(crate) fn sites(arguments: &SitesArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let sites = session.ask("asking who is there", session.client.sites())?;
-    session.print(&sites, || view::sites::print(&sites.sites, session.server_name(), &session.dates))
+    session.print(&sites, || view::sites::print(&sites.sites, &session.dates))
 }
 
 #[derive(Args)]

@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let change = Change { request };
     let version = version(arguments, &reservation);
-    let answer = session.ask("changing", session.client.change(arguments.id, version, &change));
+    let answer = session.ask("changing", session.timed_client().change(arguments.id, version, &change));
     let again = |part: &Part| {
         let change = ["change".to_owned(), arguments.id.to_string()];
         change.into_iter().chain(terms_of(part, &session.dates)).collect()
@@ -88,7 +88,7 @@ fn kind_of(session: &Session, slot: &Slot) -> Result<Name> {
     let found = resources.resources.into_iter().find(|resource| resource.name == slot.resource);
     match found {
         Some(resource) => Ok(resource.kind),
-        None => bail!("{} does not know {} any more", session.server_name(), slot.resource),
+        None => bail!("{} does not know {} any more", session.client.url(), slot.resource),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `bookahead list`: reservations, as far as the caller may see them.
 
 use super::place::Place;
-use super::session::Session;
+use super::session::{Session, by_clock};
 use super::view;
 use super::when::When;
 use crate::talk::say;
@@ -62,11 +62,14 @@ fn states(text: &str) -> Result<States, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    let query = query(arguments, &session)?;
-    let mut page = session.ask("listing", session.client.list(&query))?;
+    by_clock(&arguments.place, |session| list(arguments, session))
+}
+
+fn list(arguments: &Arguments, session: &Session) -> Result<()> {
+    let query = query(arguments, session)?;
+    let mut page = session.ask("listing", session.timed_client().list(&query))?;
     if arguments.all {
-        page = with_all_that_follow(&session, &query, page)?;
+        page = with_all_that_follow(session, &query, page)?;
     }
     let left = |millis| session.left_ms(millis);
     session.print(&page, || view::reservations::print_list(&page.reservations, &session.dates, left))?;

@@ -51,7 +51,10 @@ pub(crate) enum Command {
     /// Make a hold final
     #[command(after_help = EXIT_CODES)]
     Commit(Box<holding::CommitArguments>),
-    /// Hold something longer
+    /// Make a hold longer
+    #[command(after_help = EXIT_CODES)]
+    Hold(Box<holding::HoldArguments>),
+    /// Make a reservation longer, also while it is active
     #[command(after_help = EXIT_CODES)]
     Extend(Box<holding::ExtendArguments>),
     /// Change the terms of a committed reservation; the old ones stand if the new ones cannot be had
@@ -91,6 +94,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Probe(arguments) => probe::run(arguments),
         Command::Reserve(arguments) => reserve::run(arguments),
         Command::Commit(arguments) => holding::commit(arguments),
+        Command::Hold(arguments) => holding::hold(arguments),
         Command::Extend(arguments) => holding::extend(arguments),
         Command::Change(arguments) => change::run(arguments),
         Command::Release(arguments) => release::run(arguments),

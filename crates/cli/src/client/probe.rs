@@ -3,8 +3,8 @@
 use super::failure::Refused;
 use super::place::Place;
 use super::refusal;
-use super::request::{Wanted, flags_of};
-use super::session::Session;
+use super::request::{Description, Wanted, flags_of};
+use super::session::{Session, by_clock};
 use super::view;
 use crate::talk::say;
 use anyhow::Result;
@@ -26,19 +26,23 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    let request = arguments.wanted.request(&session)?;
+    let wanted = arguments.wanted.read()?;
+    by_clock(&arguments.place, |session| probe(arguments, &wanted, session))
+}
+
+fn probe(arguments: &Arguments, wanted: &Description, session: &Session) -> Result<()> {
+    let request = wanted.request(session)?;
     let probe = Probe { request, most: arguments.most, starts: Vec::new() };
-    let answer = session.ask("asking what could be had", session.client.probe(&probe));
-    let again = |part: &Part| asking("probe", part, probe.request.objective, &session);
-    let offers = answer.map_err(|error| with_commands(error, &session, &probe.request, again))?;
+    let answer = session.ask("asking what could be had", session.timed_client().probe(&probe));
+    let again = |part: &Part| asking("probe", part, probe.request.objective, session);
+    let offers = answer.map_err(|error| with_commands(error, session, &probe.request, again))?;
     session.print(&offers, || view::offers::print(&offers, &session.dates))?;
     if offers.offers.is_empty() {
         let problem = Box::new(Problem::new(Code::NoCandidate, "nobody makes an offer for this request"));
         let text = refusal::text(&problem, Some(&session.dates));
         return Err(Refused { problem, text }.into());
     }
-    say_how_to_hold(&session, &probe.request, &offers);
+    say_how_to_hold(session, &probe.request, &offers);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::reserve::show;
-use super::session::Session;
+use super::session::by_clock;
 use super::when::When;
 use anyhow::Result;
 use bookahead_api::Release;
@@ -32,9 +32,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    let from = session.read(&arguments.from)?;
-    let release = Release { part: arguments.part, from, keep: arguments.keep };
-    let reservation = session.ask("releasing", session.client.release(arguments.id, &release))?;
-    show(&session, &reservation)
+    by_clock(&arguments.place, |session| {
+        let from = session.read(&arguments.from)?;
+        let release = Release { part: arguments.part, from, keep: arguments.keep };
+        let reservation = session.ask("releasing", session.timed_client().release(arguments.id, &release))?;
+        show(session, &reservation)
+    })
 }

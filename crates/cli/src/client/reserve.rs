@@ -5,9 +5,9 @@ use super::failure::Refused;
 use super::place::Place;
 use super::probe::{asking, with_commands};
 use super::refusal;
-use super::request::Wanted;
 use super::request::length::{Length, some_time};
-use super::session::Session;
+use super::request::{Description, Wanted};
+use super::session::{Session, by_clock};
 use super::spinner::spinner;
 use super::view;
 use crate::talk::say;
@@ -57,26 +57,30 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    let request = arguments.wanted.request(&session)?;
+    let wanted = arguments.wanted.read()?;
+    by_clock(&arguments.place, |session| reserve(arguments, &wanted, session))
+}
+
+fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Result<()> {
+    let request = wanted.request(session)?;
     // The one who asks makes the id, so that it can be found again whatever happens to the answer.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let hold_for_ms = session.hold_ms(arguments.hold.0);
     let reserve = Reserve { id: Some(id), request, hold_for_ms, book: arguments.book };
-    let answer = session.ask("negotiating", session.client.reserve(&reserve, &key));
+    let answer = session.ask("negotiating", session.timed_client().reserve(&reserve, &key));
     let reservation = answer.map_err(|error| {
-        say_if_uncertain(&error, &session, id);
-        let again = |part: &Part| again(arguments, part, &reserve, &session);
-        with_commands(error, &session, &reserve.request, again)
+        say_if_uncertain(&error, session, id);
+        let again = |part: &Part| again(arguments, part, &reserve, session);
+        with_commands(error, session, &reserve.request, again)
     })?;
-    show(&session, &reservation)?;
+    show(session, &reservation)?;
     if reservation.state != State::Held {
         return Ok(());
     }
     let commit = session.command(&["commit".to_owned(), id.to_string()]);
     say!("it is yours only if you commit it in time: {commit}");
-    if arguments.wait { wait(&session, &reservation) } else { Ok(()) }
+    if arguments.wait { wait(session, &reservation) } else { Ok(()) }
 }
 
 /// The same command for another part.
@@ -125,7 +129,7 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
     let ended = ended?;
     show(session, &ended)?;
     match ended.state {
-        State::Rejected | State::Cancelled => {
+        State::Rejected | State::Expired | State::Cancelled => {
             let problem = Box::new(Problem::new(Code::Expired, "the hold is over and was not committed"));
             let text = refusal::text(&problem, Some(&session.dates));
             Err(Refused { problem, text }.into())

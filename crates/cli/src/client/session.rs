@@ -1,4 +1,5 @@
-//! One command's talk with one server: a client, the server's clock, the user's zone, and what to say when it says no.
+//! One command's talk with one server: a client, the clock and the zone that times are read by, and what to say when the
+//! server says no. Relies on answers to tell the server's clock; never makes a call of its own.
 
 use super::dates::Dates;
 use super::failure::{Refused, Usage};
@@ -8,37 +9,48 @@ use super::refusal;
 use super::shell::command_line;
 use super::spinner::waiting;
 use super::token;
-use super::when::{Clock, When};
+use super::when::When;
 use crate::json;
 use crate::talk::say;
 use anyhow::{Context, Result};
-use bookahead_api::{Health, Timestamp};
+use bookahead_api::{Code, Timestamp};
 use bookahead_client::{Client, ClientError};
-use bookahead_plan::Seconds;
+use bookahead_plan::{Seconds, Time};
 use jiff::tz::TimeZone;
 use serde::Serialize;
-use std::cell::Cell;
-use std::time::Instant;
+use std::cell::{Cell, RefCell};
 use tokio::runtime::{Builder, Runtime};
 
-/// A server whose clock is off by less, in seconds, goes like everybody's.
+/// Clocks that differ by less, in seconds, are the same to a user: as much as tokens allow them.
 const SAME_CLOCK: u64 = 30;
 
 pub(crate) struct Session {
     runtime: Runtime,
     pub(crate) client: Client,
-    health: Health,
-    asked: Instant,
     zone: TimeZone,
     pub(crate) dates: Dates,
     pub(crate) json: bool,
     again: Vec<String>,
     user: Option<String>,
+    /// Whether something that is to be sent was computed by a clock.
+    by_clock: Cell<bool>,
     clock_is_told: Cell<bool>,
+    /// What the user is told when the answer has come.
+    notes: RefCell<Vec<String>>,
+}
+
+/// Runs a command that sends times or lengths. They are computed by the user's clock. A server whose clock runs at another
+/// speed refuses them without any effect, and its answer tells its clock: then the command runs once more, by that clock.
+pub(crate) fn by_clock(place: &Place, command: impl Fn(&Session) -> Result<()>) -> Result<()> {
+    let session = Session::open(place)?;
+    match command(&session) {
+        Err(error) if is_other_clock(&error) => command(&session),
+        outcome => outcome,
+    }
 }
 
 impl Session {
-    /// Asks the server how it is: whether it is there at all, and what its clock says.
+    /// Decides where to ask, and as whom. Nothing is sent yet.
     pub(crate) fn open(place: &Place) -> Result<Session> {
         let decided = place.decide()?;
         let runtime =
@@ -46,20 +58,23 @@ impl Session {
         let user = decided.options.user.as_ref().map(|user| user.as_str().to_owned());
         let user = user.or_else(|| decided.options.token.as_deref().and_then(token::user));
         let client = Client::new(&decided.server, decided.options).map_err(|error| failure(error, None))?;
-        let health = runtime.block_on(waiting("asking", client.health()));
-        let health = health.map_err(|error| failure(error, None))?;
         Ok(Session {
             runtime,
             client,
-            health,
-            asked: Instant::now(),
             dates: Dates::new(decided.zone.clone()),
             zone: decided.zone,
             json: place.json,
             again: place.again(),
             user,
+            by_clock: Cell::new(false),
             clock_is_told: Cell::new(false),
+            notes: RefCell::default(),
         })
+    }
+
+    /// The client for a call that sends times: it says for which speed they are, if they were computed by a clock.
+    pub(crate) fn timed_client(&self) -> Client {
+        if self.by_clock.get() { self.client.with_clock_speed(self.speed()) } else { self.client.clone() }
     }
 
     /// Waits for an answer. A spinner says what is being done, if it takes a while and somebody looks.
@@ -73,13 +88,21 @@ impl Session {
 
     /// Waits for something that talks by itself.
     pub(crate) fn run<T>(&self, call: impl Future<Output = Result<T, ClientError>>) -> Result<T> {
-        self.runtime.block_on(call).map_err(|error| self.failure(error))
+        let outcome = self.runtime.block_on(call).map_err(|error| self.failure(error));
+        if outcome.as_ref().is_err_and(is_other_clock) {
+            self.notes.take();
+        } else {
+            self.tell_clock();
+            self.notes.take().iter().for_each(|note| say!("note: {note}"));
+        }
+        outcome
     }
 
     /// What it means to the user that there is no answer. Programs get the document of a refusal.
     pub(crate) fn failure(&self, error: ClientError) -> anyhow::Error {
         let failure = failure(error, Some(&self.dates));
         if let Some(refused) = failure.downcast_ref::<Refused>().filter(|_| self.json)
+            && !is_other_clock(&failure)
             && let Err(error) = json::print(&refused.problem)
         {
             return error.into();
@@ -92,60 +115,58 @@ impl Session {
         self.user.as_deref().unwrap_or("anonymous")
     }
 
-    /// What the server is called.
-    pub(crate) fn server_name(&self) -> &str {
-        self.health.name.as_str()
+    /// Reads times by the user's clock, or by the server's where that runs at another speed.
+    pub(crate) fn reader(&self) -> Reader {
+        let now = if self.speed() == 1 { wall() } else { self.server_now() };
+        Reader::new(now, self.zone.clone())
     }
 
-    /// Reads times by the server's clock. Where that is not everybody's, it is said.
-    pub(crate) fn reader(&self) -> Result<Reader> {
-        let passed = self.asked.elapsed().as_millis().saturating_mul(u128::from(self.speed())) / 1_000;
-        let second = self.health.now.time() + Seconds(i64::try_from(passed).unwrap_or(i64::MAX));
-        let now = jiff::Timestamp::from_second(second.0).unwrap_or(jiff::Timestamp::MAX);
-        let reader = Reader::new(Clock { now, zone: self.zone.clone() });
-        reader
-            .with_context(|| format!("the clock of {} shows a time beyond all calendars", self.server_name()))
-    }
-
-    /// Reads one time, and says what was assumed.
+    /// Reads one time.
     pub(crate) fn read(&self, when: &When) -> Result<Timestamp> {
-        let reader = self.reader()?;
-        if when.needs_now() {
-            self.tell_clock();
-        }
+        let reader = self.reader();
         let instant = reader.read(when).map_err(|unclear| Usage(unclear.to_string()))?;
-        self.tell_assumed(&reader);
+        self.has_read(&reader);
         Ok(instant)
     }
 
-    /// Says what a reader had to assume.
-    pub(crate) fn tell_assumed(&self, reader: &Reader) {
-        reader.take_assumed().iter().for_each(|note| say!("note: {note}"));
+    /// Keeps what a reader had to assume, to be told with the answer.
+    pub(crate) fn has_read(&self, reader: &Reader) {
+        self.by_clock.set(self.by_clock.get() || reader.has_used_now());
+        self.notes.borrow_mut().extend(reader.take_assumed());
     }
 
-    /// Says once where the server's clock is not the one on the wall.
-    pub(crate) fn tell_clock(&self) {
-        let wall = jiff::Timestamp::now().as_second();
-        let off = self.health.now.time().0.abs_diff(wall) > SAME_CLOCK;
-        if self.clock_is_told.replace(true) || (!off && self.speed() == 1) {
+    /// The present by the server's clock, as far as its answers have told it.
+    pub(crate) fn server_now(&self) -> Timestamp {
+        let Some(clock) = self.client.server_clock() else { return wall() };
+        let passed = clock.told.elapsed().as_millis().saturating_mul(u128::from(clock.speed)) / 1_000;
+        Timestamp::nearest(clock.now.time() + Seconds(i64::try_from(passed).unwrap_or(i64::MAX)))
+    }
+
+    /// Says once, if it matters to what was sent, that the server's clock is not the user's.
+    fn tell_clock(&self) {
+        let now = self.server_now();
+        let off = now.time().0.abs_diff(wall().time().0) > SAME_CLOCK;
+        let differs = off || self.speed() != 1;
+        if !differs || !self.by_clock.get() || self.clock_is_told.replace(true) {
             return;
         }
-        let (name, now) = (self.server_name(), self.dates.both(self.health.now));
+        let now = self.dates.both(now);
         match self.speed() {
-            1 => say!("note: the clock of {name} says {now}, and times count by it"),
+            1 => say!("note: the clock of the server says {now}; times count by yours"),
             speed => say!(
-                "note: the clock of {name} says {now} and runs {speed} times as fast as yours; times count by it"
+                "note: the clock of the server says {now} and runs {speed} times as fast as yours; times count by it"
             ),
         }
     }
 
     /// How many seconds pass on the server's clock in one of the user's.
     fn speed(&self) -> u32 {
-        self.health.clock_speed.max(1)
+        self.client.server_clock().map_or(1, |clock| clock.speed)
     }
 
     /// A hold of so long on the user's clock, in milliseconds of the server's.
     pub(crate) fn hold_ms(&self, length: Seconds) -> i64 {
+        self.by_clock.set(true);
         length.0.saturating_mul(1_000).saturating_mul(i64::from(self.speed()))
     }
 
@@ -173,6 +194,16 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What the user's clock shows.
+fn wall() -> Timestamp {
+    Timestamp::nearest(Time(jiff::Timestamp::now().as_second()))
+}
+
+/// Whether the server has done nothing since what was sent is for a clock of another speed.
+fn is_other_clock(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.code == Code::OtherClock.word())
 }
 
 /// A server that says no is not one that fails.

@@ -5,10 +5,10 @@ use super::looking::show_job;
 use super::place::Place;
 use super::request::length::{Length, some_time};
 use super::request::requirement::Required;
-use super::session::Session;
+use super::session::{Session, by_clock};
 use super::when::When;
 use anyhow::{Context, Result, bail};
-use bookahead_api::{Mode, Slot, SubmitJob, Timestamp, Work};
+use bookahead_api::{Mode, Slot, SubmitJob, Work};
 use bookahead_client::make;
 use bookahead_protocol::{JobId, ReservationId};
 use clap::{Args, ValueEnum};
@@ -117,10 +117,12 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let work = work(arguments)?;
-    let session = Session::open(&arguments.place)?;
-    let now = session.reader()?.now();
+    by_clock(&arguments.place, |session| submit(arguments, work.clone(), session))
+}
+
+fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
     let slot = match arguments.reservation {
-        Some(id) => part(arguments, &session, id, now)?,
+        Some(id) => part(arguments, session, id)?,
         None => None,
     };
     let submit = SubmitJob {
@@ -129,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         resource: arguments.resource.as_deref().map(Into::into),
         kind: arguments.kind.as_str().into(),
         capacity: arguments.capacity.unwrap_or_else(|| slot.as_ref().map_or(1, |slot| slot.capacity)),
-        limit_seconds: limit(arguments, slot.as_ref(), now)?,
+        limit_seconds: limit(arguments, session, slot.as_ref())?,
         latest_end: arguments.until.as_ref().map(|when| session.read(when)).transpose()?,
         requirements: arguments.require.iter().map(|required| required.0.clone()).collect(),
         reference_mhz: arguments.reference_mhz,
@@ -140,15 +142,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             ModeName::Flood => Mode::Flood,
         }),
         copies: arguments.copies,
+        claims: false,
     };
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
-    let job = session.ask("submitting", session.client.submit(&submit, &key))?;
-    show_job(&session, &job)
+    let job = session.ask("submitting", session.timed_client().submit(&submit, &key))?;
+    show_job(session, &job)
 }
 
 /// The part of a reservation that it is to run in, for what is not said of the job. Where several are left the server refuses
 /// it, and says between which to choose.
-fn part(arguments: &Arguments, session: &Session, id: ReservationId, now: Timestamp) -> Result<Option<Slot>> {
+fn part(arguments: &Arguments, session: &Session, id: ReservationId) -> Result<Option<Slot>> {
     let all = session.ask("looking", session.client.show(id))?.slots;
     let mut slots = all.clone();
     if let Some(named) = arguments.resource.as_deref() {
@@ -163,13 +166,14 @@ fn part(arguments: &Arguments, session: &Session, id: ReservationId, now: Timest
         slots.retain(|slot| kind_of(slot).is_none_or(|kind| kind.as_str() == arguments.kind));
     }
     let fits = |slot: &Slot| arguments.capacity.is_none_or(|wanted| wanted <= slot.capacity);
+    let now = session.server_now();
     let best = slots.into_iter().find(|slot| fits(slot) && slot.end > now);
     Ok(best.or_else(|| all.into_iter().next()))
 }
 
 /// What is said, or what is left of the reservation.
-fn limit(arguments: &Arguments, slot: Option<&Slot>, now: Timestamp) -> Result<i64> {
-    let left = |slot: &Slot| slot.end.time().0.saturating_sub(slot.begin.max(now).time().0);
+fn limit(arguments: &Arguments, session: &Session, slot: Option<&Slot>) -> Result<i64> {
+    let left = |slot: &Slot| slot.end.time().0.saturating_sub(slot.begin.max(session.server_now()).time().0);
     match arguments.limit.map(|limit| limit.0.0).or(slot.map(left)) {
         Some(limit) if limit > 0 => Ok(limit),
         Some(_) => bail!(Usage(

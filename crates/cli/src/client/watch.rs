@@ -36,11 +36,11 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
+    let mut watch = session.run(session.client.watch(arguments.id, arguments.after))?;
     if !session.json {
         let what = arguments.id.map_or_else(|| "all that you may see".to_owned(), |id| id.to_string());
-        say!("watching {what} at {}", session.server_name());
+        say!("watching {what} at {}", session.client.url());
     }
-    let mut watch = session.run(session.client.watch(arguments.id, arguments.after))?;
     loop {
         let event = session.run(next(&session, arguments.id, &mut watch))?;
         print(&event, &session)?;
@@ -59,7 +59,7 @@ async fn next(session: &Session, id: Option<ReservationId>, watch: &mut Watch) -
         if let Some(event) = watch.next().await? {
             return Ok(event);
         }
-        say!("{} has ended the connection; trying to watch again", session.server_name());
+        say!("{} has ended the connection; trying to watch again", session.client.url());
         *watch = watch_again(session, id, watch.last()).await?;
     }
 }
@@ -81,7 +81,8 @@ async fn watch_again(
 
 /// Nothing more happens to it.
 fn is_over(state: State) -> bool {
-    matches!(state, State::Rejected | State::Completed | State::Cancelled | State::Terminated)
+    use State::{Cancelled, Completed, Expired, Rejected, Terminated};
+    matches!(state, Rejected | Expired | Completed | Cancelled | Terminated)
 }
 
 /// One line for each event.

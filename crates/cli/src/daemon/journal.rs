@@ -127,9 +127,7 @@ fn compact(arguments: &CompactArguments) -> Result<()> {
     if let Some(folder) = &arguments.state {
         party.keep_in(folder)?;
     }
-    // A broker's calls would run on it; none is made.
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let compacted = party.compact(runtime.handle()).map_err(|why| told(&why))?;
+    let compacted = party.compact().map_err(|why| told(&why))?;
     let (journal, up_to, dropped) = (compacted.journal.display(), compacted.up_to, compacted.dropped);
     say!("{journal}: a snapshot stands for all records up to {up_to}; records dropped: {dropped}");
     Ok(())

@@ -16,7 +16,7 @@ mod site;
 mod token;
 
 use anyhow::Result;
-use bookahead_service::site::Found;
+use bookahead_service::daemon::OnLostJournal;
 use clap::Subcommand;
 use party::Role;
 
@@ -36,7 +36,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Site(arguments) => site::run(arguments),
-        Command::Broker(arguments) => serve::run(Role::Broker, arguments, Found::Ask),
+        Command::Broker(arguments) => serve::run(Role::Broker, arguments, OnLostJournal::Ask),
         Command::Journal(command) => journal::run(command),
         Command::Token(arguments) => token::run(arguments),
     }

@@ -3,11 +3,9 @@
 use anyhow::{Context, Result, anyhow};
 use bookahead_lrms::batch::Finding;
 use bookahead_service::config::{BrokerConfig, SiteConfig, print_broker, print_site};
-use bookahead_service::daemon::{self, Compacted, DaemonError, Running};
-use bookahead_service::site::Found;
+use bookahead_service::daemon::{self, Compacted, DaemonError, OnLostJournal, Running};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use tokio::runtime::Handle;
 
 /// What is to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,18 +99,18 @@ impl Party {
     }
 
     /// Starts it.
-    pub(super) async fn start(&self, found: Found) -> Result<Running, DaemonError> {
+    pub(super) async fn start(&self, on_lost_journal: OnLostJournal) -> Result<Running, DaemonError> {
         match &self.config {
-            Config::Site(config) => daemon::site(config, &self.base, found).await,
+            Config::Site(config) => daemon::site(config, &self.base, on_lost_journal).await,
             Config::Broker(config) => daemon::broker(config, &self.base).await,
         }
     }
 
     /// Shortens its journal.
-    pub(super) fn compact(&self, runtime: &Handle) -> Result<Compacted, DaemonError> {
+    pub(super) fn compact(&self) -> Result<Compacted, DaemonError> {
         match &self.config {
             Config::Site(config) => daemon::compact_site(config, &self.base),
-            Config::Broker(config) => daemon::compact_broker(config, &self.base, runtime),
+            Config::Broker(config) => daemon::compact_broker(config, &self.base),
         }
     }
 }

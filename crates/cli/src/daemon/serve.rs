@@ -4,8 +4,7 @@ use super::log::LogArguments;
 use super::party::{Party, Role, told};
 use super::signals::{Signals, Told};
 use anyhow::{Context, Result, anyhow, bail};
-use bookahead_service::daemon::Running;
-use bookahead_service::site::Found;
+use bookahead_service::daemon::{OnLostJournal, Running};
 use clap::Args;
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -51,7 +50,7 @@ pub(crate) struct Arguments {
     log: LogArguments,
 }
 
-pub(super) fn run(role: Role, arguments: &Arguments, found: Found) -> Result<()> {
+pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJournal) -> Result<()> {
     // Only where a subcommand takes its place is there none.
     let Some(config) = &arguments.config else { bail!("the configuration is missing; give --config FILE") };
     let mut party = Party::read(role, config)?;
@@ -71,7 +70,7 @@ pub(super) fn run(role: Role, arguments: &Arguments, found: Found) -> Result<()>
     }
     arguments.log.begin()?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(&party, arguments, found));
+    let served = runtime.block_on(serve(&party, arguments, on_lost_journal));
     // What still blocks has nothing to say any more.
     runtime.shutdown_background();
     served
@@ -85,10 +84,10 @@ fn runtime() -> Result<Runtime> {
     runtime.context("the system gives no threads")
 }
 
-async fn serve(party: &Party, arguments: &Arguments, found: Found) -> Result<()> {
+async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJournal) -> Result<()> {
     let mut signals = Signals::new().context("the system does not tell of signals")?;
     let mut running = tokio::select! {
-        started = party.start(found) => started.map_err(|why| told(&why))?,
+        started = party.start(on_lost_journal) => started.map_err(|why| told(&why))?,
         () = signals.end() => return Ok(()),
     };
     announce(&running, arguments.json);

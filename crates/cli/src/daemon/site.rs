@@ -3,7 +3,7 @@
 use super::party::Role;
 use super::{doctor, serve};
 use anyhow::Result;
-use bookahead_service::site::Found;
+use bookahead_service::daemon::OnLostJournal;
 use clap::{Args, Subcommand};
 
 #[derive(Args)]
@@ -33,13 +33,13 @@ enum Command {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let found = match (arguments.adopt, arguments.remove_found) {
-        (true, _) => Found::Adopt,
-        (_, true) => Found::Remove,
-        _ => Found::Ask,
+    let on_lost_journal = match (arguments.adopt, arguments.remove_found) {
+        (true, _) => OnLostJournal::Adopt,
+        (_, true) => OnLostJournal::Remove,
+        _ => OnLostJournal::Ask,
     };
     match &arguments.command {
         Some(Command::Doctor(doctor)) => doctor::run(doctor),
-        None => serve::run(Role::Site, &arguments.serve, found),
+        None => serve::run(Role::Site, &arguments.serve, on_lost_journal),
     }
 }

@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use bookahead_client::{Client, Options};
 use bookahead_service::clock::Clock;
 use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
-use bookahead_service::daemon::{self, Running};
-use bookahead_service::site::Found;
+use bookahead_service::daemon::{self, OnLostJournal, Running};
+use bookahead_service::thread::Liveness;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Grid {
             let name = config.name.clone();
             config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             config.state = Some(folder.join(&name));
-            let site = daemon::site(&config, folder, Found::Ask).await;
+            let site = daemon::site(&config, folder, OnLostJournal::Ask).await;
             let site = site.with_context(|| format!("cannot start {name}"))?;
             sites.push((name, site));
         }
@@ -88,13 +88,13 @@ impl Grid {
 
     /// The time in which they live.
     pub(crate) fn clock(&self) -> Clock {
-        self.broker.door().clock()
+        self.broker.handle().clock()
     }
 
     /// Whether all are still at work.
     pub(crate) fn is_well(&self) -> bool {
         let sites = self.sites.iter().map(|(_, site)| site);
-        sites.chain([&self.broker]).all(|party| party.door().is_open())
+        sites.chain([&self.broker]).all(|party| party.handle().liveness() != Liveness::Ended)
     }
 
     /// Ends them, the broker first.

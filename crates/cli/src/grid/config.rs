@@ -101,7 +101,8 @@ pub(crate) struct Broker {
     pub(crate) probes_at_once: Option<usize>,
     pub(crate) enough_slots: Option<usize>,
     pub(crate) slots: Option<u32>,
-    pub(crate) search_steps: Option<u64>,
+    pub(crate) search_work: Option<u64>,
+    pub(crate) search_time: Option<Length>,
 }
 
 impl Broker {
@@ -117,7 +118,8 @@ impl Broker {
             probes_at_once: self.probes_at_once.unwrap_or(usual.probes_at_once),
             enough_slots: self.enough_slots,
             slots: self.slots.unwrap_or(usual.slots),
-            search_steps: self.search_steps.unwrap_or(usual.search_steps),
+            search_work: self.search_work.unwrap_or(usual.search_work),
+            search_time: self.search_time.unwrap_or(usual.search_time),
         }
     }
 }

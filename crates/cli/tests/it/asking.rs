@@ -62,8 +62,17 @@ impl Asking {
     pub(crate) fn hold(&self, capacity: &str) -> String {
         let tomorrow = ["reserve", "--duration", "2h", "--from", "tomorrow 9:00", "--capacity"];
         let held = self.document(&[&tomorrow[..], &[capacity]].concat());
-        assert_eq!(held["state"], "accepted");
+        assert_eq!(held["state"], "held");
         held["id"].as_str().unwrap().to_owned()
+    }
+
+    /// How many requests the server has answered, apart from those of this function.
+    #[track_caller]
+    pub(crate) fn requests(&self) -> u64 {
+        let metrics = self.service.ask("GET", "/metrics", "", "").body;
+        let counts = metrics.lines().filter_map(|line| line.strip_prefix("bookahead_http_requests_total{"));
+        let others = counts.filter(|count| !count.starts_with("route=\"/metrics\""));
+        others.map(|count| count.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
     /// Looks until a document is as it should be.

@@ -118,7 +118,7 @@ fn the_tables_say_what_became_of_requests_and_resources() {
 fn diagrams_are_printed_and_drawn_for_a_stretch_of_time() {
     let folder = folder(SMALL);
     let ran = folder.succeed("simulate-grid grid.toml --trace-events --trace-svg all.svg --until 30s");
-    for word in ["book", "probe", "offers", "accepted", "committed"] {
+    for word in ["book", "probe", "offers", "held", "committed"] {
         assert!(ran.out.contains(word), "{word} is missing in:\n{}", ran.out);
     }
     assert!(folder.text("all.svg").starts_with("<svg") && folder.text("all.svg").contains("probe"));

@@ -1,6 +1,8 @@
-//! Times on the command line: read by the server's clock and in the user's zone, and repeated in the answer.
+//! Times on the command line: read by the user's clock, or the server's where that is faster, and in the user's zone, and
+//! repeated in the answer.
 
 use crate::asking::{Asking, SITE};
+use crate::folder::Ran;
 
 #[test]
 fn a_wall_time_that_is_twice_or_never_is_refused_with_both_readings() {
@@ -40,14 +42,18 @@ fn an_accelerated_clock_counts_for_times_and_not_for_the_time_to_decide() {
     let words = ["reserve", "--capacity", "1", "--duration", "1h", "--from", "+2d", "--hold", "2m"];
     let held = asking.ends(0, &words);
     assert!(
-        held.err.contains("note: the clock of north says") && held.err.contains("600 times as fast"),
+        held.err.contains("note: the clock of the server says") && held.err.contains("600 times as fast"),
         "{held:?}"
     );
     assert!(
         held.out.contains("held for 1:5") || held.out.contains("held for 2:00"),
         "on the user's clock: {held:?}"
     );
+    let before = asking.requests();
     let document = asking.document(&words);
+    assert_eq!(asking.requests() - before, 2, "one that is refused for its clock, and one by the other");
+    assert_eq!(asking.document(&["list"])["reservations"].as_array().unwrap().len(), 2);
+    assert_eq!(asking.requests() - before, 3, "what has no times needs no clock");
     let begin: jiff::Timestamp = document["slots"][0]["begin"].as_str().unwrap().parse().unwrap();
     let ahead = (begin.as_second() - begun.as_second()) / 86_400;
     assert!(ahead >= 27, "two days from the server's now: {document}");
@@ -59,4 +65,17 @@ fn a_clock_that_is_everybodys_is_not_worth_a_word() {
     let asking = Asking::site(SITE);
     let ran = asking.ends(0, &["probe", "--capacity", "1", "--duration", "1h", "--from", "+1h"]);
     assert!(!ran.err.contains("note:"), "{ran:?}");
+}
+
+#[test]
+fn a_request_from_standard_input_is_sent_again_by_a_faster_clock() {
+    let origin = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() - 3_600).unwrap();
+    let clock = format!("\n[clock]\nspeed = 600\norigin = \"{origin}\"\n");
+    let asking = Asking::site(&(SITE.replace("true", "false") + &clock));
+    asking.folder.write("request.toml", "from = \"+1h\"\nduration = \"1h\"\n[[part]]\ncapacity = 4\n");
+    let mut command = asking.command(&["probe", "--file", "-"]);
+    command.stdin(std::fs::File::open(asking.folder.path("request.toml")).unwrap());
+    let ran = Ran::of("probe --file -", command.output().unwrap());
+    assert!(ran.code == Some(0) && ran.out.contains("cluster"), "{ran:?}");
+    assert_eq!(ran.err.matches("note: ").count(), 1, "{ran:?}");
 }

@@ -77,6 +77,9 @@ async fn a_server_that_is_not_there_is_named_with_what_to_do() {
     let client = Client::new(&format!("http://127.0.0.1:{port}"), options()).unwrap();
     let error = client.health().await.unwrap_err();
     assert!(error.was_not_sent());
+    let changing = tokio::time::timeout(Duration::from_secs(10), client.cancel(ReservationId(7)));
+    let late = "nothing was sent, so it is not tried again";
+    assert!(changing.await.expect(late).unwrap_err().was_not_sent());
     let text = error.to_string();
     assert!(text.contains(&port.to_string()) && text.contains("check that the server runs"), "{text}");
 }
@@ -140,4 +143,22 @@ async fn texts_and_health_are_read_as_they_come() {
     assert_eq!(client.health().await.unwrap().status, api::Status::Stopping);
     let heartbeat = json!({"name": "north", "url": "http://north", "role": "site"});
     client.heartbeat(&serde_json::from_value(heartbeat).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_clock_of_the_server_is_read_from_every_answer() {
+    let told = |headers: &str| Act::raw(200, "application/json", headers, "{\"sites\": []}");
+    let fast = "bookahead-now: 2026-11-16T09:00:00Z\r\nbookahead-clock-speed: 60\r\n";
+    let acts = [told(""), told(fast), told("bookahead-now: 2026-11-16T09:00:01Z\r\n")];
+    let mut server = Server::start(acts).await;
+    let client = client(&server);
+    let mut clocks = Vec::new();
+    for speed in [1, 60, 60] {
+        client.with_clock_speed(speed).sites().await.unwrap();
+        assert_eq!(server.heard().await.headers["bookahead-clock-speed"], speed.to_string());
+        clocks.push(client.server_clock().map(|clock| (clock.now.to_string(), clock.speed)));
+    }
+    let expected =
+        [None, Some(("2026-11-16T09:00:00Z".to_owned(), 60)), Some(("2026-11-16T09:00:01Z".to_owned(), 1))];
+    assert_eq!(clocks, expected);
 }

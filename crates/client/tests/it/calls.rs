@@ -8,7 +8,7 @@ use bookahead_client::ClientError;
 use bookahead_plan::placement::Reason;
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, Key, Millis, Part, Problem, Request, ReservationId, State, Why,
+    Answer, Call, Caller, Envelope, JobId, Key, Millis, Part, Problem, Request, ReservationId, State, Why,
 };
 use serde_json::json;
 
@@ -50,18 +50,44 @@ async fn a_call_is_made_on_behalf_of_its_caller_with_its_key_and_trace() {
 }
 
 #[tokio::test]
-async fn a_change_names_the_version_that_was_seen() {
-    let mut server =
-        Server::start([Act::answer(200, &reservation()), Act::answer(200, &reservation())]).await;
+async fn changes_and_extensions_name_the_version_that_was_seen() {
+    let mut server = Server::start([(); 4].map(|()| Act::answer(200, &reservation()))).await;
+    let id = ReservationId(7);
     for (version, told) in [(Some(3), "\"3\""), (None, "*")] {
-        let call = Call::Change { id: ReservationId(7), version, request: request() };
-        client(&server).call(&envelope(call), None).await.unwrap();
-        let heard = server.heard().await;
-        assert_eq!(
-            (heard.line.as_str(), heard.headers["if-match"].as_str()),
-            ("PUT /v1/reservations/rsv_7", told)
-        );
+        let change = Call::Change { id, version, request: request() };
+        let extend = Call::Extend { id, version, end: Time(1_794_830_000) };
+        for (call, line) in
+            [(change, "PUT /v1/reservations/rsv_7"), (extend, "POST /v1/reservations/rsv_7/extend")]
+        {
+            client(&server).call(&envelope(call), None).await.unwrap();
+            let heard = server.heard().await;
+            assert_eq!((heard.line.as_str(), heard.headers["if-match"].as_str()), (line, told));
+        }
     }
+}
+
+#[tokio::test]
+async fn a_longer_hold_a_longer_reservation_and_a_go_have_routes_of_their_own() {
+    let job = json!({
+        "id": "job_9", "owner": "ada", "capacity": 4, "limit_seconds": 60, "state": "running",
+        "submitted": "2026-11-16T09:00:00Z",
+    });
+    let acts = [Act::answer(200, &reservation()), Act::answer(200, &reservation()), Act::answer(200, &job)];
+    let mut server = Server::start(acts).await;
+    let (client, id) = (client(&server), ReservationId(7));
+    client.hold(id, &api::Hold { hold_for_ms: 5_000 }).await.unwrap();
+    let heard = server.heard().await;
+    assert_eq!(heard.line, "POST /v1/reservations/rsv_7/hold");
+    assert_eq!(heard.body, r#"{"hold_for_ms":5000}"#);
+    let end = "2026-11-16T13:00:00Z".parse().unwrap();
+    client.extend(id, Some(2), &api::Extend { end }).await.unwrap();
+    let heard = server.heard().await;
+    assert_eq!(heard.line, "POST /v1/reservations/rsv_7/extend");
+    assert_eq!(heard.headers["if-match"], "\"2\"");
+    assert_eq!(heard.body, r#"{"end":"2026-11-16T13:00:00Z"}"#);
+    assert_eq!(client.go(JobId(9)).await.unwrap().state, api::JobState::Running);
+    let heard = server.heard().await;
+    assert!(heard.line == "POST /v1/jobs/job_9/go" && heard.headers.contains_key("idempotency-key"));
 }
 
 #[tokio::test]

@@ -26,17 +26,14 @@ fn chunked(text: &str, size: usize) -> Vec<Vec<u8>> {
 
 #[tokio::test]
 async fn events_are_told_however_the_stream_is_cut_until_the_server_ends_it() {
-    let text = event(4, "accepted") + &event(5, "committed");
+    let text = event(4, "held") + &event(5, "committed");
     let mut pieces = chunked(&text, 7);
     pieces.insert(0, HEAD.into());
     pieces.push(END.into());
     let mut server = Server::start([Act::Say(pieces)]).await;
     let mut watch = client(&server).watch(Some(ReservationId(7)), None).await.unwrap();
     let first = watch.next().await.unwrap().unwrap();
-    assert_eq!(
-        (first.sequence, first.kind.as_str(), first.reservation),
-        (4, "accepted", Some(ReservationId(7)))
-    );
+    assert_eq!((first.sequence, first.kind.as_str(), first.reservation), (4, "held", Some(ReservationId(7))));
     assert_eq!((first.at.to_string().as_str(), first.at_ms), ("2026-11-16T09:00:00.250Z", 1_794_819_600_250));
     assert_eq!(watch.next().await.unwrap().unwrap().kind, "committed");
     assert_eq!(watch.next().await.unwrap(), None);
@@ -51,7 +48,7 @@ async fn events_are_told_however_the_stream_is_cut_until_the_server_ends_it() {
 #[tokio::test]
 async fn a_stream_that_breaks_off_goes_on_after_the_last_event_that_was_seen() {
     let begun = |text: &str| [HEAD.as_bytes(), &chunked(text, 1_000).concat()].concat();
-    let cut = event(4, "accepted") + &event(5, "committed")[..60];
+    let cut = event(4, "held") + &event(5, "committed")[..60];
     let rest = begun(&event(5, "committed"));
     let acts = [
         Act::SayAndDrop(begun(&cut)),
@@ -73,7 +70,7 @@ async fn a_stream_that_breaks_off_goes_on_after_the_last_event_that_was_seen() {
 #[tokio::test]
 async fn a_stream_that_breaks_off_before_the_first_event_goes_on_where_it_began() {
     let begun = [HEAD.as_bytes(), &chunked("retry: 2000\nid: 9\n\n", 1_000).concat()].concat();
-    let rest = [HEAD.as_bytes(), &chunked(&event(10, "accepted"), 1_000).concat()].concat();
+    let rest = [HEAD.as_bytes(), &chunked(&event(10, "held"), 1_000).concat()].concat();
     let acts = [Act::SayAndDrop(begun), Act::Say(vec![rest, END.into()])];
     let mut server = Server::start(acts).await;
     let mut watch = client(&server).watch(None, None).await.unwrap();

@@ -142,6 +142,9 @@ impl Desk {
                 let Some(answer) = self.deliver(now, &out, sites, &mut negotiation) else { continue };
                 mail.push_back(self.broker.on_answer(now, &out.to, out.envelope.key, &answer));
             }
+            if mail.is_empty() && self.broker.searches_under_way().len() > 0 {
+                mail.push_back(self.broker.tick(now));
+            }
         }
         negotiation
     }

@@ -2,12 +2,10 @@
 //! resources do the rest. Users never look into a resource: they see its answers and their jobs.
 
 use super::measures::{Measures, Sum};
+use super::model::{Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work};
 use super::setup::{Choices, PARALLEL, SITES, Site};
 use super::workload::Drawn;
 use bookahead_plan::{Seconds, Time};
-use bookahead_sim::gridsim::{
-    Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work, Zone,
-};
 
 /// A variant of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +64,7 @@ pub fn run(case: Case, choices: &Choices, jobs: &[Drawn]) -> Vec<Measures> {
 }
 
 fn run_resource(case: Case, choices: &Choices, site: &Site, jobs: &[&Drawn], arrivals_end: Time) -> Measures {
-    let rules = Rules { zone: Zone::hours(site.zone), hint_unit: choices.hint_unit, ..Rules::default() };
+    let rules = Rules { hint_unit: choices.hint_unit, ..Rules::default() };
     let ratings = vec![Rating(site.mips); site.cpus as usize];
     let Some(mut resource) = Resource::new(ratings, rules, Time(0)) else { return Measures::default() };
     let mut rejections = Sum::default();
@@ -105,7 +103,7 @@ fn ask(
     rejections: &mut Sum,
 ) -> Option<(Booked, Seconds)> {
     let wanted = if case.immediate { job.submit } else { job.submit + job.ahead };
-    let duration = Some(slot_length(case, choices, site, job));
+    let duration = slot_length(case, choices, site, job);
     let cpus = case.width() as u32;
     let mut start = wanted;
     let mut refused = 0;
@@ -119,7 +117,7 @@ fn ask(
                 answer = Some((booked, booked.slot.begin - wanted));
                 break;
             }
-            Err(Refusal::Busy { hint, .. }) => {
+            Err(Refusal::Busy { hint }) => {
                 refused += 1;
                 start = start + hint;
             }
@@ -144,6 +142,7 @@ fn slot_length(case: Case, choices: &Choices, site: &Site, job: &Drawn) -> Secon
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gridsim::model::Zone;
     use crate::gridsim::results::{CASES, RESTARTABLE};
     use crate::gridsim::setup::{CHOICES, HINT_LIMIT};
     use crate::gridsim::workload::draw;

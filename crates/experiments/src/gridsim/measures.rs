@@ -2,8 +2,8 @@
 //! It relies on the pieces and returns that a resource has noted; it decides nothing.
 
 use super::case::Placed;
+use super::model::{Resource, Work};
 use bookahead_plan::{Interval, Time};
-use bookahead_sim::gridsim::{Resource, Work};
 use std::ops::AddAssign;
 
 /// A sum and how many went into it.
@@ -135,5 +135,5 @@ fn fates(resource: &Resource, parts: usize) -> Vec<Fate> {
 fn used(resource: &Resource, until: Time) -> Sum {
     let inside = |interval: Interval| Interval::new(interval.begin, interval.end.min(until)).length().0;
     let total = resource.pieces().iter().map(|piece| inside(piece.interval)).sum();
-    Sum { total, count: until.0 * resource.ratings().len() as i64 }
+    Sum { total, count: until.0 * i64::from(resource.capacity().0) }
 }

@@ -1,10 +1,11 @@
 //! GridSim with advance reservation: five resources, 50 users with 100 jobs each, and what 10% or 20% of the jobs as
-//! reservations do to waiting, offsets, utilisation, rejections and parallel jobs. It relies on [`bookahead_sim::grid`]
-//! for the resources; it never changes a choice to come closer to the paper.
+//! reservations do to waiting, offsets, utilisation, rejections and parallel jobs. It relies on [`model`] for the
+//! resources; it never changes a choice to come closer to the paper.
 //!
 //! - [`setup`]: the paper's set-up, and what it leaves open
 //! - [`workload`]: the jobs
 //! - [`case`](mod@case): one run, from the users' side
+//! - [`model`]: a grid resource
 //! - [`measures`]: what a run is measured by
 //! - [`results`]: all runs
 //!
@@ -14,6 +15,7 @@ pub mod case;
 mod claims;
 mod figures;
 pub mod measures;
+pub mod model;
 mod page;
 mod reasons;
 pub mod results;

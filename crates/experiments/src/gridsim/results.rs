@@ -3,10 +3,10 @@
 
 use super::case::{Case, run};
 use super::measures::Measures;
+use super::model::Stopped;
 use super::setup::{Choices, SITES};
 use super::workload::draw;
 use crate::{Estimate, Progress, Scale};
-use bookahead_sim::gridsim::Stopped;
 use bookahead_sim::run_all;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,9 +1,9 @@
 //! The jobs of the experiment, drawn from a seed. Every property has its own stream, so that runs with more or fewer
 //! reservations have the same jobs, and those reserved with 10% are among those with 20%.
 
+use super::model::{Work, Zone};
 use super::setup::{Choices, PARALLEL, SITES, SIZES};
 use bookahead_plan::{Seconds, Time};
-use bookahead_sim::gridsim::{Work, Zone};
 use bookahead_workload::streams::Stream;
 
 /// A job as its user sees it.

@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod co_reservation;
+mod gridsim;
+mod gridsim_promises;
 mod migol;
 mod what_if;

@@ -9,13 +9,16 @@
 use super::Batch;
 use super::pieces::Piece;
 use super::plan::{Plan, shared};
-use super::system::{Handle, Place, Wanted};
+use super::sight::Own;
+use super::state::State;
+use super::system::{Handle, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
 use super::{room, terms};
-use crate::adapter::Backing;
 use crate::error::{Kept, LrmsError};
+use bookahead_party::Backing;
 use bookahead_plan::Span;
 use bookahead_protocol::{Moment, Name, ReservationId};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// What all steps for a backing have in common.
@@ -25,9 +28,11 @@ pub(super) struct Order {
     pub(super) place: Place,
     account: String,
     pub(super) wanted: Vec<Span>,
-    pub(super) now: Moment,
+    now: Moment,
     /// Pieces that stay as they are although they do not keep all that they say: jobs are in them, and they keep enough.
     pub(super) spared: BTreeSet<Handle>,
+    /// Whether nodes were chosen by the last look, which may have been too old for that.
+    chose: Cell<bool>,
 }
 
 /// A step that was taken.
@@ -39,56 +44,60 @@ enum Done {
 }
 
 impl Batch {
-    /// From now on exactly these spans are kept free.
-    pub(super) fn keep_free(&mut self, now: Moment, backing: &Backing) -> Result<(), LrmsError> {
-        let place = self.place(&backing.resource)?.0.clone();
-        if !self.sight.is_there() || self.pieces.is_unsure(backing.id) {
-            self.look(now)?;
+    /// From now on exactly these spans are kept free for a reservation; nothing where there are none. Saying it twice
+    /// changes nothing.
+    pub fn keep(&self, now: Moment, backing: &Backing) -> Result<(), LrmsError> {
+        let (mut looked, mut order, sees) = {
+            let mut state = self.state();
+            let order = state.order(now, backing)?;
+            let unsure = state.pieces.is_unsure(backing.id);
+            (unsure || backing.spares_jobs, order, state.sight.is_there())
+        };
+        if looked {
+            self.look_anew(order.now)?;
+        } else if !sees {
+            self.look_again(order.now)?;
         }
         if backing.spares_jobs {
-            self.fresh(now)?;
+            self.state().spare(&mut order);
         }
-        let wanted = terms::of(&backing.spans, self.terms_now(now));
-        if wanted.len() >= MOST_PIECES as usize {
-            let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
-            return Err(refused(backing.id, why));
-        }
-        let (id, owner) = (backing.id, backing.owner.clone());
-        let (account, spared) = (String::new(), BTreeSet::new());
-        let mut order = Order { id, owner, place, account, wanted, now, spared };
-        if backing.spares_jobs {
-            self.spare(&mut order);
-        }
-        let mut plan = self.plan(&order);
+        let mut plan = self.state().plan(&order);
         if !plan.only_deletes() {
             order.account = self.settings.accounts.of(&order.owner)?;
-            self.fresh(now)?;
-            plan = self.plan(&order);
+            if !looked && !plan.only_creates() {
+                looked = true;
+                self.look_anew(order.now)?;
+                plan = self.state().plan(&order);
+            } else if !looked && !self.state().can_choose() {
+                self.look_again(order.now)?;
+                plan = self.state().plan(&order);
+            }
         }
-        for (handle, span) in &plan.same {
-            self.pieces.adopt(id, handle, *span);
+        let result = self.realise(&order, plan);
+        if looked || !order.chose.get() || !result.as_ref().is_err_and(LrmsError::is_refusal) {
+            return result;
         }
-        if !plan.only_deletes() {
-            return self.carry_out(&order, plan);
-        }
-        let is_stuck = |(handle, _): &(Handle, Span)| self.is_stuck(&order, handle);
-        if plan.deletes.is_empty() && plan.same.iter().any(is_stuck) {
-            return Err(not_backed(id, nodes_failed(id), Kept::AsBefore));
-        }
-        self.give_up(&order, plan)
+        self.look_anew(order.now)?;
+        let plan = self.state().plan(&order);
+        self.realise(&order, plan)
     }
 
-    fn plan(&self, order: &Order) -> Plan {
-        let now = self.terms_now(order.now);
-        let pieces = self.pieces.of(order.id, &order.place.resource, now);
-        let (hollow, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
-        let mut plan = Plan::of(sound, order.wanted.clone(), now);
-        plan.deletes.extend::<Vec<Piece>>(hollow);
-        plan
+    fn realise(&self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
+        {
+            let mut state = self.state();
+            for (handle, span) in &plan.same {
+                state.pieces.adopt(order.id, handle, *span);
+            }
+            let is_stuck = |(handle, _): &(Handle, Span)| state.is_stuck(order, handle);
+            if plan.only_deletes() && plan.deletes.is_empty() && plan.same.iter().any(is_stuck) {
+                return Err(not_backed(order.id, nodes_failed(order.id), Kept::AsBefore));
+            }
+        }
+        if plan.only_deletes() { self.give_up(order, plan) } else { self.carry_out(order, plan) }
     }
 
     /// Deletes what is not wanted: all that can be deleted, and the first refusal counts.
-    fn give_up(&mut self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
+    fn give_up(&self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
         let mut failure = None;
         for piece in plan.deletes {
             match self.replace(order, &piece, &plan.same, &mut Vec::new()) {
@@ -96,17 +105,14 @@ impl Batch {
                 Err(why) if why.is_refusal() => {
                     failure.get_or_insert_with(|| not_backed(order.id, why, Kept::More));
                 }
-                Err(why) => {
-                    let kept = self.doubted(order.id);
-                    return Err(not_backed(order.id, why, kept));
-                }
+                Err(why) => return Err(not_backed(order.id, why, self.doubted(order.id))),
             }
         }
         failure.map_or(Ok(()), Err)
     }
 
     /// Carries out a plan: gently, and where that is refused because the old is in the way of the new, the other way.
-    fn carry_out(&mut self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
+    fn carry_out(&self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
         let mut done = Vec::new();
         let Err(why) = self.gently(order, plan, &mut done) else { return Ok(()) };
         let failure = self.undone(order, why, done);
@@ -121,7 +127,7 @@ impl Batch {
     }
 
     /// First what is new, then what is old goes.
-    fn gently(&mut self, order: &Order, plan: Plan, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+    fn gently(&self, order: &Order, plan: Plan, done: &mut Vec<Done>) -> Result<(), LrmsError> {
         let mut replaced = Vec::new();
         let mut there = plan.same;
         for (piece, span) in plan.changes {
@@ -141,7 +147,7 @@ impl Batch {
 
     /// Deletes a piece; its jobs move to the one that lasts longest beside it, if there is such a one and they can.
     fn replace(
-        &mut self,
+        &self,
         order: &Order,
         piece: &Piece,
         there: &[(Handle, Span)],
@@ -150,20 +156,23 @@ impl Batch {
         let beside = |span: &Span| shared(span.interval, piece.span.interval);
         let successor =
             there.iter().filter(|(_, span)| beside(span) > 0).max_by_key(|(_, span)| beside(span));
-        if let Some((to, _)) = successor.filter(|_| self.system.traits().moves_jobs) {
+        if let Some((to, _)) = successor.filter(|_| self.state().traits.moves_jobs) {
             let from = piece.handle.clone();
             // Some may have moved before one is refused.
             done.push(Done::MovedJobs { from: from.clone(), to: to.clone() });
-            self.told_to_move(&from, to)?;
+            self.move_jobs(&from, to)?;
         }
-        self.delete(order, piece, done)
+        self.delete(order.id, &piece.handle)?;
+        done.push(Done::Deleted(piece.clone()));
+        Ok(())
     }
 
     /// First what is old goes, then what is new comes.
-    fn make_room(&mut self, order: &Order, done: &mut Vec<Done>) -> Result<(), LrmsError> {
-        let plan = self.plan(order);
+    fn make_room(&self, order: &Order, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+        let plan = self.state().plan(order);
         for piece in plan.old() {
-            self.delete(order, &piece, done)?;
+            self.delete(order.id, &piece.handle)?;
+            done.push(Done::Deleted(piece));
         }
         for span in plan.missing() {
             self.create(order, span, done)?;
@@ -173,24 +182,26 @@ impl Batch {
 
     /// Whether the old is in the way of the new, nobody uses the old, and there is room for the new without it but not
     /// with it.
-    fn may_make_room(&mut self, order: &Order) -> bool {
-        if self.fresh(order.now).is_err() {
+    fn may_make_room(&self, order: &Order) -> bool {
+        let plan = self.state().plan(order);
+        if !plan.is_in_its_own_way() || self.look_anew(order.now).is_err() {
             return false;
         }
-        let plan = self.plan(order);
+        let state = self.state();
+        let plan = state.plan(order);
         let old: BTreeSet<Handle> = plan.old().into_iter().map(|piece| piece.handle).collect();
-        let (now, missing) = (order.now.second(), plan.missing());
+        let (now, missing) = (state.now.second(), plan.missing());
         let has_room = |without: &BTreeSet<Handle>| {
-            room::is_there(self.sight.picture(), &order.place, now, without, &missing)
+            room::is_there(state.sight.picture(), &order.place, now, without, &missing)
         };
         plan.is_in_its_own_way()
-            && !old.iter().any(|handle| self.has_jobs(handle))
+            && !old.iter().any(|handle| state.has_jobs(handle))
             && has_room(&old)
             && !has_room(&BTreeSet::new())
     }
 
     /// What is to be told of a failure, after what was done before it is undone.
-    fn undone(&mut self, order: &Order, why: LrmsError, done: Vec<Done>) -> LrmsError {
+    fn undone(&self, order: &Order, why: LrmsError, done: Vec<Done>) -> LrmsError {
         let mut kept = if why.is_refusal() { Kept::AsBefore } else { self.doubted(order.id) };
         for step in done.into_iter().rev() {
             if kept == Kept::Unknown {
@@ -205,7 +216,7 @@ impl Batch {
         not_backed(order.id, why, kept)
     }
 
-    fn undo(&mut self, order: &Order, step: Done) -> Result<(), LrmsError> {
+    fn undo(&self, order: &Order, step: Done) -> Result<(), LrmsError> {
         let undoing = &mut Vec::new();
         match step {
             Done::Changed { before, after } => {
@@ -215,96 +226,154 @@ impl Batch {
                 }
                 Err(refused(order.id, "what was changed cannot be changed back".into()))
             }
-            Done::Created(handle) => {
-                self.told_to_delete(order.id, &handle)?;
-                Ok(())
-            }
+            Done::Created(handle) => self.delete(order.id, &handle),
             Done::Deleted(piece) => self.create_as(order, piece.number, piece.span, undoing).map(drop),
-            Done::MovedJobs { from, to } => self.told_to_move(&to, &from),
+            Done::MovedJobs { from, to } => self.move_jobs(&to, &from),
         }
     }
 
-    fn doubted(&mut self, id: ReservationId) -> Kept {
-        self.pieces.doubt(id);
+    fn doubted(&self, id: ReservationId) -> Kept {
+        self.state().doubt(id);
         Kept::Unknown
     }
 
     /// Gives a piece other terms; false where the batch system cannot do that and nobody would miss the old.
     fn change(
-        &mut self,
+        &self,
         order: &Order,
         piece: &Piece,
         span: Span,
         done: &mut Vec<Done>,
     ) -> Result<bool, LrmsError> {
-        self.fresh(order.now)?;
-        let wanted = self.wanted(order, piece.number, span)?;
-        let changed = self.system.change(&piece.handle, &wanted, self.sight.picture());
-        let Some(handle) = changed.inspect_err(|_| self.sight.outdate())? else {
-            return if self.has_jobs(&piece.handle) { Err(in_use(order.id)) } else { Ok(false) };
+        let (wanted, picture) = {
+            let state = self.state();
+            (state.wanted(order, piece.number, span)?, state.sight.picture_at(state.now))
         };
-        self.sight.outdate();
-        self.pieces.remove(order.id, &piece.handle);
-        self.pieces.add(order.id, Piece { handle: handle.clone(), span, ..piece.clone() });
-        done.push(Done::Changed { before: piece.clone(), after: handle });
+        let changed = self.system.change(&piece.handle, &wanted, &picture)?;
+        let mut state = self.state();
+        let Some(reserved) = changed else {
+            return if state.has_jobs(&piece.handle) { Err(in_use(order.id)) } else { Ok(false) };
+        };
+        let after = reserved.handle.clone();
+        if after != piece.handle {
+            state.is_gone(order.id, &piece.handle);
+        }
+        state.is_made(order.id, Piece { handle: after.clone(), span, ..piece.clone() }, reserved);
+        done.push(Done::Changed { before: piece.clone(), after });
         Ok(true)
     }
 
-    fn create(&mut self, order: &Order, span: Span, done: &mut Vec<Done>) -> Result<Handle, LrmsError> {
+    fn create(&self, order: &Order, span: Span, done: &mut Vec<Done>) -> Result<Handle, LrmsError> {
         let none_left = || refused(order.id, "it has too many pieces".into());
-        let number = self.pieces.free_number(order.id).ok_or_else(none_left)?;
+        let number = self.state().pieces.free_number(order.id).ok_or_else(none_left)?;
         self.create_as(order, number, span, done)
     }
 
     fn create_as(
-        &mut self,
+        &self,
         order: &Order,
         number: u32,
         span: Span,
         done: &mut Vec<Done>,
     ) -> Result<Handle, LrmsError> {
-        self.fresh(order.now)?;
-        let wanted = self.wanted(order, number, span)?;
-        let created = self.system.create(&wanted, self.sight.picture());
-        self.sight.outdate();
-        let handle = created?;
+        let (wanted, picture, looks) = {
+            let mut state = self.state();
+            let mut wanted = state.wanted(order, number, span)?;
+            let chosen = state.sight.choose(|picture| self.system.choose(&wanted, picture));
+            order.chose.set(order.chose.get() || !chosen.as_ref().is_ok_and(Vec::is_empty));
+            wanted.nodes = chosen?;
+            state.sight.hold(to_be(&wanted));
+            (wanted, state.sight.picture_at(state.now), state.sight.looks())
+        };
+        let created = self.system.create(&wanted, &picture);
+        let mut state = self.state();
+        state.sight.let_go(&wanted.name);
+        if created.is_err() && state.sight.looks() != looks {
+            // One of them may have shown it before it was undone.
+            state.doubt(order.id);
+        }
+        let reserved = created?;
         let (owner, resource) = (Some(order.owner.clone()), order.place.resource.clone());
-        self.pieces.add(order.id, Piece { handle: handle.clone(), number, owner, resource, span });
+        let handle = reserved.handle.clone();
+        state.is_made(order.id, Piece { handle: handle.clone(), number, owner, resource, span }, reserved);
         done.push(Done::Created(handle.clone()));
         Ok(handle)
     }
 
-    fn delete(&mut self, order: &Order, piece: &Piece, done: &mut Vec<Done>) -> Result<(), LrmsError> {
-        self.told_to_delete(order.id, &piece.handle)?;
-        done.push(Done::Deleted(piece.clone()));
+    fn delete(&self, id: ReservationId, handle: &Handle) -> Result<(), LrmsError> {
+        self.system.delete(handle)?;
+        self.state().is_gone(id, handle);
         Ok(())
     }
 
-    fn told_to_delete(&mut self, id: ReservationId, handle: &Handle) -> Result<(), LrmsError> {
-        let deleted = self.system.delete(handle);
-        self.sight.outdate();
-        deleted?;
-        self.pieces.remove(id, handle);
+    fn move_jobs(&self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+        self.system.move_jobs(from, to)?;
+        self.state().sight.note(&Own::Moved { from: from.clone(), to: to.clone() });
         Ok(())
     }
+}
 
-    fn told_to_move(&mut self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
-        let moved = self.system.move_jobs(from, to);
-        self.sight.outdate();
-        moved
+impl State {
+    /// What is wanted, if it can be.
+    fn order(&mut self, now: Moment, backing: &Backing) -> Result<Order, LrmsError> {
+        let now = self.reach(now);
+        let place = self.place(&backing.resource)?.0.clone();
+        let wanted = terms::of(&backing.spans, self.terms_now());
+        if wanted.len() >= MOST_PIECES as usize {
+            let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
+            return Err(refused(backing.id, why));
+        }
+        let (id, owner, account) = (backing.id, backing.owner.clone(), String::new());
+        Ok(Order { id, owner, place, account, wanted, now, spared: BTreeSet::new(), chose: Cell::new(false) })
+    }
+
+    fn plan(&self, order: &Order) -> Plan {
+        let now = self.terms_now();
+        let pieces = self.pieces.of(order.id, &order.place.resource, now);
+        let (hollow, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
+        let mut plan = Plan::of(sound, order.wanted.clone(), now);
+        plan.deletes.extend::<Vec<Piece>>(hollow);
+        plan
     }
 
     fn wanted(&self, order: &Order, number: u32, span: Span) -> Result<Wanted, LrmsError> {
         let tag = Tag { id: order.id, piece: number, owner: Some(order.owner.clone()) };
         let too_long = || refused(order.id, "the batch system allows only names that are too short".into());
         Ok(Wanted {
-            name: tag.name(&self.settings.site, self.system.traits().longest_name).ok_or_else(too_long)?,
+            name: tag.name(&self.settings.site, self.traits.longest_name).ok_or_else(too_long)?,
             place: order.place.clone(),
             interval: span.interval,
             amount: span.capacity.0,
             account: order.account.clone(),
             project: self.settings.projects.of(&order.owner),
+            nodes: Vec::new(),
         })
+    }
+
+    fn is_made(&mut self, id: ReservationId, piece: Piece, reserved: Reserved) {
+        self.pieces.add(id, piece);
+        self.sight.note(&Own::Made(reserved));
+    }
+
+    fn is_gone(&mut self, id: ReservationId, handle: &Handle) {
+        self.pieces.remove(id, handle);
+        self.sight.note(&Own::Gone(handle.clone()));
+    }
+
+    fn doubt(&mut self, id: ReservationId) {
+        self.pieces.doubt(id, self.sight.begun());
+    }
+}
+
+/// What will be there if it is made on the nodes that were chosen.
+fn to_be(wanted: &Wanted) -> Reserved {
+    Reserved {
+        handle: Handle(wanted.name.clone()),
+        name: wanted.name.clone(),
+        interval: wanted.interval,
+        cores: wanted.nodes.iter().cloned().collect(),
+        spread: true,
+        accounts: Vec::new(),
     }
 }
 

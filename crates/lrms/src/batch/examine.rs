@@ -2,7 +2,9 @@
 //! the site offers, and whether both clocks agree.
 
 use super::Batch;
-use super::system::{Finding, Node, Place, Unit};
+use super::finding::Finding;
+use super::state::State;
+use super::system::{Node, Place, Unit};
 use super::view::count;
 use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
@@ -14,24 +16,27 @@ const GOOD_SKEW: u64 = 2;
 const BAD_SKEW: u64 = 10;
 
 impl Batch {
-    /// All findings, those of the batch system first.
-    pub(super) fn findings(&mut self, now: Moment) -> Vec<Finding> {
+    /// Checks that it can be used as it is configured, for an operator to read: the findings of the batch system first. A
+    /// reservation may be made far ahead, and deleted again.
+    pub fn examine(&self, now: Moment) -> Vec<Finding> {
         let mut findings = self.system.examine();
-        self.sight.outdate();
-        if let Err(why) = self.look(now) {
+        if let Err(why) = self.look_anew(now) {
             let advice = "see whether the batch system is up, and whether its commands can be run";
             findings.push(Finding::wrong("a look at everything", why.to_string(), advice));
             return findings;
         }
-        let nodes = &self.sight.picture().nodes;
+        let state = self.state();
+        let nodes = &state.sight.picture().nodes;
         for (place, capacity) in &self.settings.places {
             findings.extend(capacity_of(place, *capacity, nodes));
         }
         findings.extend(shared(&self.settings.places, nodes));
-        findings.push(self.skew());
+        findings.push(state.skew());
         findings
     }
+}
 
+impl State {
     fn skew(&self) -> Finding {
         let what = "clocks";
         let advice = "let both machines follow the same time server";

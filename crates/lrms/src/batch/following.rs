@@ -4,71 +4,121 @@
 //!
 //! A job that waits for a reservation which is no more would wait for ever, and is ended; so is one that runs on when its
 //! reservation is over, since batch systems take their time for that, and a second one of the same name. What cannot
-//! be done now is tried again the next time.
+//! be done now is tried again after the next look.
 
 use super::Batch;
 use super::became;
 use super::register::Entry;
+use super::state::State;
 use super::system::{FactState, JobFact};
 use super::tag::read_job;
 use crate::error::LrmsError;
-use crate::job::{JobChange, JobState, Why};
-use bookahead_plan::Time;
+use bookahead_party::{Ended, JobChange, JobState};
 use bookahead_protocol::{JobId, Moment, ReservationId};
 use std::collections::BTreeMap;
 
-/// Of so many jobs that are not shown any more it is asked at a time what became of them; of the others the next time.
+/// Of so many jobs that are not shown any more it is asked after a look what became of them; of the others after the next.
 const MOST_QUESTIONS: usize = 50;
 
-/// What a round of asking has brought.
-#[derive(Default)]
-struct Round {
-    changes: Vec<JobChange>,
-    /// The first thing that could not be done.
-    failure: Option<LrmsError>,
+/// A command that a look gives cause for.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// Ends a job; then this is to be told.
+    End { id: JobId, native: String, then: Vec<JobChange> },
+    /// Asks what became of a job that is not shown any more.
+    Ask { id: JobId, native: String },
 }
 
 impl Batch {
-    /// Looks what became of jobs, if it is time to.
-    pub(super) fn follow_in_time(&mut self) -> Result<(), LrmsError> {
-        match self.next_look() {
-            Some(due) if due <= self.now => self.follow(),
-            _ => Ok(()),
-        }
-    }
-
-    /// When it is to be looked again what became of jobs.
-    pub(super) fn next_look(&self) -> Option<Moment> {
-        let busy = self.jobs.live() > 0 || !self.unsure_jobs.is_empty() || self.surprised || !self.met;
-        let due = self.followed.map_or(self.now, |last| last + self.settings.follow_every);
-        let ends = self.jobs.next_end(self.followed.map_or(self.now.second(), Moment::second));
+    /// When it is to be looked again what became of jobs; None while there are none.
+    pub fn next_look(&self) -> Option<Moment> {
+        let state = self.state();
+        let busy = state.jobs.live() > 0 || !state.unsure_jobs.is_empty() || !state.chores.is_empty();
+        let last = state.sight.tried();
+        let due = last.map_or(state.now, |last| last + state.settings.follow_every);
+        let ends = state.jobs.next_end(last.unwrap_or(state.now).second());
         let due = ends.map_or(due, |end| due.min(Moment::of(end)));
-        busy.then_some(due.max(self.now))
+        (busy || !state.sight.is_there()).then_some(due.max(state.now))
     }
 
-    /// Makes sure that jobs are known that were submitted before a restart.
-    pub(super) fn meet(&mut self) -> Result<(), LrmsError> {
-        if self.met { Ok(()) } else { self.follow() }
-    }
-
-    /// Looks what became of jobs.
-    pub(super) fn follow(&mut self) -> Result<(), LrmsError> {
-        self.followed = Some(self.now);
-        self.fresh(self.now)?;
-        let mut round = Round::default();
-        let shown = self.shown();
-        self.find(&shown);
-        for (id, facts) in &shown {
-            self.end_doubles(*id, facts, &mut round);
-            self.take(*id, &facts[0], &mut round);
+    /// Does what the last look gave cause for, until it is `enough`: ends jobs that should be gone, and asks for those that are
+    /// not shown any more. The first failure is told; what was not done is found again by the next look.
+    pub fn follow(&self, now: Moment, enough: impl Fn() -> bool) -> Result<(), LrmsError> {
+        let chores = {
+            let mut state = self.state();
+            state.reach(now);
+            std::mem::take(&mut state.chores)
+        };
+        let mut failure = Ok(());
+        for chore in chores {
+            if enough() {
+                break;
+            }
+            let done = match chore {
+                Chore::End { id, native, then } => self.end(id, &native, then),
+                Chore::Ask { id, native } => self.ask(id, &native),
+            };
+            failure = failure.and(done);
         }
-        self.ask_for_vanished(&shown, &mut round);
-        (self.met, self.surprised) = (true, false);
-        self.unsure_jobs.clear();
-        round.changes.sort_by_key(|change| change.at);
-        round.changes.into_iter().for_each(|change| self.tell(change));
-        self.jobs.forget_old(self.settings.remembered);
-        round.failure.map_or(Ok(()), Err)
+        let mut state = self.state();
+        let remembered = state.settings.remembered;
+        state.jobs.forget_old(remembered);
+        failure
+    }
+
+    fn end(&self, id: JobId, native: &str, then: Vec<JobChange>) -> Result<(), LrmsError> {
+        if !then.is_empty() && !self.state().is_live(id) {
+            return Ok(());
+        }
+        self.system.cancel(native)?;
+        let mut state = self.state();
+        then.into_iter().for_each(|change| state.tell(change));
+        Ok(())
+    }
+
+    fn ask(&self, id: JobId, native: &str) -> Result<(), LrmsError> {
+        if !self.state().is_live(id) {
+            return Ok(());
+        }
+        let fact = self.system.outcome(native)?;
+        let mut state = self.state();
+        match fact {
+            Some(mut fact) => {
+                // Only a look shows that it has got its go.
+                let awaits_go = state.jobs.get(id).is_some_and(|entry| entry.awaits_go);
+                fact.awaits_go |= awaits_go && fact.state == FactState::Running;
+                state.take(id, &fact);
+            }
+            None => state.tell_over(id, Ended::Lost),
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn is_live(&self, id: JobId) -> bool {
+        self.jobs.get(id).is_some_and(|entry| !entry.state.is_over())
+    }
+
+    /// Takes over what the look of a number shows of jobs.
+    pub(super) fn follow(&mut self, number: u64, is_first: bool) {
+        self.chores.clear();
+        let shown = self.shown();
+        self.find(&shown, is_first);
+        for (id, facts) in &shown {
+            // What we did since the look began is newer.
+            if self.jobs.get(*id).is_some_and(|entry| entry.stamp < number) {
+                self.end_doubles(*id, facts);
+                self.take(*id, &facts[0]);
+            }
+        }
+        let vanished = self.jobs.live_entries().filter(|entry| !shown.contains_key(&entry.id));
+        let vanished = vanished.filter(|entry| entry.stamp < number).take(MOST_QUESTIONS);
+        let asks = vanished.map(|entry| Chore::Ask { id: entry.id, native: entry.native.clone() });
+        self.chores.extend(asks.collect::<Vec<_>>());
+        self.unsure_jobs.retain(|_, begun| *begun >= number);
+        let remembered = self.settings.remembered;
+        self.jobs.forget_old(remembered);
     }
 
     /// The jobs with names of ours, the one that counts first where there are several of a name.
@@ -89,22 +139,12 @@ impl Batch {
         shown
     }
 
-    /// Whether a look shows a job of ours that waits or runs although nobody knows of it.
-    pub(super) fn shows_unknown_jobs(&self) -> bool {
-        let live = self.sight.picture().jobs.iter().filter(|fact| !fact.state.is_over());
-        let mut ours = live.filter_map(|fact| Some((read_job(&fact.name, &self.settings.site)?, fact)));
-        ours.any(|(id, fact)| match self.jobs.get(id) {
-            None => true,
-            Some(entry) => entry.state.is_over() && is_to_be_ended(fact),
-        })
-    }
-
     /// Notes jobs that nobody knew. Of those that are over only the first look counts: later they were forgotten.
-    fn find(&mut self, shown: &BTreeMap<JobId, Vec<JobFact>>) {
+    fn find(&mut self, shown: &BTreeMap<JobId, Vec<JobFact>>, is_first: bool) {
         let live = |facts: &[JobFact]| facts.iter().any(|fact| !fact.state.is_over());
         let unknown = shown.iter().filter(|(id, _)| self.jobs.get(**id).is_none());
         let mut unknown: Vec<(JobId, JobFact)> = unknown
-            .filter(|(id, facts)| !self.met || live(facts) || self.unsure_jobs.contains(id))
+            .filter(|(id, facts)| is_first || live(facts) || self.unsure_jobs.contains_key(id))
             .map(|(id, facts)| (*id, facts[0].clone()))
             .collect();
         unknown.sort_by_key(|(id, fact)| (fact.submitted, *id));
@@ -115,41 +155,41 @@ impl Batch {
     }
 
     /// Ends what is there more than once, or is over for us and waits there still.
-    fn end_doubles(&mut self, id: JobId, facts: &[JobFact], round: &mut Round) {
+    fn end_doubles(&mut self, id: JobId, facts: &[JobFact]) {
         let over = self.jobs.get(id).is_some_and(|entry| entry.state.is_over());
         let first = facts.iter().take(1).filter(|fact| over && is_to_be_ended(fact));
         let doubles = facts.iter().skip(1).filter(|fact| !fact.state.is_over());
-        let natives: Vec<String> = first.chain(doubles).map(|fact| fact.native.clone()).collect();
-        for native in natives {
-            self.end(&native, round);
-        }
+        let end = |fact: &JobFact| Chore::End { id, native: fact.native.clone(), then: Vec::new() };
+        self.chores.extend(first.chain(doubles).map(end));
     }
 
-    /// Takes over what is shown of a job.
-    fn take(&mut self, id: JobId, fact: &JobFact, round: &mut Round) {
+    /// Takes over what is shown of a job; one that should be gone is to be ended first.
+    fn take(&mut self, id: JobId, fact: &JobFact) {
         self.note_prospects(id, fact);
+        let now = self.now.second();
         let Some(entry) = self.jobs.get(id).filter(|entry| !entry.state.is_over()) else { return };
         let orphaned = matches!(fact.state, FactState::Held { orphaned: true, .. });
         let unheard = entry.unheard && !fact.state.is_over();
-        let outlives = fact.state == FactState::Running && entry.outlives_its_reservation(self.now.second());
-        if (orphaned || unheard || outlives) && !self.end(&fact.native, round) {
-            return;
-        }
-        let Some(entry) = self.jobs.get(id) else { return };
+        let outlives = fact.state == FactState::Running && entry.outlives_its_reservation(now);
         let became = if unheard {
-            (JobState::Killed(Why::Cancelled), self.now.second())
+            (JobState::Killed(Ended::Cancelled), now)
         } else if outlives {
-            (JobState::Killed(Why::ReservationOver), self.now.second())
+            (JobState::Killed(Ended::ReservationOver), now)
         } else {
             let backed = entry.reservation.is_some_and(|reservation| self.is_backed(reservation));
-            became::now(entry, fact, backed, self.now.second())
+            became::now(entry, fact, backed, now)
         };
-        round.changes.extend(became::changes(entry, fact, became));
+        let changes = became::changes(entry, fact, became);
+        if orphaned || unheard || outlives {
+            self.chores.push(Chore::End { id, native: fact.native.clone(), then: changes });
+        } else {
+            changes.into_iter().for_each(|change| self.tell(change));
+        }
     }
 
-    /// Notes when a job may start, and when its reservation ends.
+    /// Notes when a job may start, when its reservation ends, and whether it has got its go.
     fn note_prospects(&mut self, id: JobId, fact: &JobFact) {
-        let now = self.terms_now(self.now);
+        let now = self.terms_now();
         let Some(entry) = self.jobs.get(id) else { return };
         let reservation = entry.reservation;
         let until = reservation.and_then(|reservation| self.pieces.end(reservation)).or(entry.until);
@@ -160,6 +200,7 @@ impl Batch {
         if let Some(entry) = self.jobs.get_mut(id) {
             (entry.until, entry.expected_start) = (until, expected);
             entry.native.clone_from(&fact.native);
+            entry.awaits_go &= fact.state != FactState::Running || fact.awaits_go;
         }
     }
 
@@ -167,48 +208,16 @@ impl Batch {
         self.pieces.end(reservation).is_some_and(|end| end > self.now.second())
     }
 
-    /// Asks what became of jobs that are not shown any more.
-    fn ask_for_vanished(&mut self, shown: &BTreeMap<JobId, Vec<JobFact>>, round: &mut Round) {
-        let vanished = self.jobs.live_ids().into_iter().filter(|id| !shown.contains_key(id));
-        for id in vanished.take(MOST_QUESTIONS).collect::<Vec<_>>() {
-            let Some(native) = self.jobs.get(id).map(|entry| entry.native.clone()) else { continue };
-            match self.system.outcome(&native) {
-                Ok(Some(fact)) => self.take(id, &fact, round),
-                Ok(None) => {
-                    let (state, at) = (JobState::Killed(Why::Lost), self.now.second());
-                    round.changes.push(JobChange { id, state, at });
-                }
-                Err(why) => {
-                    round.failure.get_or_insert(why);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Ends a job; answers whether the batch system has heard it.
-    fn end(&mut self, native: &str, round: &mut Round) -> bool {
-        let ended = self.system.cancel(native);
-        self.sight.outdate();
-        match ended {
-            Ok(()) => true,
-            Err(why) => {
-                round.failure.get_or_insert(why);
-                false
-            }
-        }
-    }
-
     /// Notes what became of a job, to be told if it is new.
-    pub(super) fn tell(&mut self, change: JobChange) {
+    fn tell(&mut self, change: JobChange) {
         if self.jobs.note(change.id, &change.state, change.at) {
             self.untold.push(change);
         }
     }
 
-    /// It is over, by our own doing.
-    pub(super) fn tell_over(&mut self, id: JobId, why: Why, at: Time) {
-        self.tell(JobChange { id, state: JobState::Killed(why), at });
+    /// It is over, since now.
+    pub(super) fn tell_over(&mut self, id: JobId, why: Ended) {
+        self.tell(JobChange { id, state: JobState::Killed(why), at: self.now.second() });
     }
 }
 

@@ -3,15 +3,15 @@
 //!
 //! It decides by the last look, and does nothing.
 
-use super::Batch;
 use super::backing::Order;
 use super::kept;
 use super::pieces::Piece;
 use super::plan::shared;
+use super::state::State;
 use super::system::{Handle, Place};
 use super::view::Scene;
 
-impl Batch {
+impl State {
     fn scene(&self, place: &Place) -> Option<Scene<'_>> {
         self.scenes().find(|scene| scene.place.resource == place.resource)
     }
@@ -24,13 +24,13 @@ impl Batch {
 
     /// Whether a piece does not keep what it says, and can be replaced: nobody waits or runs in it, or whoever does can move.
     pub(super) fn is_to_be_replaced(&self, order: &Order, piece: &Piece) -> bool {
-        let may_go = || self.system.traits().moves_jobs || !self.has_jobs(&piece.handle);
+        let may_go = || self.traits.moves_jobs || !self.has_jobs(&piece.handle);
         !order.spared.contains(&piece.handle) && self.is_hollow(&order.place, piece) && may_go()
     }
 
     /// Whether a piece that stays does not keep what it says.
     pub(super) fn is_stuck(&self, order: &Order, handle: &Handle) -> bool {
-        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now(order.now));
+        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
         let piece = pieces.iter().find(|piece| piece.handle == *handle && !order.spared.contains(handle));
         piece.is_some_and(|piece| self.is_hollow(&order.place, piece))
     }
@@ -39,7 +39,7 @@ impl Batch {
     /// wanted.
     pub(super) fn spare(&self, order: &mut Order) {
         let Some(scene) = self.scene(&order.place) else { return };
-        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now(order.now));
+        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
         for piece in pieces.into_iter().filter(|piece| self.has_jobs(&piece.handle)) {
             let Piece { handle, span, .. } = piece;
             let meeting = order.wanted.iter_mut().filter(|wanted| shared(wanted.interval, span.interval) > 0);

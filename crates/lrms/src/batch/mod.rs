@@ -1,13 +1,18 @@
 //! Batch systems that are driven by their commands.
 //!
 //! - [`system`]: what each of them is asked and told
-//! - [`Batch`]: what follows from the answers, once for all of them, so that a site can drive any as [`Lrms`]
+//! - [`Batch`]: what follows from the answers, once for all of them; [`crate::worker`] carries out orders by it
 //! - [`tag`]: the names by which it finds again what it made
 //! - [`accounts`]: as whom things are done
 //! - [`projects`]: on whose behalf
 //!
 //! What is kept and which jobs there are is always read from the batch system itself; nothing is stored here. Between
 //! two looks it remembers what it did. Where a command was not answered it looks before it does anything more.
+//!
+//! # Several at once
+//! Calls may come from several threads: those for one reservation, and those for one job, one after the other. A look serves
+//! all who want one that begins after they asked. What is known is behind one lock, which is never held while a
+//! command runs.
 //!
 //! It relies on the dialect to undo a grant that falls short. It never does anything where nothing has to change.
 //!
@@ -18,6 +23,7 @@ pub mod accounts;
 mod backing;
 mod became;
 mod examine;
+mod finding;
 mod following;
 mod hollow;
 mod kept;
@@ -27,6 +33,7 @@ pub mod projects;
 mod register;
 mod room;
 mod sight;
+mod state;
 mod submitting;
 pub mod system;
 pub mod tag;
@@ -34,25 +41,28 @@ mod terms;
 mod view;
 
 pub use accounts::Accounts;
+pub use finding::{Finding, Grade};
 pub use projects::Projects;
 pub use system::{
-    BatchSystem, FactState, Finding, Grade, Handle, JobFact, Node, Picture, Place, Reserved, Submission,
+    BatchSystem, FactState, Handle, JobFact, NO_GO, Node, Picture, Place, Reserved, Share, Submission,
     Traits, Unit, Wanted,
 };
 pub use tag::Tag;
 
-use crate::adapter::{Backing, Capabilities, Clocks, Lrms, Snapshot, Tagged};
+use crate::GO_WITHIN;
 use crate::builtin::{MOST_JOBS, REMEMBERED};
 use crate::error::LrmsError;
-use crate::job::{Job, JobChange, JobStatus};
+use bookahead_party::{JobChange, Look};
 use bookahead_plan::{Capacity, Seconds};
-use bookahead_protocol::ledger::Views;
-use bookahead_protocol::{JobId, Millis, Moment, Name};
-use pieces::Pieces;
-use register::Register;
-use sight::Sight;
-use std::collections::BTreeSet;
-use view::Scene;
+use bookahead_protocol::{Millis, Moment, Name};
+pub(crate) use sight::Looked;
+use state::State;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A look is good for choosing where to reserve until it is this old. What has changed since costs a refusal at worst,
+/// after which it is looked again; a site looks more often than that anyway.
+const LOOK_AGAIN_AFTER: Millis = Millis::seconds(30);
 
 /// How a batch system is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +75,7 @@ pub struct Settings {
     pub accounts: Accounts,
     /// On whose behalf, where the batch system keeps account of that.
     pub projects: Projects,
-    /// A look is used again until it is this old, if nothing was done since.
+    /// Reservations are made by a look until it is this old.
     pub look_again_after: Millis,
     /// While there are jobs of ours it is looked so often what became of them.
     pub follow_every: Millis,
@@ -73,42 +83,34 @@ pub struct Settings {
     pub most_jobs: usize,
     /// Of those that are over so many are remembered.
     pub remembered: usize,
+    /// A job that claims waits this long for its go.
+    pub go_within: Seconds,
 }
 
 impl Settings {
-    /// With a look every second, and without projects.
+    /// With a look every second while there are jobs, and without projects.
     pub fn new(site: Name, places: Vec<(Place, Capacity)>, accounts: Accounts) -> Settings {
         Settings {
             site,
             places,
             accounts,
             projects: Projects::default(),
-            look_again_after: Millis::seconds(1),
+            look_again_after: LOOK_AGAIN_AFTER,
             follow_every: Millis::seconds(1),
             most_jobs: MOST_JOBS,
             remembered: REMEMBERED,
+            go_within: GO_WITHIN,
         }
     }
 }
 
-/// A batch system, as a site drives it.
+/// A batch system, as orders are carried out by it.
 pub struct Batch {
     system: Box<dyn BatchSystem>,
-    settings: Settings,
-    now: Moment,
-    sight: Sight,
-    pieces: Pieces,
-    jobs: Register,
-    /// Jobs of which it is not known whether they were submitted.
-    unsure_jobs: BTreeSet<JobId>,
-    /// What became of jobs and was not told yet.
-    untold: Vec<JobChange>,
-    /// When it was last looked what became of jobs.
-    followed: Option<Moment>,
-    /// Whether the jobs are known that were there before.
-    met: bool,
-    /// The last look showed a job of ours that nobody knows.
-    surprised: bool,
+    settings: Arc<Settings>,
+    state: Mutex<State>,
+    /// A look has ended.
+    looked: Condvar,
 }
 
 impl Batch {
@@ -116,7 +118,8 @@ impl Batch {
     pub fn new(system: Box<dyn BatchSystem>, settings: Settings) -> Result<Batch, LrmsError> {
         settings.accounts.check()?;
         settings.projects.check()?;
-        let longest = system.traits().longest_name;
+        let traits = system.traits();
+        let longest = traits.longest_name;
         if longest < tag::SHORTEST {
             return Err(LrmsError::Misconfigured(format!(
                 "names of at most {longest} characters are too short to find things by; {} are needed",
@@ -128,121 +131,74 @@ impl Batch {
                 return Err(LrmsError::SameName { resource: place.resource.clone() });
             }
         }
-        Ok(Batch {
-            system,
-            settings,
-            now: Moment(i64::MIN),
-            sight: Sight::default(),
-            pieces: Pieces::default(),
-            jobs: Register::default(),
-            unsure_jobs: BTreeSet::new(),
-            untold: Vec::new(),
-            followed: None,
-            met: false,
-            surprised: false,
-        })
+        let settings = Arc::new(settings);
+        let state = Mutex::new(State::new(settings.clone(), traits));
+        Ok(Batch { system, settings, state, looked: Condvar::new() })
     }
 
-    fn place(&self, resource: &Name) -> Result<&(Place, Capacity), LrmsError> {
-        let unknown = || LrmsError::UnknownResource { resource: resource.clone() };
-        self.settings.places.iter().find(|(place, _)| place.resource == *resource).ok_or_else(unknown)
+    /// What is there: a look that begins after this was called.
+    pub fn look(&self, now: Moment) -> Result<Look, LrmsError> {
+        self.look_anew(now)?;
+        Ok(self.seen())
     }
 
-    /// Looks, unless the last look still counts.
-    fn fresh(&mut self, now: Moment) -> Result<(), LrmsError> {
-        if self.sight.is_fresh(now, self.settings.look_again_after) { Ok(()) } else { self.look(now) }
+    /// What became of jobs since this was last asked, in the order in which it happened.
+    pub fn changes(&self) -> Vec<JobChange> {
+        let mut changes = std::mem::take(&mut self.state().untold);
+        changes.sort_by_key(|change| change.at);
+        changes
     }
 
-    fn look(&mut self, now: Moment) -> Result<(), LrmsError> {
-        let picture = self.system.look()?;
-        let terms_now = self.terms_now(now);
-        self.pieces.learn(&picture, &self.settings.site, &self.settings.places, terms_now);
-        self.sight.see(now, picture);
-        self.surprised = self.shows_unknown_jobs();
-        Ok(())
+    /// What the last look showed, with what was done since.
+    pub fn seen(&self) -> Look {
+        self.state().look()
     }
 
-    fn terms_now(&self, now: Moment) -> terms::Now {
-        let step = self.system.traits().capabilities.smallest_step.max(Seconds(1));
-        terms::Now { time: now.second(), step }
+    /// How many looks have begun: what is done now is told by those with higher numbers.
+    pub(crate) fn looks_begun(&self) -> u64 {
+        self.state().sight.begun()
     }
 
-    /// Time never goes back.
-    fn reach(&mut self, now: Moment) -> Moment {
-        self.now = self.now.max(now);
-        self.now
+    fn look_anew(&self, now: Moment) -> Result<(), LrmsError> {
+        self.look_after(now, self.looks_begun()).outcome
     }
 
-    fn scenes(&self) -> impl Iterator<Item = Scene<'_>> {
-        let (picture, now) = (self.sight.picture(), self.now.second());
-        self.settings.places.iter().map(move |(place, capacity)| Scene::new(picture, place, *capacity, now))
-    }
-}
-
-impl Lrms for Batch {
-    fn capabilities(&self) -> Capabilities {
-        self.system.traits().capabilities
+    /// Looks, unless somebody does so just now: then that look will do.
+    fn look_again(&self, now: Moment) -> Result<(), LrmsError> {
+        let ended = self.state().sight.looks().1;
+        self.look_after(now, ended).outcome
     }
 
-    fn advance(&mut self, now: Moment) -> Result<Vec<JobChange>, LrmsError> {
-        self.reach(now);
-        let followed = self.follow_in_time();
-        // What is known already is told in any case.
-        if self.untold.is_empty() {
-            followed?;
+    /// When it is to be looked again so that reservations can be made by a look that is not too old.
+    pub(crate) fn next_refresh(&self) -> Option<Moment> {
+        let half = Millis(self.settings.look_again_after.0 / 2);
+        self.state().sight.tried().map(|tried| tried + half)
+    }
+
+    /// Waits for a look with a higher number, which others may wait for, too; or looks.
+    pub(crate) fn look_after(&self, now: Moment, begun: u64) -> Looked {
+        let asked = Instant::now();
+        let mut state = self.state();
+        loop {
+            if let Some(looked) = state.sight.ended_after(begun) {
+                return looked;
+            }
+            if !state.sight.is_under_way() {
+                break;
+            }
+            state = self.looked.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        Ok(std::mem::take(&mut self.untold))
+        let waited = Millis(i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX));
+        let now = state.reach(now + waited);
+        state.sight.begin(now);
+        drop(state);
+        let seen = self.system.look();
+        let looked = self.state().end_look(seen);
+        self.looked.notify_all();
+        looked
     }
 
-    fn next_event(&self) -> Option<Moment> {
-        if self.untold.is_empty() { self.next_look() } else { Some(self.now) }
-    }
-
-    fn snapshot(&mut self, now: Moment) -> Result<Snapshot, LrmsError> {
-        let now = self.reach(now);
-        self.fresh(now)?;
-        let seen = self.scenes().map(|scene| (scene.place.resource.clone(), scene.seen(&self.pieces)));
-        Ok(Snapshot { resources: seen.collect() })
-    }
-
-    fn views(&mut self, now: Moment) -> Result<Views, LrmsError> {
-        let now = self.reach(now);
-        self.fresh(now)?;
-        let views = self.scenes().map(|scene| (scene.place.resource.clone(), scene.view(&self.pieces)));
-        Ok(Views(views.collect()))
-    }
-
-    fn back(&mut self, now: Moment, backing: &Backing) -> Result<(), LrmsError> {
-        let now = self.reach(now);
-        self.keep_free(now, backing)
-    }
-
-    fn submit(&mut self, now: Moment, job: &Job) -> Result<(), LrmsError> {
-        self.reach(now);
-        self.hand_in(job)
-    }
-
-    fn cancel(&mut self, now: Moment, id: JobId) -> Result<(), LrmsError> {
-        self.reach(now);
-        self.take_out(id)
-    }
-
-    fn jobs(&self) -> Vec<JobStatus> {
-        self.jobs.statuses()
-    }
-
-    fn tagged(&mut self, now: Moment) -> Result<Vec<Tagged>, LrmsError> {
-        let now = self.reach(now);
-        self.fresh(now)?;
-        Ok(self.pieces.tagged())
-    }
-
-    fn clock(&self) -> Option<Clocks> {
-        self.sight.clocks()
-    }
-
-    fn examine(&mut self, now: Moment) -> Vec<Finding> {
-        let now = self.reach(now);
-        self.findings(now)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,10 +2,11 @@
 //! each. It is read from every look by the names, so a restart loses nothing; between two looks it follows what was done.
 //! Where it is not known what came of something, it says so until the next look.
 
+use super::Settings;
 use super::system::{Handle, Picture, Place, Reserved, Unit};
 use super::tag::{MOST_PIECES, Tag};
 use super::terms::Now;
-use crate::adapter::Tagged;
+use bookahead_party::Tagged;
 use bookahead_plan::{Capacity, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +27,8 @@ pub(super) struct Piece {
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     known: BTreeMap<ReservationId, Vec<Piece>>,
-    /// For these it must be looked at before anything else is done.
-    unsure: BTreeSet<ReservationId>,
+    /// For these it must be looked at before anything else is done, each with how many looks had begun then.
+    unsure: BTreeMap<ReservationId, u64>,
 }
 
 impl Pieces {
@@ -87,9 +88,11 @@ impl Pieces {
         (0..MOST_PIECES).find(|number| !taken.contains(number))
     }
 
-    /// It was made.
+    /// It was made, or is on other terms now.
     pub(super) fn add(&mut self, id: ReservationId, piece: Piece) {
-        self.known.entry(id).or_default().push(piece);
+        let pieces = self.known.entry(id).or_default();
+        pieces.retain(|known| known.handle != piece.handle);
+        pieces.push(piece);
     }
 
     /// It is no more.
@@ -108,22 +111,28 @@ impl Pieces {
         pieces.filter(|piece| piece.handle == *handle).for_each(|piece| piece.span = span);
     }
 
-    /// It is not known what came of something that was tried.
-    pub(super) fn doubt(&mut self, id: ReservationId) {
-        self.unsure.insert(id);
+    /// It is not known what came of something that was tried, when so many looks had begun.
+    pub(super) fn doubt(&mut self, id: ReservationId, begun: u64) {
+        self.unsure.insert(id, begun);
     }
 
     /// Whether it is not known what is there for a reservation.
     pub(super) fn is_unsure(&self, id: ReservationId) -> bool {
-        self.unsure.contains(&id)
+        self.unsure.contains_key(&id)
     }
 
-    /// Takes over what a look shows.
-    pub(super) fn learn(&mut self, picture: &Picture, site: &Name, places: &[(Place, Capacity)], now: Now) {
+    /// Whether it is known what is there for all of them.
+    pub(super) fn is_sure(&self) -> bool {
+        self.unsure.is_empty()
+    }
+
+    /// Takes over what the look of a number shows.
+    pub(super) fn learn(&mut self, picture: &Picture, number: u64, settings: &Settings, now: Now) {
         let before = std::mem::take(&mut self.known);
-        self.unsure.clear();
+        let places = &settings.places;
+        self.unsure.retain(|_, begun| *begun >= number);
         for reserved in picture.reservations.iter().filter(|reserved| !now.is_over(reserved.interval)) {
-            let Some(tag) = Tag::read(&reserved.name, site) else { continue };
+            let Some(tag) = Tag::read(&reserved.name, &settings.site) else { continue };
             let known = before.get(&tag.id).into_iter().flatten();
             let known = known.into_iter().find(|piece| piece.handle == reserved.handle);
             let place = match known {

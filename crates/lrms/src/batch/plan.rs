@@ -45,6 +45,11 @@ impl Plan {
         self.changes.is_empty() && self.creates.is_empty()
     }
 
+    /// Whether something is to be made and all that is there stays as it is.
+    pub(super) fn only_creates(&self) -> bool {
+        self.changes.is_empty() && self.deletes.is_empty()
+    }
+
     /// What is there and will not stay as it is.
     pub(super) fn old(&self) -> Vec<Piece> {
         self.changes.iter().map(|(piece, _)| piece).chain(&self.deletes).cloned().collect()

@@ -2,7 +2,7 @@
 //! remembered until too many are; then the one that has been over for longest is forgotten.
 
 use super::system::JobFact;
-use crate::job::{Job, JobState, JobStatus};
+use bookahead_party::{Job, JobState, JobStatus};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::{BTreeMap, VecDeque};
@@ -27,6 +27,10 @@ pub(super) struct Entry {
     pub(super) until: Option<Time>,
     /// Somebody said that it is to be ended, and it is not known whether the batch system heard.
     pub(super) unheard: bool,
+    /// It claims, and was not seen to run.
+    pub(super) awaits_go: bool,
+    /// How many looks had begun when we last did something to it: only later ones tell of that.
+    pub(super) stamp: u64,
 }
 
 /// All of them.
@@ -40,8 +44,8 @@ pub(super) struct Register {
 }
 
 impl Entry {
-    /// One that was just submitted.
-    pub(super) fn submitted(job: &Job, native: String, at: Time, until: Option<Time>) -> Entry {
+    /// One that was just submitted, when so many looks had begun.
+    pub(super) fn submitted(job: &Job, native: String, at: Time, until: Option<Time>, stamp: u64) -> Entry {
         Entry {
             id: job.id,
             job: Some(job.clone()),
@@ -55,6 +59,8 @@ impl Entry {
             reservation: job.reservation,
             until,
             unheard: false,
+            awaits_go: job.claims,
+            stamp,
         }
     }
 
@@ -73,6 +79,8 @@ impl Entry {
             reservation,
             until: None,
             unheard: false,
+            awaits_go: fact.awaits_go,
+            stamp: 0,
         }
     }
 
@@ -100,16 +108,15 @@ impl Register {
     }
 
     /// Those that wait or run.
-    pub(super) fn live_ids(&self) -> Vec<JobId> {
-        let live = self.entries.values().filter(|(_, entry)| !entry.state.is_over());
-        live.map(|(_, entry)| entry.id).collect()
+    pub(super) fn live_entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values().map(|(_, entry)| entry).filter(|entry| !entry.state.is_over())
     }
 
     /// When the next reservation ends that one runs in, after this time.
     pub(super) fn next_end(&self, after: Time) -> Option<Time> {
-        let running = self.entries.values().filter(|(_, entry)| entry.state == JobState::Running);
-        let inside = running.filter(|(_, entry)| entry.reservation.is_some());
-        inside.filter_map(|(_, entry)| entry.until).filter(|until| *until > after).min()
+        let running = |entry: &&Entry| matches!(entry.state, JobState::Running | JobState::Claiming);
+        let inside = self.live_entries().filter(running).filter(|entry| entry.reservation.is_some());
+        inside.filter_map(|entry| entry.until).filter(|until| *until > after).min()
     }
 
     pub(super) fn get(&self, id: JobId) -> Option<&Entry> {
@@ -135,7 +142,7 @@ impl Register {
         }
         entry.state = state.clone();
         match state {
-            JobState::Waiting => entry.started = None,
+            JobState::Waiting | JobState::Claiming => entry.started = None,
             JobState::Running => entry.started = Some(at),
             JobState::Done { .. } | JobState::Killed(_) => {
                 entry.ended = Some(at);

@@ -1,22 +1,79 @@
-//! The last look at a batch system. It is used again while it is young and nothing was done since.
+//! The last look at a batch system, and what we changed there since: a change of ours needs no new look. What was changed
+//! while a look is under way is put into what that look shows, which may be older. Looks are numbered, so that it is known
+//! which one tells of something: number n tells of all that was done when fewer than n had begun.
 
-use super::system::Picture;
-use crate::adapter::Clocks;
+use super::system::{Handle, Picture, Reserved};
+use crate::error::LrmsError;
+use bookahead_party::Clocks;
 use bookahead_protocol::{Millis, Moment};
+
+/// What we did to reservations there.
+#[derive(Debug, Clone)]
+pub(super) enum Own {
+    /// It is there, on these terms.
+    Made(Reserved),
+    Gone(Handle),
+    /// Jobs belong to another one now.
+    Moved {
+        from: Handle,
+        to: Handle,
+    },
+}
+
+impl Own {
+    fn put_into(&self, picture: &mut Picture) {
+        match self {
+            Own::Made(reserved) => {
+                picture.reservations.retain(|one| one.handle != reserved.handle);
+                picture.reservations.push(reserved.clone());
+            }
+            Own::Gone(handle) => picture.reservations.retain(|one| one.handle != *handle),
+            Own::Moved { from, to } => {
+                let live = picture.jobs.iter_mut().filter(|job| !job.state.is_over());
+                let named = live.flat_map(|job| &mut job.reservations).filter(|handle| *handle == from);
+                named.for_each(|handle| handle.clone_from(to));
+            }
+        }
+    }
+}
+
+/// What came of a look.
+#[derive(Debug, Clone)]
+pub(crate) struct Looked {
+    pub(crate) number: u64,
+    /// When it began.
+    pub(crate) at: Moment,
+    pub(crate) outcome: Result<(), LrmsError>,
+}
 
 /// What was seen last, and when.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     picture: Picture,
+    /// When that look began.
     taken: Option<Moment>,
-    /// Something was done there since.
-    outdated: bool,
+    /// How many looks have begun, and when the last of them did.
+    begun: u64,
+    tried: Option<Moment>,
+    /// The last one that has ended.
+    ended: Option<Looked>,
+    /// While a look is under way: what we did meanwhile.
+    meanwhile: Option<Vec<Own>>,
+    /// Places for reservations that are being made.
+    chosen: Vec<Reserved>,
 }
 
 impl Sight {
-    /// What was seen last; nothing where nobody has looked yet.
+    /// What was seen last, with our own changes; nothing where nobody has looked yet.
     pub(super) fn picture(&self) -> &Picture {
         &self.picture
+    }
+
+    /// The same, with the time that it is there at `now`.
+    pub(super) fn picture_at(&self, now: Moment) -> Picture {
+        let passed = self.taken.map(|taken| now.second() - taken.second());
+        let clock = self.picture.clock.zip(passed).map(|(clock, passed)| clock + passed);
+        Picture { clock, ..self.picture.clone() }
     }
 
     /// Whether it was ever looked at.
@@ -24,19 +81,76 @@ impl Sight {
         self.taken.is_some()
     }
 
-    /// Whether it still counts.
-    pub(super) fn is_fresh(&self, now: Moment, again_after: Millis) -> bool {
-        !self.outdated && self.taken.is_some_and(|taken| now - taken < again_after)
+    /// When it was last looked at, with or without an answer.
+    pub(super) fn tried(&self) -> Option<Moment> {
+        self.tried
     }
 
-    /// This was seen.
-    pub(super) fn see(&mut self, now: Moment, picture: Picture) {
-        *self = Sight { picture, taken: Some(now), outdated: false };
+    /// Whether it is younger than this.
+    pub(super) fn is_young(&self, now: Moment, than: Millis) -> bool {
+        self.taken.is_some_and(|taken| now - taken < than)
     }
 
-    /// Something was done, or may have been.
-    pub(super) fn outdate(&mut self) {
-        self.outdated = true;
+    /// How many looks have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// How many looks have begun, and how many of them are over.
+    pub(super) fn looks(&self) -> (u64, u64) {
+        (self.begun, self.begun - u64::from(self.is_under_way()))
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.meanwhile.is_some()
+    }
+
+    /// What came of the last look, if it tells of what was done when so many had begun.
+    pub(super) fn ended_after(&self, begun: u64) -> Option<Looked> {
+        self.ended.clone().filter(|looked| looked.number > begun)
+    }
+
+    pub(super) fn begin(&mut self, now: Moment) {
+        self.begun += 1;
+        self.tried = Some(now);
+        self.meanwhile = Some(Vec::new());
+    }
+
+    /// The look that was under way has ended so.
+    pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
+        let meanwhile = self.meanwhile.take().unwrap_or_default();
+        let outcome = seen.map(|mut picture| {
+            meanwhile.iter().for_each(|own| own.put_into(&mut picture));
+            (self.picture, self.taken) = (picture, self.tried);
+        });
+        let at = self.tried.unwrap_or(Moment(i64::MIN));
+        let looked = Looked { number: self.begun, at, outcome };
+        self.ended = Some(looked.clone());
+        looked
+    }
+
+    /// We did this.
+    pub(super) fn note(&mut self, own: &Own) {
+        own.put_into(&mut self.picture);
+        self.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(own.clone()));
+    }
+
+    /// Takes a choice with what others have chosen meanwhile in view.
+    pub(super) fn choose<T>(&mut self, choice: impl FnOnce(&Picture) -> T) -> T {
+        let known = self.picture.reservations.len();
+        self.picture.reservations.extend(self.chosen.iter().cloned());
+        let made = choice(&self.picture);
+        self.picture.reservations.truncate(known);
+        made
+    }
+
+    /// A place is chosen for a reservation, until it is there or not.
+    pub(super) fn hold(&mut self, reserved: Reserved) {
+        self.chosen.push(reserved);
+    }
+
+    pub(super) fn let_go(&mut self, name: &str) {
+        self.chosen.retain(|reserved| reserved.name != name);
     }
 
     /// The time here and there when it was seen.

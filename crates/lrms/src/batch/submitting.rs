@@ -3,67 +3,108 @@
 
 use super::Batch;
 use super::register::Entry;
-use super::system::{Place, Submission};
+use super::state::State;
+use super::system::{Handle, Place, Submission};
 use super::tag::job_name;
 use crate::builtin::processes::command;
 use crate::error::LrmsError;
-use crate::job::{Job, Why};
+use bookahead_party::{Ended, Job};
 use bookahead_plan::{Capacity, Seconds};
-use bookahead_protocol::{JobId, ReservationId};
+use bookahead_protocol::{JobId, Moment, ReservationId};
 
 impl Batch {
-    /// Takes a job.
-    pub(super) fn hand_in(&mut self, job: &Job) -> Result<(), LrmsError> {
-        self.meet()?;
-        if self.unsure_jobs.contains(&job.id) {
-            self.follow()?;
+    /// Takes a job. The same id twice changes nothing if it is the same job.
+    pub fn submit(&self, now: Moment, job: &Job) -> Result<(), LrmsError> {
+        self.meet(now, job.id)?;
+        let unsure = job.reservation.filter(|id| self.state().pieces.is_unsure(*id));
+        if unsure.is_some() {
+            self.look_anew(now)?;
         }
-        if let Some(known) = self.jobs.get_mut(job.id) {
-            return same(known, job);
-        }
-        let submission = self.submission(job)?;
-        let submitted = self.system.submit(&submission);
-        self.sight.outdate();
-        match submitted {
-            Ok(native) => {
-                let until = job.reservation.and_then(|id| self.pieces.end(id));
-                self.jobs.add(Entry::submitted(job, native, self.now.second(), until));
-                Ok(())
+        let submission = {
+            let mut state = self.state();
+            if let Some(known) = state.jobs.get_mut(job.id) {
+                return same(known, job);
             }
+            state.submission(job)?
+        };
+        let submitted = self.system.submit(&submission);
+        let mut state = self.state();
+        let begun = state.sight.begun();
+        match submitted {
+            Ok(native) => match state.jobs.get_mut(job.id) {
+                // A look has found it before we were answered.
+                Some(found) => {
+                    found.native = native;
+                    same(found, job)
+                }
+                None => {
+                    let until = job.reservation.and_then(|id| state.pieces.end(id));
+                    let entry = Entry::submitted(job, native, state.now.second(), until, begun);
+                    state.jobs.add(entry);
+                    Ok(())
+                }
+            },
             Err(why) => {
                 if !why.is_refusal() {
-                    self.unsure_jobs.insert(job.id);
+                    state.unsure_jobs.insert(job.id, begun);
                 }
                 Err(why)
             }
         }
     }
 
-    /// Ends a job, whether it waits or runs.
-    pub(super) fn take_out(&mut self, id: JobId) -> Result<(), LrmsError> {
-        self.meet()?;
-        if self.unsure_jobs.contains(&id) {
-            self.follow()?;
-        }
-        let live = self.jobs.get(id).filter(|entry| !entry.state.is_over());
-        let Some(native) = live.map(|entry| entry.native.clone()) else { return Ok(()) };
+    /// Lets a job run that claims.
+    pub fn go(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
+        self.meet(now, id)?;
+        let Some(native) = self.state().live_native(id) else {
+            let said = "it is over, or nobody knows it".into();
+            return Err(LrmsError::Refused { what: format!("to let {id} run"), said });
+        };
+        self.system.go(&native)
+    }
+
+    /// Ends a job, whether it waits or runs. One that is unknown or over is left as it is.
+    pub fn cancel(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
+        self.meet(now, id)?;
+        let Some(native) = self.state().live_native(id) else { return Ok(()) };
         let ended = self.system.cancel(&native);
-        self.sight.outdate();
-        match ended {
-            Ok(()) => self.tell_over(id, Why::Cancelled, self.now.second()),
-            Err(why) => {
-                if let Some(entry) = self.jobs.get_mut(id).filter(|_| !why.is_refusal()) {
-                    entry.unheard = true;
-                }
-                return Err(why);
-            }
+        let mut state = self.state();
+        let begun = state.sight.begun();
+        if let Some(entry) = state.jobs.get_mut(id) {
+            entry.stamp = begun;
+            entry.unheard |= ended.as_ref().is_err_and(|why| !why.is_refusal());
         }
-        self.jobs.forget_old(self.settings.remembered);
-        Ok(())
+        if ended.is_ok() {
+            state.tell_over(id, Ended::Cancelled);
+            let remembered = state.settings.remembered;
+            state.jobs.forget_old(remembered);
+        }
+        ended
+    }
+
+    /// Looks, where it is not known whether a job is there: nobody has looked yet, or a command was not answered.
+    fn meet(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
+        let (sees, unsure) = {
+            let mut state = self.state();
+            state.reach(now);
+            (state.sight.is_there(), state.unsure_jobs.contains_key(&id))
+        };
+        match (sees, unsure) {
+            (_, true) => self.look_anew(now),
+            (false, false) => self.look_again(now),
+            (true, false) => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// What a job is called there, if it waits or runs.
+    fn live_native(&self, id: JobId) -> Option<String> {
+        self.jobs.get(id).filter(|entry| !entry.state.is_over()).map(|entry| entry.native.clone())
     }
 
     /// The job as the batch system is to have it, if it can be taken.
-    fn submission(&mut self, job: &Job) -> Result<Submission, LrmsError> {
+    fn submission(&self, job: &Job) -> Result<Submission, LrmsError> {
         let (place, capacity) = self.place(&job.resource)?.clone();
         if job.limit < Seconds(1) {
             return Err(LrmsError::Malformed("its time limit is less than a second; give it more".into()));
@@ -92,20 +133,13 @@ impl Batch {
             account: self.settings.accounts.runs_as(&job.user)?,
             project: self.settings.projects.of(&job.user),
             work: job.work.clone(),
+            go_within: job.claims.then_some(self.settings.go_within),
         })
     }
 
     /// What a job's reservation is called there, the next to begin first.
-    fn handles(
-        &mut self,
-        job: &Job,
-        place: &Place,
-        id: ReservationId,
-    ) -> Result<Vec<super::system::Handle>, LrmsError> {
-        if self.pieces.is_unsure(id) {
-            self.look(self.now)?;
-        }
-        let pieces = self.pieces.of(id, &place.resource, self.terms_now(self.now));
+    fn handles(&self, job: &Job, place: &Place, id: ReservationId) -> Result<Vec<Handle>, LrmsError> {
+        let pieces = self.pieces.of(id, &place.resource, self.terms_now());
         let Some(most) = pieces.iter().map(|piece| piece.span.capacity).max() else {
             return Err(LrmsError::NoBacking { resource: place.resource.clone(), id });
         };

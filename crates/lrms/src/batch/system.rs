@@ -4,65 +4,78 @@
 //!
 //! Times are those of the batch system's own clock. Amounts are in the [`Unit`] of the resource.
 
-use crate::adapter::Capabilities;
+use super::finding::Finding;
 use crate::error::LrmsError;
-use crate::job::Work;
+use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A batch system that is spoken to by commands. Calls come one after the other; each ends within the time-out of its
-/// commands.
-pub trait BatchSystem: Send {
+/// The exit status of a job that claimed and got no go in time. It is none that shells, `timeout`, sysexits or a batch
+/// system use for something of their own.
+pub const NO_GO: i32 = 97;
+
+/// A batch system that is spoken to by commands. Several calls may be under way at once; each ends within the time-out of
+/// its commands.
+pub trait BatchSystem: Send + Sync {
     /// What it can do.
     fn traits(&self) -> Traits;
 
     /// What is there now: nodes, reservations, jobs, and the time that it is there.
-    fn look(&mut self) -> Result<Picture, LrmsError>;
+    fn look(&self) -> Result<Picture, LrmsError>;
 
-    /// Makes a reservation, and answers what it is called from now on. Whatever is granted is read back and compared: a
-    /// grant that falls short is undone and reported as [`LrmsError::Refused`]. `picture` is a recent look.
-    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError>;
+    /// The nodes for a reservation, with so many cores of each, where they are not left to the batch system: they go into
+    /// [`Wanted::nodes`]. It runs no command, so that nobody else chooses before the choice is noted.
+    fn choose(&self, _wanted: &Wanted, _picture: &Picture) -> Result<Vec<Share>, LrmsError> {
+        Ok(Vec::new())
+    }
 
-    /// Gives a reservation other terms, all of them or none; jobs in it stay. `None` where it cannot change such a thing
-    /// and nothing was done: the caller then makes a new one and deletes the old.
+    /// Makes a reservation, and answers it as it is. Whatever is granted is read back and compared: a grant that falls short
+    /// is undone and reported as [`LrmsError::Refused`]. `picture` is a recent look.
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError>;
+
+    /// Gives a reservation other terms, all of them or none; jobs in it stay. Answers it as it is then; `None` where it cannot
+    /// change such a thing and nothing was done: the caller then makes a new one and deletes the old.
     fn change(
-        &mut self,
+        &self,
         handle: &Handle,
         wanted: &Wanted,
         picture: &Picture,
-    ) -> Result<Option<Handle>, LrmsError>;
+    ) -> Result<Option<Reserved>, LrmsError>;
 
     /// Deletes a reservation with all jobs that wait or run in it. One that is not there any more is no error.
-    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError>;
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError>;
 
     /// Lets all jobs that wait or run in a reservation belong to another of the same account instead; those that run go on
     /// where they are. Only where [`Traits::moves_jobs`] says so.
-    fn move_jobs(&mut self, from: &Handle, _to: &Handle) -> Result<(), LrmsError> {
+    fn move_jobs(&self, from: &Handle, _to: &Handle) -> Result<(), LrmsError> {
         let said = "it cannot give them another reservation".into();
         Err(LrmsError::Refused { what: format!("to move the jobs of {from}"), said })
     }
 
     /// Submits a job, and answers what it is called there.
-    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError>;
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError>;
+
+    /// Lets a job run that was submitted with [`Submission::go_within`].
+    fn go(&self, native: &str) -> Result<(), LrmsError>;
 
     /// Ends a job, whether it waits or runs. One that is over or unknown is no error.
-    fn cancel(&mut self, native: &str) -> Result<(), LrmsError>;
+    fn cancel(&self, native: &str) -> Result<(), LrmsError>;
 
     /// How a job stands that [`BatchSystem::look`] shows no more; None where nothing is known of it.
-    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError>;
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError>;
 
     /// Checks that it can be used as it is configured, step by step, for an operator to read. It may make a reservation far
     /// ahead and delete it again, to see whether it may.
-    fn examine(&mut self) -> Vec<Finding>;
+    fn examine(&self) -> Vec<Finding>;
 }
 
 /// What a kind of batch system can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
-    /// As a site is told.
-    pub capabilities: Capabilities,
+    /// Reservations begin and end at multiples of it: a second, or a minute.
+    pub smallest_step: Seconds,
     /// Names of reservations have at most so many characters.
     pub longest_name: usize,
     /// Whether jobs that wait or run in a reservation can be given another.
@@ -102,6 +115,9 @@ impl fmt::Display for Handle {
     }
 }
 
+/// A node and how many of its cores.
+pub type Share = (String, u32);
+
 /// A reservation that is to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
@@ -118,6 +134,8 @@ pub struct Wanted {
     /// Only his jobs on behalf of this project may; None where no project is named. Only batch systems that have projects
     /// are asked for one.
     pub project: Option<String>,
+    /// Where exactly, as was chosen; empty where nothing was.
+    pub nodes: Vec<Share>,
 }
 
 /// What is there at one moment.
@@ -196,6 +214,8 @@ pub struct JobFact {
     pub reservations: Vec<Handle>,
     /// When it is expected to start, if it is told.
     pub expected_start: Option<Time>,
+    /// Whether it claims and has no go yet.
+    pub awaits_go: bool,
 }
 
 /// How it stands with a job in a batch system.
@@ -247,30 +267,9 @@ pub struct Submission {
     pub project: Option<String>,
     /// What it does.
     pub work: Work,
-}
-
-/// What an examination found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// What was looked at, in a few words.
-    pub what: String,
-    /// How well that is.
-    pub grade: Grade,
-    /// What was seen.
-    pub seen: String,
-    /// What to do about it, where there is something to do.
-    pub advice: Option<String>,
-}
-
-/// How well something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Grade {
-    /// As it should be.
-    Well,
-    /// It works, with a drawback.
-    Doubtful,
-    /// It does not work.
-    Wrong,
+    /// Where it claims: it has its room and does nothing before its go, and ends with [`NO_GO`] if none comes within this
+    /// time.
+    pub go_within: Option<Seconds>,
 }
 
 impl Unit {
@@ -287,22 +286,5 @@ impl FactState {
     /// Whether nothing will become of it any more.
     pub fn is_over(&self) -> bool {
         !matches!(self, FactState::Waiting | FactState::Held { .. } | FactState::Running)
-    }
-}
-
-impl Finding {
-    /// As it should be.
-    pub fn well(what: impl Into<String>, seen: impl Into<String>) -> Finding {
-        Finding { what: what.into(), grade: Grade::Well, seen: seen.into(), advice: None }
-    }
-
-    /// It works, with a drawback.
-    pub fn doubtful(what: impl Into<String>, seen: impl Into<String>, advice: impl Into<String>) -> Finding {
-        Finding { what: what.into(), grade: Grade::Doubtful, seen: seen.into(), advice: Some(advice.into()) }
-    }
-
-    /// It does not work.
-    pub fn wrong(what: impl Into<String>, seen: impl Into<String>, advice: impl Into<String>) -> Finding {
-        Finding { what: what.into(), grade: Grade::Wrong, seen: seen.into(), advice: Some(advice.into()) }
     }
 }

@@ -7,7 +7,7 @@
 use super::kept;
 use super::pieces::Pieces;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, Unit};
-use crate::adapter::Seen;
+use bookahead_party::Seen;
 use bookahead_plan::{Capacity, Running, Seconds, Time, Waiting};
 use bookahead_protocol::ledger::View;
 use std::collections::BTreeMap;

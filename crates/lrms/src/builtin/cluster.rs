@@ -5,15 +5,16 @@
 //! lets a job outlive its limit or stay in room that is kept free for a reservation.
 
 use super::Hosted;
-use super::reserved::{Guest, Reserved, end_of_run};
+use super::reserved::{Go, Guest, Reserved, end_of_run};
 use super::sources::{LocalJob, Source};
-use crate::job::{Job, JobChange, JobState, Why};
+use bookahead_party::{Ended, Job, JobChange, JobState, Seen};
 use bookahead_plan::{
     Capacity, Interval, JobKey, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting, planner,
 };
 use bookahead_protocol::ledger::View;
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Local jobs that come while so many wait go elsewhere: a source that offers more than the resource can do must not
 /// fill the memory.
@@ -27,7 +28,9 @@ struct Task {
     id: Option<JobId>,
     /// How long it takes; None where only its process knows.
     run: Option<Seconds>,
+    /// Since when it has its room.
     started: Option<Time>,
+    go: Go,
 }
 
 impl Task {
@@ -39,7 +42,7 @@ impl Task {
 
     /// When it ends and how, if it runs and nothing unforeseen happens.
     fn end(&self) -> Option<(Time, JobState)> {
-        self.started.map(|started| end_of_run(started, self.run, self.asked.estimate))
+        self.started.map(|started| end_of_run(started, self.go, self.run, self.asked.estimate))
     }
 }
 
@@ -64,6 +67,10 @@ pub(super) struct Cluster {
     unsettled: bool,
     /// The scheduler still knows a job that has left the queue.
     stale: bool,
+    /// Grows whenever something changes that is shown.
+    version: u64,
+    /// What is shown, until that changes.
+    seen: Option<Arc<Seen>>,
 }
 
 impl Cluster {
@@ -86,6 +93,8 @@ impl Cluster {
             latest_submit: Time::MIN,
             unsettled: true,
             stale: false,
+            version: 0,
+            seen: None,
         }
     }
 
@@ -104,17 +113,31 @@ impl Cluster {
         &self.reserved
     }
 
-    /// What is to be seen of jobs outside of reservations.
-    pub(super) fn view(&self) -> View {
+    /// Grows whenever something changes that is shown.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn touch(&mut self) {
+        self.version += 1;
+        self.seen = None;
+    }
+
+    /// What is shown. What is kept free is not: only the site knows that.
+    pub(super) fn seen(&mut self) -> Arc<Seen> {
+        if let Some(seen) = &self.seen {
+            return seen.clone();
+        }
+        let seen = Arc::new(Seen { view: self.view(), lost: self.lost, ..Seen::default() });
+        self.seen = Some(seen.clone());
+        seen
+    }
+
+    fn view(&self) -> View {
         let running = self.tasks.values().filter_map(Task::running).collect();
         let waiting =
             self.tasks.values().filter(|task| task.started.is_none()).map(|task| task.asked).collect();
         View { running, waiting, foreign: Vec::new() }
-    }
-
-    /// Forgets reservations that are over.
-    pub(super) fn forget_past(&mut self) {
-        self.reserved.forget_past(self.scheduler.now());
     }
 
     /// When something happens, if nothing unforeseen happens before.
@@ -145,6 +168,7 @@ impl Cluster {
             self.step(if pretended { next } else { now.max(next) }, changes);
         }
         self.scheduler.advance(now);
+        self.reserved.forget_past(now);
     }
 
     fn step(&mut self, now: Time, changes: &mut Vec<JobChange>) {
@@ -157,7 +181,11 @@ impl Cluster {
         }
         self.make_room(now, changes);
         let available = Capacity(self.capacity.0.saturating_sub(self.lost.0));
+        let before = changes.len();
         self.reserved.settle(now, available, changes);
+        if changes.len() > before {
+            self.touch();
+        }
         self.start(now, changes);
     }
 
@@ -168,9 +196,10 @@ impl Cluster {
     }
 
     /// Takes a job that runs off the machine: as it ends by itself, or at once and for a reason.
-    fn end(&mut self, key: JobKey, killed: Option<(Why, Time)>, changes: &mut Vec<JobChange>) {
+    fn end(&mut self, key: JobKey, killed: Option<(Ended, Time)>, changes: &mut Vec<JobChange>) {
         let Some(task) = self.tasks.remove(&key) else { return };
         let (Some(running), Some((end, state))) = (task.running(), task.end()) else { return };
+        self.touch();
         self.ends.remove(&(end, key));
         self.scheduler.end(running);
         if let Some(id) = task.id {
@@ -190,6 +219,7 @@ impl Cluster {
                     id: None,
                     run,
                     started: None,
+                    go: Go::NotNeeded,
                 });
             }
         }
@@ -205,7 +235,7 @@ impl Cluster {
             && let Some(key) =
                 self.tasks.iter().rev().find(|(_, task)| task.started.is_some()).map(|(key, _)| *key)
         {
-            self.end(key, Some((Why::Displaced, now)), changes);
+            self.end(key, Some((Ended::Displaced, now)), changes);
         }
     }
 
@@ -216,7 +246,8 @@ impl Cluster {
             let Some(task) = self.tasks.get_mut(&key) else { continue };
             task.started = Some(now);
             self.ends.extend(task.end().map(|(end, _)| (end, key)));
-            changes.extend(task.id.map(|id| JobChange { id, state: JobState::Running, at: now }));
+            changes.extend(task.id.map(|id| JobChange { id, state: task.go.first_state(), at: now }));
+            self.touch();
         }
     }
 
@@ -229,6 +260,7 @@ impl Cluster {
         self.latest_submit = self.latest_submit.max(task.asked.submit);
         task.asked.submit = self.latest_submit;
         self.unsettled = true;
+        self.touch();
         self.insert(task);
     }
 
@@ -271,20 +303,42 @@ impl Cluster {
         started: Option<Time>,
     ) {
         let (id, capacity, limit) = (job.id, job.capacity, job.limit);
+        let go = match (job.claims, started) {
+            (false, _) => Go::NotNeeded,
+            (true, None) => Go::Awaited,
+            (true, Some(started)) => Go::Given(started),
+        };
         self.unsettled = true;
         match job.reservation {
             Some(reservation) => {
-                self.reserved.admit(reservation, Guest { id, order, capacity, limit, run, started });
+                self.touch();
+                self.reserved.admit(reservation, Guest { id, order, capacity, limit, run, started, go });
             }
             None => {
-                self.enqueue(Task { asked: waiting(submit, limit, capacity), id: Some(id), run, started });
+                let asked = waiting(submit, limit, capacity);
+                self.enqueue(Task { asked, id: Some(id), run, started, go });
             }
         }
+    }
+
+    /// A job that claims may run from now on. It keeps its room until its limit, which counts from when it got that.
+    pub(super) fn go(&mut self, id: JobId, now: Time) {
+        self.touch();
+        let Some(key) = self.keys.get(&id).copied() else { return self.reserved.go(id, now) };
+        let Some(task) = self.tasks.get_mut(&key) else { return };
+        let before = task.end();
+        task.go = Go::Given(now);
+        let after = task.end();
+        if let Some((end, _)) = before {
+            self.ends.remove(&(end, key));
+        }
+        self.ends.extend(after.map(|(end, _)| (end, key)));
     }
 
     /// A submitted job leaves, whether it waits or runs: it was cancelled, or its process has ended.
     pub(super) fn remove(&mut self, id: JobId) {
         self.unsettled = true;
+        self.touch();
         match self.keys.get(&id).copied() {
             None => drop(self.reserved.remove(id)),
             Some(key) if self.tasks.get(&key).is_some_and(|task| task.started.is_some()) => {
@@ -308,6 +362,10 @@ impl Cluster {
         }
         spans.iter().for_each(|span| self.scheduler.reserve(*span));
         self.unsettled = true;
+        // It may change when jobs are expected to start.
+        if !self.keys.is_empty() || self.reserved.has_guests() {
+            self.touch();
+        }
     }
 
     /// So much has failed from now on.
@@ -316,6 +374,7 @@ impl Cluster {
         self.scheduler.reserve(always(lost));
         self.lost = lost;
         self.unsettled = true;
+        self.touch();
     }
 
     /// When each submitted job that waits would start, if all jobs took all of their time and nothing else came.
@@ -376,6 +435,7 @@ mod tests {
                 id: Some(JobId(number)),
                 run: Some(Seconds(10)),
                 started: None,
+                go: Go::NotNeeded,
             };
             cluster.enqueue(task);
             cluster.advance(Time(0), true, &mut changes);

@@ -6,7 +6,7 @@ use super::processes::folder::{Over, Record};
 use super::register::Entry;
 use super::{Builtin, Phase};
 use crate::error::LrmsError;
-use crate::job::{Job, JobChange, JobState, Why, Work};
+use bookahead_party::{Ended, Job, JobChange, JobState, Work};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{JobId, Moment};
 
@@ -34,9 +34,9 @@ impl Builtin {
             self.take(record, started);
             match (state, no_place) {
                 (JobState::Waiting, Some(why)) => {
-                    self.leave(id, JobState::Killed(Why::CouldNotStart(why)), at);
+                    self.leave(id, JobState::Killed(Ended::CouldNotStart(why)), at);
                 }
-                (JobState::Running, Some(_)) => self.leave(id, JobState::Killed(Why::Displaced), at),
+                (JobState::Running, Some(_)) => self.leave(id, JobState::Killed(Ended::Displaced), at),
                 (JobState::Waiting | JobState::Running, None) => {}
                 (over, _) => self.leave(id, over, at),
             }
@@ -44,7 +44,7 @@ impl Builtin {
         Ok(())
     }
 
-    /// Why a job that was taken once would not be taken now.
+    /// Ended a job that was taken once would not be taken now.
     fn has_no_place(&self, job: &Job) -> Option<String> {
         match self.clusters.get(&job.resource) {
             None => Some(format!("there is no resource {} any more", job.resource)),
@@ -113,19 +113,21 @@ impl Builtin {
         self.note(JobChange { id, state, at });
     }
 
-    /// Notes what became of a job, and does with its program what follows.
-    fn note(&mut self, change: JobChange) {
+    /// Notes what became of a job, and does with its program what follows: one that claims has none yet.
+    pub(super) fn note(&mut self, change: JobChange) {
         let Some(entry) = self.register.note(&change) else { return };
         let (id, at) = (change.id, change.at);
         if entry.state.is_over() {
             self.unwritten.insert(id);
-        } else if let Some(processes) = &mut self.processes {
+        } else if entry.state == JobState::Running
+            && let Some(processes) = &mut self.processes
+        {
             let started = match pretended(&entry.job) {
                 Some(_) => processes.note_start(id, at),
                 None => processes.start(&entry.job, at),
             };
             if let Err(why) = started {
-                return self.leave(id, JobState::Killed(Why::CouldNotStart(why)), at);
+                return self.leave(id, JobState::Killed(Ended::CouldNotStart(why)), at);
             }
         }
         self.untold.push(change);

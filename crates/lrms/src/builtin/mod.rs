@@ -7,14 +7,13 @@
 //! take as long as they take. Where programs can be run, what was due earlier happens when time is next said, since
 //! nothing can be started in the past; everywhere else it happens when it was due, in order.
 //!
-//! # Commands
-//! [`Lrms::back`], [`Lrms::submit`] and [`Lrms::cancel`] take effect at once, but what follows from them (starts, and
-//! ends of jobs that are in the way) happens in the next [`Lrms::advance`], so that several commands of one moment
-//! count together, in any order.
+//! # Orders
+//! [`Builtin::carry_out`] carries an order out at once, but what follows from it (starts, and ends of jobs that are in the way)
+//! happens in the next [`Builtin::advance`], so that several orders of one moment count together, in any order.
 //!
 //! # Starting anew
-//! Backings are not kept over a restart; the ledger has them and says them again. So nothing starts and nothing is ended
-//! in the first [`Lrms::advance`]: it only tells what became of programs meanwhile.
+//! What is kept free is not kept over a restart; the ledger has it and orders it again. So nothing starts and nothing is ended
+//! in the first [`Builtin::advance`]: it only tells what became of programs meanwhile.
 //!
 //! # Bounds
 //! So many submitted jobs may wait or run ([`MOST_JOBS`]); of those that are over so many are remembered
@@ -29,11 +28,11 @@ pub mod sources;
 
 pub use processes::Processes;
 
-use crate::adapter::{Backing, Capabilities, Lrms, Seen, Snapshot};
 use crate::error::LrmsError;
-use crate::job::{Job, JobChange, JobState, JobStatus, Why, Work};
+use bookahead_party::{
+    Backing, BatchError, BatchOrder, BatchReport, Ended, Job, JobChange, JobState, Look, OrderId, Work,
+};
 use bookahead_plan::{Capacity, Policy, Seconds};
-use bookahead_protocol::ledger::Views;
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 use cluster::Cluster;
 use processes::folder::Record;
@@ -82,6 +81,10 @@ pub struct Builtin {
     remembered: usize,
     now: Moment,
     phase: Phase,
+    /// The version of what was last shown.
+    shown: Option<u64>,
+    /// Whether it was told that something could not be written.
+    troubled: bool,
 }
 
 /// How far it has come after its start.
@@ -118,6 +121,8 @@ impl Builtin {
             remembered: REMEMBERED,
             now: start,
             phase: Phase::Asleep,
+            shown: None,
+            troubled: false,
         };
         builtin.load()?;
         Ok(builtin)
@@ -194,17 +199,29 @@ impl Builtin {
     }
 }
 
-impl Lrms for Builtin {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            smallest_step: Seconds(1),
-            whole_nodes: false,
-            change_while_active: true,
-            operator_only: false,
+impl Builtin {
+    /// Carries out an order, and answers what came of it. A look shows neither what is kept free nor what it is called: it is
+    /// forgotten with this process, so only the site knows.
+    pub fn carry_out(&mut self, now: Moment, order: BatchOrder) -> Vec<BatchReport> {
+        self.catch_up(now);
+        let of_job = |order, job, outcome: Result<(), LrmsError>| {
+            vec![BatchReport::Job { order, job, outcome: outcome.map_err(BatchError::from) }]
+        };
+        match order {
+            BatchOrder::Keep { order, backing } => {
+                let outcome = self.keep(&backing).map_err(BatchError::from);
+                vec![BatchReport::Kept { order, id: backing.id, outcome }]
+            }
+            BatchOrder::Submit { order, job } => of_job(order, job.id, self.submit(&job)),
+            BatchOrder::Go { order, job } => of_job(order, job, self.go(job)),
+            BatchOrder::Cancel { order, job } => of_job(order, job, self.cancel(job)),
+            BatchOrder::Look { order } => vec![self.looked(Some(order))],
         }
     }
 
-    fn advance(&mut self, now: Moment) -> Result<Vec<JobChange>, LrmsError> {
+    /// Lets time pass until `now`: jobs start and end. Reports what became of jobs, in the order in which it happened, and what
+    /// is shown, if that has changed since it was last reported.
+    pub fn advance(&mut self, now: Moment) -> Vec<BatchReport> {
         self.now = self.now.max(now);
         self.look_after_processes();
         match self.phase {
@@ -214,11 +231,23 @@ impl Lrms for Builtin {
                 self.go_on();
             }
         }
-        self.write_what_is_unwritten()?;
-        Ok(std::mem::take(&mut self.untold))
+        let written = self.write_what_is_unwritten();
+        let changes = std::mem::take(&mut self.untold).into_iter();
+        let mut reports: Vec<BatchReport> = changes.map(BatchReport::JobChanged).collect();
+        let was_troubled = std::mem::replace(&mut self.troubled, written.is_err());
+        match written {
+            Err(why) if !was_troubled => {
+                let outcome = Err(BatchError::Unknown(why.to_string()));
+                reports.push(BatchReport::Looked { order: None, at: self.now, outcome });
+            }
+            Ok(()) if was_troubled || self.shown != Some(self.version()) => reports.push(self.looked(None)),
+            _ => {}
+        }
+        reports
     }
 
-    fn next_event(&self) -> Option<Moment> {
+    /// When [`Builtin::advance`] has something to do, as far as is known.
+    pub fn next_event(&self) -> Option<Moment> {
         if self.phase != Phase::Awake || !self.untold.is_empty() {
             return Some(self.now);
         }
@@ -228,29 +257,32 @@ impl Lrms for Builtin {
         [planned, look].into_iter().flatten().min().map(|event| event.max(self.now))
     }
 
-    fn snapshot(&mut self, now: Moment) -> Result<Snapshot, LrmsError> {
-        self.catch_up(now);
-        let seen = |(name, cluster): (&Name, &mut Cluster)| {
-            cluster.forget_past();
-            let backings = cluster.reserved().backings().clone();
-            (name.clone(), Seen { view: cluster.view(), lost: cluster.lost(), backings, ..Seen::default() })
-        };
-        Ok(Snapshot { resources: self.clusters.iter_mut().map(seen).collect() })
+    /// Whether it keeps its jobs while the site is away. One that it does not know any more then ended meanwhile; else it
+    /// has to be submitted again.
+    pub fn keeps_jobs(&self) -> bool {
+        // What is only pretended ends with us.
+        self.processes.is_some()
     }
 
-    fn views(&mut self, now: Moment) -> Result<Views, LrmsError> {
-        self.catch_up(now);
-        Ok(Views(self.clusters.iter().map(|(name, cluster)| (name.clone(), cluster.view())).collect()))
+    fn version(&self) -> u64 {
+        self.clusters.values().map(Cluster::version).sum()
     }
 
-    fn back(&mut self, now: Moment, backing: &Backing) -> Result<(), LrmsError> {
-        self.catch_up(now);
+    fn looked(&mut self, order: Option<OrderId>) -> BatchReport {
+        self.shown = Some(self.version());
+        let seen = |(name, cluster): (&Name, &mut Cluster)| (name.clone(), cluster.seen());
+        let resources = self.clusters.iter_mut().map(seen).collect();
+        let expected = self.clusters.values().flat_map(Cluster::expected_starts).collect();
+        let look = Look { resources, jobs: self.register.statuses(&expected), ..Look::default() };
+        BatchReport::Looked { order, at: self.now, outcome: Ok(look) }
+    }
+
+    fn keep(&mut self, backing: &Backing) -> Result<(), LrmsError> {
         self.cluster(&backing.resource)?.back(backing.id, &backing.spans);
         Ok(())
     }
 
-    fn submit(&mut self, now: Moment, job: &Job) -> Result<(), LrmsError> {
-        self.catch_up(now);
+    fn submit(&mut self, job: &Job) -> Result<(), LrmsError> {
         if let Some(known) = self.register.get(job.id) {
             return if known.job == *job { Ok(()) } else { Err(LrmsError::OtherJob { id: job.id }) };
         }
@@ -264,23 +296,24 @@ impl Lrms for Builtin {
         Ok(())
     }
 
-    fn cancel(&mut self, now: Moment, id: JobId) -> Result<(), LrmsError> {
-        self.catch_up(now);
+    fn go(&mut self, id: JobId) -> Result<(), LrmsError> {
+        let claiming = self.register.get(id).filter(|entry| entry.state == JobState::Claiming);
+        let Some(resource) = claiming.map(|entry| entry.job.resource.clone()) else {
+            let said = "it does not claim: it has not got its room yet, runs already, or is over".into();
+            return Err(LrmsError::Refused { what: format!("to let {id} run"), said });
+        };
+        let at = self.now.second();
+        self.cluster(&resource)?.go(id, at);
+        self.note(JobChange { id, state: JobState::Running, at });
+        Ok(())
+    }
+
+    fn cancel(&mut self, id: JobId) -> Result<(), LrmsError> {
         let over = |entry: &Entry| entry.state.is_over();
         if self.register.get(id).is_none_or(over) {
             return Ok(());
         }
-        self.leave(id, JobState::Killed(Why::Cancelled), self.now.second());
+        self.leave(id, JobState::Killed(Ended::Cancelled), self.now.second());
         self.write_what_is_unwritten()
-    }
-
-    fn keeps_jobs(&self) -> bool {
-        // What is only pretended ends with us.
-        self.processes.is_some()
-    }
-
-    fn jobs(&self) -> Vec<JobStatus> {
-        let expected = self.clusters.values().flat_map(Cluster::expected_starts).collect();
-        self.register.statuses(&expected)
     }
 }

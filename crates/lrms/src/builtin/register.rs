@@ -1,7 +1,7 @@
 //! The jobs that were submitted, in the order of submission, and what became of them. Those that are over are remembered
 //! until too many are; then the one that has been over for longest is forgotten.
 
-use crate::job::{Job, JobChange, JobState, JobStatus};
+use bookahead_party::{Job, JobChange, JobState, JobStatus};
 use bookahead_plan::Time;
 use bookahead_protocol::JobId;
 use std::collections::{BTreeMap, VecDeque};
@@ -63,7 +63,7 @@ impl Register {
         if change.state.is_over() {
             entry.ended = Some(change.at);
             self.over.push_back(change.id);
-        } else {
+        } else if change.state == JobState::Running {
             entry.started = Some(change.at);
         }
         Some(entry)

@@ -3,10 +3,27 @@
 //! when its time is up or its reservation ends or shrinks, the guest that came last first. Guests never touch the queue:
 //! what they use is kept free for them anyway.
 
-use crate::job::{JobChange, JobState, Why};
+use crate::GO_WITHIN;
+use bookahead_party::{Ended, JobChange, JobState};
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
 use bookahead_protocol::{JobId, ReservationId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether a job that has its room may do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Go {
+    /// It needs nobody's go.
+    NotNeeded,
+    Awaited,
+    Given(Time),
+}
+
+impl Go {
+    /// How a job stands that gets its room.
+    pub(super) fn first_state(self) -> JobState {
+        if self == Go::Awaited { JobState::Claiming } else { JobState::Running }
+    }
+}
 
 /// A job inside a reservation, waiting or running.
 #[derive(Debug, Clone)]
@@ -18,13 +35,17 @@ pub(super) struct Guest {
     pub(super) limit: Seconds,
     /// How long it takes; None where only its process knows.
     pub(super) run: Option<Seconds>,
+    /// Since when it has its room.
     pub(super) started: Option<Time>,
+    pub(super) go: Go,
 }
 
 /// The reservations of one resource.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
     backings: BTreeMap<ReservationId, Vec<Span>>,
+    /// When each is over.
+    ends: BTreeSet<(Time, ReservationId)>,
     /// In the order of submission; only of reservations that have some.
     guests: BTreeMap<ReservationId, Vec<Guest>>,
 }
@@ -32,12 +53,17 @@ pub(super) struct Reserved {
 impl Reserved {
     /// Keeps these spans free for a reservation instead of those that are returned.
     pub(super) fn back(&mut self, id: ReservationId, spans: &[Span]) -> Vec<Span> {
+        self.ends.extend(end(spans).map(|end| (end, id)));
         let before = if spans.is_empty() {
             self.backings.remove(&id)
         } else {
             self.backings.insert(id, spans.to_vec())
         };
-        before.unwrap_or_default()
+        let before = before.unwrap_or_default();
+        if let Some(old) = end(&before).filter(|old| Some(*old) != end(spans)) {
+            self.ends.remove(&(old, id));
+        }
+        before
     }
 
     /// What is kept free for a reservation.
@@ -52,7 +78,21 @@ impl Reserved {
 
     /// Forgets reservations that are over.
     pub(super) fn forget_past(&mut self, now: Time) {
-        self.backings.retain(|_, spans| !is_over(spans, now));
+        while let Some((_, id)) = self.ends.first().copied().filter(|(end, _)| *end <= now) {
+            self.ends.pop_first();
+            self.backings.remove(&id);
+        }
+    }
+
+    /// Whether there are jobs inside.
+    pub(super) fn has_guests(&self) -> bool {
+        !self.guests.is_empty()
+    }
+
+    /// A guest that claims may run from now on.
+    pub(super) fn go(&mut self, id: JobId, now: Time) {
+        let mut guests = self.guests.values_mut().flatten();
+        guests.find(|guest| guest.id == id).into_iter().for_each(|guest| guest.go = Go::Given(now));
     }
 
     /// Takes a guest; it starts in the next [`Reserved::settle`] at the earliest.
@@ -86,7 +126,7 @@ impl Reserved {
             end_those_whose_time_is_up(guests, now, changes);
             shrink_to(room(spans, now), guests, now, changes);
             if is_over(spans, now) {
-                let over = guests.drain(..).map(|guest| guest.killed(Why::ReservationOver, now));
+                let over = guests.drain(..).map(|guest| guest.killed(Ended::ReservationOver, now));
                 changes.extend(over);
             }
         }
@@ -103,7 +143,7 @@ impl Reserved {
             else {
                 return;
             };
-            changes.push(last.killed(Why::Displaced, now));
+            changes.push(last.killed(Ended::Displaced, now));
             let id = last.id;
             self.remove(id);
         }
@@ -118,7 +158,7 @@ impl Reserved {
                 let needed = u64::from(guest.capacity.0);
                 if needed <= room {
                     guest.started = Some(now);
-                    changes.push(JobChange { id: guest.id, state: JobState::Running, at: now });
+                    changes.push(JobChange { id: guest.id, state: guest.go.first_state(), at: now });
                     room -= needed;
                     left -= needed;
                 }
@@ -154,20 +194,30 @@ impl Reserved {
 impl Guest {
     /// When it ends and how, if it runs and nothing unforeseen happens.
     fn end(&self) -> Option<(Time, JobState)> {
-        self.started.map(|started| end_of_run(started, self.run, self.limit))
+        self.started.map(|started| end_of_run(started, self.go, self.run, self.limit))
     }
 
-    fn killed(&self, why: Why, at: Time) -> JobChange {
+    fn killed(&self, why: Ended, at: Time) -> JobChange {
         JobChange { id: self.id, state: JobState::Killed(why), at }
     }
 }
 
-/// When a job ends that started then, and how, if nothing unforeseen happens.
-pub(super) fn end_of_run(started: Time, run: Option<Seconds>, limit: Seconds) -> (Time, JobState) {
-    match run {
-        Some(run) if run <= limit => (started + run.max(Seconds::ZERO), JobState::Done { exit: 0 }),
-        _ => (started + limit, JobState::Killed(Why::Limit)),
+/// When a job ends that has its room since then, and how, if nothing unforeseen happens.
+pub(super) fn end_of_run(started: Time, go: Go, run: Option<Seconds>, limit: Seconds) -> (Time, JobState) {
+    let begun = match go {
+        Go::NotNeeded => started,
+        Go::Awaited => return (started + limit.min(GO_WITHIN), JobState::Killed(Ended::NoGo)),
+        Go::Given(at) => at,
+    };
+    match run.map(|run| begun + run.max(Seconds::ZERO)) {
+        Some(end) if end <= started + limit => (end, JobState::Done { exit: 0 }),
+        _ => (started + limit, JobState::Killed(Ended::Limit)),
     }
+}
+
+/// When a reservation is over; None where it is for nothing.
+fn end(spans: &[Span]) -> Option<Time> {
+    spans.iter().map(|span| if span.area() == 0 { Time::MIN } else { span.interval.end }).max()
 }
 
 fn end_those_whose_time_is_up(guests: &mut Vec<Guest>, now: Time, changes: &mut Vec<JobChange>) {
@@ -185,7 +235,7 @@ fn shrink_to(room: Capacity, guests: &mut Vec<Guest>, now: Time, changes: &mut V
     while used(guests) > u64::from(room.0)
         && let Some(last) = guests.iter().rposition(|guest| guest.started.is_some())
     {
-        changes.push(guests.remove(last).killed(Why::ReservationOver, now));
+        changes.push(guests.remove(last).killed(Ended::ReservationOver, now));
     }
 }
 

@@ -16,8 +16,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So many commands run at once, if nothing else is said: batch systems serve many users, and we are one.
-pub const MOST_AT_ONCE: usize = 4;
+/// Default number of commands at once. Making a reservation takes two commands, and a busy controller may take three seconds
+/// for each: with eight at once, fifty reservations are made in forty seconds. More would crowd out other users.
+pub const MOST_AT_ONCE: usize = 8;
+
+/// The commands of a look have this many slots of their own, so that neither looks nor orders wait for each other. No batch
+/// system is asked more at once.
+const LOOKS_AT_ONCE: usize = 4;
 
 /// No command takes longer, whatever was said.
 const LONGEST_TIME_OUT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,6 +32,8 @@ const LONGEST_TIME_OUT: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub struct Runner {
     way: Way,
+    /// Whether it runs commands of looks.
+    looks: bool,
     shared: Arc<Shared>,
     /// Of the thread that probes: it ends when the last clone is gone.
     probing: Arc<Mutex<Option<Going>>>,
@@ -34,7 +41,8 @@ pub struct Runner {
 
 #[derive(Debug)]
 struct Shared {
-    gate: Gate,
+    orders: Gate,
+    looks: Gate,
     outage: Outage,
     counters: Counters,
 }
@@ -54,7 +62,8 @@ impl Runner {
     }
 
     fn by(ssh: Option<Arc<Ssh>>, time_out: Duration) -> Runner {
-        let (gate, outage, counters) = (Gate::new(MOST_AT_ONCE), Outage::default(), Counters::default());
+        let (orders, looks) = (Gate::new(MOST_AT_ONCE), Gate::new(LOOKS_AT_ONCE));
+        let (outage, counters) = (Outage::default(), Counters::default());
         Runner {
             way: Way {
                 time_out: time_out.min(LONGEST_TIME_OUT),
@@ -62,7 +71,8 @@ impl Runner {
                 prefix: Vec::new(),
                 environment: BTreeMap::new(),
             },
-            shared: Arc::new(Shared { gate, outage, counters }),
+            looks: false,
+            shared: Arc::new(Shared { orders, looks, outage, counters }),
             probing: Arc::default(),
         }
     }
@@ -81,10 +91,21 @@ impl Runner {
         self
     }
 
-    /// With so many commands at once, and no more, over all clones; one at least. [`MOST_AT_ONCE`] if nothing is said.
+    /// With so many commands at once, and no more, over all clones; one at least. [`MOST_AT_ONCE`] if nothing is said. Looks
+    /// have slots of their own, up to four and not more than these.
     pub fn at_most(self, most: usize) -> Runner {
-        self.shared.gate.set_most(most);
+        self.shared.orders.set_most(most);
+        self.shared.looks.set_most(most.min(LOOKS_AT_ONCE));
         self
+    }
+
+    /// The same, in the slots of looks.
+    pub(crate) fn for_looks(&self) -> Runner {
+        Runner { looks: true, ..self.clone() }
+    }
+
+    fn gate(&self) -> &Gate {
+        if self.looks { &self.shared.looks } else { &self.shared.orders }
     }
 
     /// With a command that exits with 0 if and only if the batch system answers, such as `scontrol ping`. In times of
@@ -118,7 +139,7 @@ impl Runner {
 
     fn enter(&self, command: &Command, is_trial: bool) -> Result<Pass<'_>, LrmsError> {
         let gives_up = || !is_trial && self.silent_since().is_some();
-        self.shared.gate.enter(Instant::now() + self.way.time_out, gives_up).map_err(|outside| {
+        self.gate().enter(Instant::now() + self.way.time_out, gives_up).map_err(|outside| {
             if is_trial {
                 self.shared.outage.not_tried();
             }
@@ -140,7 +161,7 @@ impl Runner {
             }
         };
         thread::scope(|scope| {
-            for _ in 1..self.shared.gate.most().min(commands.len()) {
+            for _ in 1..self.gate().most().min(commands.len()) {
                 // Where there are no more threads to be had, those that are here do it all.
                 let _handle = thread::Builder::new().name("lrms-commands".into()).spawn_scoped(scope, work);
             }
@@ -184,7 +205,8 @@ impl Runner {
 
     fn note(&self, asked: Instant, now: Instant, was_trial: bool) {
         let probe = self.shared.outage.note(asked, now, was_trial);
-        self.shared.gate.look_again();
+        self.shared.orders.look_again();
+        self.shared.looks.look_again();
         if let Some(probe) = probe
             && self.start_probing(probe).is_err()
         {

@@ -80,7 +80,7 @@ impl Way {
         let limits = Limits { until: began + self.time_out, most_bytes: MOST_OUTPUT, stop };
         let result = match local::run(process, input, limits) {
             Ok(end) => self.judge(command, prepared, end),
-            Err(source) => Err(LrmsError::CannotRun { program, source }),
+            Err(source) => Err(LrmsError::cannot_run(program, source)),
         };
         let went = match &result {
             Ok(outcome) if outcome.is_success() => Went::Well,
@@ -137,7 +137,7 @@ impl Way {
         };
         if line::says_no_such_program(&program, outcome.code, &outcome.err) {
             let source = io::Error::new(io::ErrorKind::NotFound, outcome.said());
-            return Err(LrmsError::CannotRun { program, source });
+            return Err(LrmsError::cannot_run(program, source));
         }
         Ok(outcome)
     }

@@ -77,6 +77,7 @@ impl Trial<'_> {
             amount: 1,
             account: account.clone(),
             project: None,
+            nodes: Vec::new(),
         };
         match make_and_delete(&wanted) {
             Ok(()) => Finding::well(what, format!("{account} may, as was tried with {}", self.name)),

@@ -87,7 +87,15 @@ mod tests {
     fn wanted(unit: Unit, amount: u32) -> Wanted {
         let place = Place { resource: "cpu".into(), unit, partition: None, features: Vec::new() };
         let interval = Interval::new(Time(0), Time(1));
-        Wanted { name: "r".into(), place, interval, amount, account: "ann".into(), project: None }
+        Wanted {
+            name: "r".into(),
+            place,
+            interval,
+            amount,
+            account: "ann".into(),
+            project: None,
+            nodes: Vec::new(),
+        }
     }
 
     fn there(cores: &[(&str, u32)]) -> Reserved {

@@ -4,6 +4,7 @@
 use super::ends::{document, failed, said, shown, unreadable};
 use crate::command::{Command, Outcome, Runner};
 use crate::error::LrmsError;
+use crate::text::script::called;
 use crate::text::xml::Element;
 use bookahead_plan::Time;
 use std::collections::BTreeMap;
@@ -41,6 +42,16 @@ impl Tools {
     /// With another program that tells the time.
     pub(crate) fn with_date(self, date: String) -> Tools {
         Tools { date, ..self }
+    }
+
+    /// The same, in slots that orders cannot take.
+    pub(crate) fn for_looks(&self) -> Tools {
+        Tools { runner: self.runner.for_looks(), ..self.clone() }
+    }
+
+    /// How a job calls one of the commands, in its shell.
+    pub(crate) fn called(&self, program: &str) -> String {
+        called(program, self.bin.as_ref().map(|bin| bin.to_string_lossy()).as_deref())
     }
 
     /// One of the commands, without arguments.

@@ -3,7 +3,7 @@
 use super::NO_WHOLE_HOSTS;
 use super::delete::delete;
 use super::reservations::{Granted, details};
-use crate::batch::{Handle, Picture, Unit, Wanted};
+use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
 use crate::command::{Command, Outcome};
 use crate::dialect::{Tools, differs, failed, is_plain, refused, said, the_reservation, undone, unreadable};
 use crate::error::LrmsError;
@@ -15,14 +15,14 @@ pub(super) fn create(
     environment: &str,
     wanted: &Wanted,
     picture: &Picture,
-) -> Result<Handle, LrmsError> {
+) -> Result<Reserved, LrmsError> {
     possible(wanted)?;
     let queues = queue_list(wanted, picture)?;
     let request = Request { tools, environment, wanted, queues };
     let at_once = picture.clock.is_some_and(|now| wanted.interval.begin <= now);
     let (handle, at_once) = request.grant(at_once)?;
     let checked = match details(tools, &handle.0).map(|mut all| all.pop()) {
-        Ok(Some(granted)) => as_wanted(wanted, picture, &granted, at_once),
+        Ok(Some(granted)) => as_wanted(wanted, picture, &granted, at_once).map(|()| granted.reserved),
         Ok(None) => Err("it was granted, and is not there".into()),
         Err(error) => {
             delete(tools, &handle)?;
@@ -30,7 +30,7 @@ pub(super) fn create(
         }
     };
     match checked {
-        Ok(()) => Ok(handle),
+        Ok(reserved) => Ok(reserved),
         Err(why) => Err(undone(what(wanted), &handle, &why, delete(tools, &handle))),
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
     findings.push(environment(tools, &settings.parallel_environment));
     findings.extend(schedule(tools));
     findings.push(accounting(tools, settings));
-    match look::look(tools, &settings.places, &mut None) {
+    match look::look(tools, &settings.places, &Default::default()) {
         Err(error) => {
             let advice = "see whether this command works here";
             findings.push(Finding::wrong("queues", error.to_string(), advice));
@@ -176,7 +176,7 @@ fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Pictur
         advice: "let an administrator run: qconf -au ACCOUNT arusers; or make it a manager: qconf -am".into(),
     };
     let made = |wanted: &_| create::create(tools, &settings.parallel_environment, wanted, picture);
-    trial.finding(tools, |wanted| delete(tools, &made(wanted)?))
+    trial.finding(tools, |wanted| delete(tools, &made(wanted)?.handle))
 }
 
 /// The value of a line `name   value`.

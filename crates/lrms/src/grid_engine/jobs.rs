@@ -2,6 +2,7 @@
 //! the advance reservation, the time of submission of a running job, and the time before which it shall not start.
 
 use super::nodes::{Instance, Queues};
+use super::submit::{CLAIMS, CONTEXT};
 use crate::batch::{FactState, Handle, JobFact};
 use crate::command::{Command, Outcome};
 use crate::dialect::{Tools, document, printed, unreadable};
@@ -28,6 +29,7 @@ struct Detail {
     submitted: Option<Time>,
     not_before: Option<Time>,
     reservation: Option<Handle>,
+    awaits_go: bool,
 }
 
 /// Grid Engine plans each job so much longer than its limit, where its scheduler is not told otherwise.
@@ -204,6 +206,7 @@ impl Common<'_> {
             limit: limit(row).map(|limit| if reservation.is_some() { limit } else { limit + self.slack }),
             reservations: reservation.into_iter().collect(),
             expected_start: None,
+            awaits_go: self.detail.is_some_and(|detail| detail.awaits_go),
         }
     }
 
@@ -238,10 +241,18 @@ fn read_details(command: &Command, outcome: Outcome) -> Result<BTreeMap<u64, Det
             submitted: number("JB_submission_time").map(Time),
             not_before: number("JB_execution_time").filter(|time| *time > 0).map(Time),
             reservation: number("JB_ar").filter(|id| *id > 0).map(|id| Handle(id.to_string())),
+            awaits_go: context(job) == Some(CLAIMS),
         };
         Some((u64::try_from(number("JB_job_number")?).ok()?, detail))
     };
     Ok(jobs.filter_map(read).collect())
+}
+
+/// What the context of a job says of its go.
+fn context(job: &Element) -> Option<&str> {
+    let pairs = job.all("JB_context").flat_map(|context| context.all("context_list"));
+    let mut ours = pairs.filter(|pair| pair.text_of("VA_variable") == Some(CONTEXT));
+    ours.next().and_then(|pair| pair.text_of("VA_value"))
 }
 
 /// By how much Grid Engine plans jobs longer than their limits (`DURATION_OFFSET` in `params`, see sched_conf(5)). What it

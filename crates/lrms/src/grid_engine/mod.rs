@@ -28,14 +28,16 @@ mod outcome;
 mod reservations;
 mod submit;
 
-use crate::adapter::Capabilities;
-use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::batch::{
+    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
+};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
 use outcome::Memory;
 use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// Why whole hosts are refused.
@@ -73,9 +75,9 @@ pub struct Settings {
 pub struct GridEngine {
     tools: Tools,
     settings: Settings,
-    memory: Memory,
+    memory: Mutex<Memory>,
     /// By how much Grid Engine plans jobs longer than their limits, once that was asked.
-    slack: Option<Seconds>,
+    slack: OnceLock<Seconds>,
 }
 
 impl Settings {
@@ -99,53 +101,51 @@ impl GridEngine {
     /// A Grid Engine whose commands are run by `runner`. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> GridEngine {
         let tools = commands::tools(runner, &settings);
-        GridEngine { tools, settings, memory: Memory::default(), slack: None }
+        GridEngine { tools, settings, memory: Mutex::default(), slack: OnceLock::new() }
     }
 }
 
 impl BatchSystem for GridEngine {
     fn traits(&self) -> Traits {
-        let capabilities = Capabilities {
-            smallest_step: Seconds(1),
-            whole_nodes: false,
-            change_while_active: false,
-            operator_only: true,
-        };
         // What is longer is cut off without a word.
-        Traits { capabilities, longest_name: 100, moves_jobs: false }
+        Traits { smallest_step: Seconds(1), longest_name: 100, moves_jobs: false }
     }
 
-    fn look(&mut self) -> Result<Picture, LrmsError> {
-        let picture = look::look(&self.tools, &self.settings.places, &mut self.slack)?;
-        self.memory.note(picture.clock, &picture.jobs, &picture.reservations);
+    fn look(&self) -> Result<Picture, LrmsError> {
+        let picture = look::look(&self.tools.for_looks(), &self.settings.places, &self.slack)?;
+        outcome::locked(&self.memory).note(picture.clock, &picture.jobs, &picture.reservations);
         Ok(picture)
     }
 
-    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         create::create(&self.tools, &self.settings.parallel_environment, wanted, picture)
     }
 
-    fn change(&mut self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Handle>, LrmsError> {
+    fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
         Ok(None)
     }
 
-    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         delete::delete(&self.tools, handle)
     }
 
-    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         submit::submit(&self.tools, &self.settings, job)
     }
 
-    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        submit::go(&self.tools, native)
+    }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         submit::cancel(&self.tools, native)
     }
 
-    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        outcome::outcome(&self.tools, &self.settings, &mut self.memory, native)
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        outcome::outcome(&self.tools, &self.settings, &self.memory, native)
     }
 
-    fn examine(&mut self) -> Vec<Finding> {
+    fn examine(&self) -> Vec<Finding> {
         examine::examine(&self.tools, &self.settings)
     }
 }

@@ -8,6 +8,7 @@ use crate::error::LrmsError;
 use crate::text::calendar;
 use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What was seen is remembered for so long after the end of the reservation.
@@ -44,11 +45,15 @@ impl Memory {
     }
 }
 
+pub(super) fn locked(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How a job stands that is shown no more.
 pub(super) fn outcome(
     tools: &Tools,
     settings: &Settings,
-    memory: &mut Memory,
+    memory: &Mutex<Memory>,
     native: &str,
 ) -> Result<Option<JobFact>, LrmsError> {
     let record = match settings.accounting {
@@ -56,16 +61,18 @@ pub(super) fn outcome(
         None => None,
     };
     if let Some(record) = record {
+        let mut memory = locked(memory);
         memory.gone_since.remove(native);
         return Ok(record.fact(native, memory.bound.get(native).map(|(_, end)| *end)));
     }
-    let seen = memory.bound.get(native).cloned();
+    let seen = locked(memory).bound.get(native).cloned();
     let Some(fact) = (match &seen {
         Some((fact, _)) => Some(fact.clone()),
         None => finished(tools, native)?,
     }) else {
         return Ok(None);
     };
+    let mut memory = locked(memory);
     let gone_for = memory.gone_since.entry(native.to_owned()).or_insert_with(Instant::now).elapsed();
     if settings.accounting.is_some_and(|late| gone_for < late) {
         // A record may still come: until then it is just about to end.
@@ -108,6 +115,7 @@ fn plain(native: &str, name: String, account: String, submitted: Time, cores: u3
         limit: None,
         reservations: Vec::new(),
         expected_start: None,
+        awaits_go: false,
     }
 }
 

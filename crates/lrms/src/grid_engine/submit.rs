@@ -6,8 +6,13 @@ use crate::batch::{Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
 use crate::error::LrmsError;
-use crate::text::script::script;
+use crate::text::script::{script, waiting};
 use bookahead_plan::Seconds;
+
+/// The variable in the context of a job that says whether it waits for its go or has got it.
+pub(super) const CONTEXT: &str = "bookahead";
+pub(super) const CLAIMS: &str = "claims";
+const GO: &str = "go";
 
 /// Submits a job. A limit that is longer than its reservation is cut down to that: it would be refused, and the job is ended
 /// with the reservation anyway.
@@ -15,7 +20,8 @@ pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Re
     if job.place.unit == Unit::Nodes {
         return Err(refused(the_job(job), NO_WHOLE_HOSTS));
     }
-    let script = script(&job.work, None)?;
+    let first = job.go_within.map(|within| waiting(within, &has_go(tools)));
+    let script = script(&job.work, None, &first.unwrap_or_default())?;
     let attempt = |limit| {
         let command = command(tools, settings, job, limit).input(script.clone());
         tools.run(&command).map(|outcome| (command, outcome))
@@ -35,6 +41,9 @@ fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds)
         command.args(["-terse", "-C", "", "-S", "/bin/sh", "-b", "n", "-r", "n", "-sync", "n", "-now", "n"]);
     command = command.args(["-N", &job.name, "-l", &format!("h_rt={}", limit.0.max(1))]);
     command = command.args(["-pe", &settings.parallel_environment, &job.amount.to_string()]);
+    if job.go_within.is_some() {
+        command = command.args(["-ac", &format!("{CONTEXT}={CLAIMS}")]);
+    }
     if let Some(folder) = &settings.output {
         let folder = folder.to_string_lossy();
         command = command.args(["-o", &folder, "-e", &folder]);
@@ -68,6 +77,25 @@ fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
         return refused(the_job(job), format!("{said} ({advice})"));
     }
     refused(the_job(job), said)
+}
+
+/// What tells a job, in its shell, that it has got its go. Its host has to be one from which jobs may be submitted.
+fn has_go(tools: &Tools) -> String {
+    format!("{} -j \"$JOB_ID\" 2> /dev/null | grep -q '^context:.*{CONTEXT}={GO}'", tools.called("qstat"))
+}
+
+/// Lets a job run that claims.
+pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
+    let command = tools.command("qalter").args(["-ac", &format!("{CONTEXT}={GO}"), native]);
+    let outcome = tools.run(&command)?;
+    let over = ["does not exist", "denied", "privileges"];
+    match said(&outcome) {
+        _ if outcome.is_success() => Ok(()),
+        said if over.iter().any(|words| said.contains(words)) => {
+            Err(refused(format!("to let the job {native} run"), said))
+        }
+        _ => Err(failed(&command, &outcome)),
+    }
 }
 
 /// Ends a job, whether it waits or runs.

@@ -23,7 +23,7 @@ pub(super) fn change(
     handle: &Handle,
     wanted: &Wanted,
     picture: &Picture,
-) -> Result<Option<Handle>, LrmsError> {
+) -> Result<Option<Reserved>, LrmsError> {
     check(wanted)?;
     let clock = tools.clock()?;
     let old = reservations::one(tools, &handle.0, clock)?.filter(|_| wanted.name == handle.0);
@@ -31,7 +31,7 @@ pub(super) fn change(
     let Some(interval) = reachable(old.interval, wanted.interval, clock) else { return Ok(None) };
     let more_or_less = wanted.amount.cmp(&amount(&old, wanted.place.unit));
     let steps = match (interval == old.interval, more_or_less) {
-        (true, Ordering::Equal) => return Ok(Some(handle.clone())),
+        (true, Ordering::Equal) => return Ok(Some(old)),
         (false, Ordering::Equal) => return move_it(tools, &old, wanted, interval, picture, clock),
         (false, _) => None,
         (true, Ordering::Greater) => growing(&old, wanted, picture),
@@ -67,7 +67,7 @@ fn move_it(
     interval: Interval,
     picture: &Picture,
     clock: Time,
-) -> Result<Option<Handle>, LrmsError> {
+) -> Result<Option<Reserved>, LrmsError> {
     let free = room::choose(&wanted.place, wanted.amount, interval, picture, Some(&old.handle));
     if old.interval.begin > clock && free.is_err() {
         return Ok(None);
@@ -81,7 +81,7 @@ fn move_it(
     let outcome = tools.run(&times(interval))?;
     let said = outcome.said().to_owned();
     let why = match verdict(tools, wanted, interval, picture, clock)? {
-        Ok(()) => return Ok(Some(old.handle.clone())),
+        Ok(there) => return Ok(Some(there)),
         Err(why) if outcome.is_success() => why,
         Err(_) => said,
     };
@@ -133,7 +133,7 @@ fn resize(
     interval: Interval,
     picture: &Picture,
     clock: Time,
-) -> Result<Option<Handle>, LrmsError> {
+) -> Result<Option<Reserved>, LrmsError> {
     let handle = Handle(wanted.name.clone());
     let old = reservations::one(tools, &wanted.name, clock)?;
     let mut done: Vec<&Step> = Vec::new();
@@ -148,7 +148,7 @@ fn resize(
         done.push(step);
     }
     let why = match verdict(tools, wanted, interval, picture, clock)? {
-        Ok(()) => return Ok(Some(handle)),
+        Ok(there) => return Ok(Some(there)),
         Err(why) => refusal.unwrap_or(why),
     };
     for step in done.into_iter().rev() {
@@ -168,12 +168,12 @@ fn verdict(
     interval: Interval,
     picture: &Picture,
     clock: Time,
-) -> Result<Result<(), String>, LrmsError> {
+) -> Result<Result<Reserved, String>, LrmsError> {
     let there = reservations::one(tools, &wanted.name, clock)?;
     let Some(there) = there else { return Ok(Err("it is not there any more".into())) };
     let exact = there.interval == interval;
     let compared = compare(&there, wanted, interval, picture);
-    Ok(compared.and_then(|()| exact.then_some(()).ok_or_else(|| "its times are still others".into())))
+    Ok(compared.and_then(|()| exact.then_some(there).ok_or_else(|| "its times are still others".into())))
 }
 
 /// Refused, if the old terms are there again; what is true otherwise.
@@ -183,7 +183,7 @@ fn put_back(
     wanted: &Wanted,
     why: &str,
     clock: Time,
-) -> Result<Option<Handle>, LrmsError> {
+) -> Result<Option<Reserved>, LrmsError> {
     let why = start(why);
     if reservations::one(tools, &old.name, clock)?.as_ref() == Some(old) {
         return Err(refused(what(wanted), format!("{why}; it is as it was before")));

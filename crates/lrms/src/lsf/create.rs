@@ -5,7 +5,7 @@ use super::delete::delete;
 use super::reservations;
 use super::room::{self, Choice, Share};
 use super::times::{STEP, asked, widened};
-use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
+use crate::batch::{self, Handle, Picture, Reserved, Unit, Wanted};
 use crate::command::Command;
 use crate::dialect::{Tools, differs, refused, start, the_reservation, undone};
 use crate::error::LrmsError;
@@ -20,13 +20,29 @@ const FARTHEST: i64 = 330 * 86_400;
 /// A reservation that begins at once begins with the next minute that is at least so many seconds away.
 const LEAD: i64 = 5;
 
+/// The hosts for a reservation, those before the others on which LSF takes the right number by itself.
+pub(super) fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<batch::Share>, LrmsError> {
+    let choice = chosen(wanted, picture.clock.unwrap_or(Time(0)), picture)?.1;
+    let shares = choice.clear.into_iter().chain(choice.partly);
+    Ok(shares.map(|share| (share.host, share.slots)).collect())
+}
+
+/// When it can be, and where.
+fn chosen(wanted: &Wanted, clock: Time, picture: &Picture) -> Result<(Interval, Choice), LrmsError> {
+    check(wanted)?;
+    let interval = possible(wanted.interval, clock).map_err(|why| refused(what(wanted), why))?;
+    if !wanted.nodes.is_empty() {
+        return Ok((interval, room::apart(&wanted.nodes, interval, picture)));
+    }
+    let choice = room::choose(&wanted.place, wanted.amount, interval, picture, None);
+    Ok((interval, choice.map_err(|there| refused(what(wanted), short(there)))?))
+}
+
 /// Makes a reservation.
-pub(super) fn create(tools: &Tools, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+pub(super) fn create(tools: &Tools, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
     check(wanted)?;
     let clock = tools.clock()?;
-    let interval = possible(wanted.interval, clock).map_err(|why| refused(what(wanted), why))?;
-    let choice = room::choose(&wanted.place, wanted.amount, interval, picture, None);
-    let choice = choice.map_err(|there| refused(what(wanted), short(there)))?;
+    let (interval, choice) = chosen(wanted, clock, picture)?;
     let handle = Handle(wanted.name.clone());
     let mut steps = steps(choice).into_iter();
     let first = add(tools, wanted, interval, &steps.next().unwrap_or_default());
@@ -44,7 +60,7 @@ pub(super) fn create(tools: &Tools, wanted: &Wanted, picture: &Picture) -> Resul
     let there = reservations::one(tools, &wanted.name, clock)?;
     let there = there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
     match compare(&there, wanted, interval, picture) {
-        Ok(()) => Ok(handle),
+        Ok(()) => Ok(there),
         Err(why) => Err(undone(what(wanted), &handle, &why, delete(tools, &handle))),
     }
 }
@@ -131,10 +147,10 @@ fn already_there(
     interval: Interval,
     picture: &Picture,
     said: &str,
-) -> Result<Handle, LrmsError> {
+) -> Result<Reserved, LrmsError> {
     let there = reservations::one(tools, &wanted.name, tools.clock()?)?;
-    match there.map(|there| compare(&there, wanted, interval, picture)) {
-        Some(Ok(())) => Ok(Handle(wanted.name.clone())),
+    match there.map(|there| compare(&there, wanted, interval, picture).map(|()| there)) {
+        Some(Ok(there)) => Ok(there),
         Some(Err(why)) => Err(refused(what(wanted), format!("there is one of this name, and {why}"))),
         None => Err(refused(what(wanted), start(said))),
     }

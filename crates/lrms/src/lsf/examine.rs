@@ -11,7 +11,7 @@ const AHEAD: Seconds = Seconds(30 * 86_400);
 const LASTS: Seconds = Seconds(1200);
 
 /// All that can be checked; it stops where nothing more can be seen.
-pub(super) fn examine(lsf: &mut Lsf) -> Vec<Finding> {
+pub(super) fn examine(lsf: &Lsf) -> Vec<Finding> {
     let mut findings = vec![version(&lsf.tools)];
     let clock = match lsf.tools.clock() {
         Ok(clock) => clock,
@@ -84,5 +84,5 @@ fn may_reserve(tools: &Tools, place: Place, picture: &Picture, clock: Time) -> F
         lasts: LASTS,
         advice: "run as an administrator of LSF, or name this account in a ResourceReservation section of lsb.resources".into(),
     };
-    trial.finding(tools, |wanted| delete(tools, &create::create(tools, wanted, picture)?))
+    trial.finding(tools, |wanted| delete(tools, &create::create(tools, wanted, picture)?.handle))
 }

@@ -3,6 +3,7 @@
 
 use super::commands::{Record, records};
 use super::nodes::Members;
+use super::submit::CLAIMS;
 use super::times::{Lies, stamp};
 use crate::batch::{FactState, Handle, JobFact, Place, Reserved};
 use crate::command::Command;
@@ -15,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is asked of each job (bjobs -o, table of fields).
 const FIELDS: &str = "jobid jobindex stat user queue job_name rsvid nreq_slot min_req_proc nalloc_slot alloc_slot \
     exec_host nexec_host submit_time start_time finish_time estimated_start_time specified_start_time runtimelimit dependency \
-    pend_reason exit_code exit_reason";
+    pend_reason exit_code exit_reason job_description";
 
 /// What `bjobs` says where there are no jobs.
 const NOTHING: [&str; 4] =
@@ -74,6 +75,7 @@ fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError
         reservations: reservation.map(|id| Handle(id.into())).into_iter().collect(),
         expected_start: stamp(record.get("ESTIMATED_START_TIME"), clock, Lies::Ahead)
             .filter(|_| matches!(state, FactState::Waiting)),
+        awaits_go: record.get("JOB_DESCRIPTION") == CLAIMS,
         state,
     };
     Ok(Job { queue: record.get("QUEUE").into(), fact })

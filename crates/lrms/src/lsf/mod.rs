@@ -31,8 +31,9 @@ mod room;
 mod submit;
 mod times;
 
-use crate::adapter::Capabilities;
-use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::batch::{
+    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Share, Submission, Traits, Wanted,
+};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
@@ -40,6 +41,7 @@ use bookahead_plan::Seconds;
 use nodes::Members;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// How LSF is reached, and what of it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +65,7 @@ pub struct Lsf {
     places: Vec<Place>,
     output: Option<PathBuf>,
     /// Which hosts belong to which resource: it changes with the configuration of LSF only, and costs several commands.
-    members: Option<Members>,
+    members: Mutex<Option<Members>>,
 }
 
 impl Default for Settings {
@@ -77,63 +79,68 @@ impl Lsf {
     /// LSF with these settings. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> Lsf {
         let tools = commands::tools(runner, &settings);
-        Lsf { tools, places: settings.places, output: settings.output, members: None }
+        Lsf { tools, places: settings.places, output: settings.output, members: Mutex::default() }
     }
 }
 
 impl BatchSystem for Lsf {
     fn traits(&self) -> Traits {
-        let capabilities = Capabilities {
-            smallest_step: Seconds(times::STEP),
-            whole_nodes: false,
-            change_while_active: true,
-            operator_only: true,
-        };
-        Traits { capabilities, longest_name: create::LONGEST_NAME, moves_jobs: false }
+        Traits { smallest_step: Seconds(times::STEP), longest_name: create::LONGEST_NAME, moves_jobs: false }
     }
 
-    fn look(&mut self) -> Result<Picture, LrmsError> {
-        let clock = self.tools.clock()?;
-        let members = nodes::members(&self.tools, &self.places, self.members.take(), clock)?;
-        let nodes = nodes::all(&self.tools, &members)?;
+    fn look(&self) -> Result<Picture, LrmsError> {
+        let tools = self.tools.for_looks();
+        let clock = tools.clock()?;
+        let known = self.members.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let members = nodes::members(&tools, &self.places, known, clock)?;
+        let nodes = nodes::all(&tools, &members)?;
         // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
-        let jobs = jobs::all(&self.tools, clock)?;
-        let reservations = reservations::all(&self.tools, clock)?;
-        let jobs = jobs::facts(jobs, &self.places, &members, &reservations);
-        self.members = Some(members);
+        let jobs = jobs::all(&tools, clock)?;
+        let reservations = reservations::all(&tools, clock)?;
+        let mut jobs = jobs::facts(jobs, &self.places, &members, &reservations);
+        submit::read_goes(&tools, &mut jobs)?;
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
         Ok(Picture { clock: Some(clock), nodes, reservations, jobs })
     }
 
-    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+    fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
+        create::choose(wanted, picture)
+    }
+
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         create::create(&self.tools, wanted, picture)
     }
 
     fn change(
-        &mut self,
+        &self,
         handle: &Handle,
         wanted: &Wanted,
         picture: &Picture,
-    ) -> Result<Option<Handle>, LrmsError> {
+    ) -> Result<Option<Reserved>, LrmsError> {
         change::change(&self.tools, handle, wanted, picture)
     }
 
-    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         delete::delete(&self.tools, handle)
     }
 
-    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         submit::submit(&self.tools, job, self.output.as_deref())
     }
 
-    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        submit::go(&self.tools, native)
+    }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         submit::cancel(&self.tools, native)
     }
 
-    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         outcome::outcome(&self.tools, native)
     }
 
-    fn examine(&mut self) -> Vec<Finding> {
+    fn examine(&self) -> Vec<Finding> {
         examine::examine(self)
     }
 }

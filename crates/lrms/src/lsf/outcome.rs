@@ -49,6 +49,7 @@ fn read(text: &str, native: &str, clock: Time) -> Option<JobFact> {
         limit: None,
         reservations: Vec::new(),
         expected_start: None,
+        awaits_go: false,
     })
 }
 

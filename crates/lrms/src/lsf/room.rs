@@ -3,7 +3,7 @@
 //! without a limit runs for ever.
 
 use super::times::{PERIOD, widened};
-use crate::batch::{FactState, Handle, JobFact, Node, Picture, Place, Unit};
+use crate::batch::{self, FactState, Handle, JobFact, Node, Picture, Place, Unit};
 use bookahead_plan::{Interval, Time};
 
 /// Slots of one host.
@@ -53,6 +53,17 @@ pub(super) fn choose(
             slots(&rooms, amount)
         }
     }
+}
+
+/// What was chosen before, hosts with jobs in the way apart from the others.
+pub(super) fn apart(shares: &[batch::Share], interval: Interval, picture: &Picture) -> Choice {
+    let is_busy = |host: &str| {
+        let mut in_the_way = picture.jobs.iter().filter(|job| reaches(job, interval.begin));
+        in_the_way.any(|job| job.placed.contains_key(host))
+    };
+    let shares = shares.iter().map(|(host, slots)| Share { host: host.clone(), slots: *slots });
+    let (partly, clear) = shares.partition(|share| is_busy(&share.host));
+    Choice { clear, partly }
 }
 
 fn whole(rooms: &[Room<'_>], amount: u32) -> Result<Choice, u32> {
@@ -161,6 +172,7 @@ mod tests {
             limit: limit.map(Seconds),
             reservations: Vec::new(),
             expected_start: None,
+            awaits_go: false,
         }
     }
 

@@ -4,17 +4,28 @@
 use super::jobs;
 use super::nodes::selection;
 use super::times::minutes;
-use crate::batch::{Submission, Unit};
+use crate::batch::{FactState, JobFact, Submission, Unit};
 use crate::dialect::{Tools, failed, refused, said, the_job, unreadable};
 use crate::error::LrmsError;
-use crate::text::script::script;
+use crate::text::script::{script, waiting};
 use std::path::Path;
+
+/// The description of a job that claims, and the message that is its go.
+pub(super) const CLAIMS: &str = "bookahead claims";
+const GO: &str = "bookahead_go";
+const HAS_GO: &str = "grep -q bookahead_go";
+/// Messages with lower numbers are used by others: the first is a job's external status (bstatus).
+const MESSAGE: &str = "97";
 
 /// Submits a job.
 pub(super) fn submit(tools: &Tools, job: &Submission, output: Option<&Path>) -> Result<String, LrmsError> {
-    let input = script(&job.work, Some("#BSUB"))?;
+    let first = job.go_within.map(|within| waiting(within, &format!("{} | {HAS_GO}", bread(tools))));
+    let input = script(&job.work, Some("#BSUB"), &first.unwrap_or_default())?;
     let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
     let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
+    if job.go_within.is_some() {
+        command = command.args(["-Jd", CLAIMS]);
+    }
     if let Some(queue) = &job.place.partition {
         command = command.args(["-q", queue]);
     }
@@ -49,6 +60,35 @@ fn submitted(text: &str) -> Option<String> {
     })?;
     let is_id = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
     is_id.then(|| id.to_owned())
+}
+
+/// How a job reads its go, in its shell (bread).
+fn bread(tools: &Tools) -> String {
+    format!("{} -i {MESSAGE} \"$LSB_JOBID\" 2> /dev/null", tools.called("bread"))
+}
+
+/// Lets a job run that claims: administrators of LSF may send messages to the jobs of others (bpost).
+pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
+    let command = tools.command("bpost").args(["-i", MESSAGE, "-d", GO, native]);
+    let outcome = tools.run(&command)?;
+    let over = ["already finished", "is not found", "No matching job", "permission"];
+    match said(&outcome) {
+        _ if outcome.is_success() => Ok(()),
+        said if over.iter().any(|words| said.contains(words)) => {
+            Err(refused(format!("to let the job {native} run"), said))
+        }
+        _ => Err(failed(&command, &outcome)),
+    }
+}
+
+/// Which of the jobs that claim and run have got their go: it is told of each by itself.
+pub(super) fn read_goes(tools: &Tools, jobs: &mut [JobFact]) -> Result<(), LrmsError> {
+    let claiming = jobs.iter_mut().filter(|job| job.awaits_go && job.state == FactState::Running);
+    for job in claiming {
+        let outcome = tools.run(&tools.command("bread").args(["-i", MESSAGE, &job.native]))?;
+        job.awaits_go = !outcome.out.contains(GO);
+    }
+    Ok(())
 }
 
 /// Ends a job. Whether `bkill` had nothing to end is seen from the job.

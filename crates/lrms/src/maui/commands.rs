@@ -34,6 +34,11 @@ impl Commands {
             torque: tools(runner, &settings.torque_bin),
         }
     }
+
+    /// The same, in slots that orders cannot take.
+    pub(super) fn for_looks(&self) -> Commands {
+        Commands { maui: self.maui.for_looks(), torque: self.torque.for_looks() }
+    }
 }
 
 /// What a command of Torque printed, as XML; nothing at all is an empty document.

@@ -5,7 +5,7 @@ use super::commands::Commands;
 use super::delete::delete;
 use super::reservations;
 use super::times::{asked, can_be_asked};
-use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
+use crate::batch::{Picture, Reserved, Unit, Wanted};
 use crate::command::Command;
 use crate::dialect::{differs, is_plain, refused, said, the_reservation, undone};
 use crate::error::LrmsError;
@@ -19,14 +19,14 @@ const LONGEST: Seconds = Seconds(98 * 86_400);
 const AT_ONCE: Seconds = Seconds(10);
 
 /// Makes a reservation.
-pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
     check(wanted)?;
     let before = reservations::all(commands, &picture.nodes)?;
     let clock = before.clock.or(picture.clock);
     if let Some(there) =
         before.reservations.iter().find(|there| compare(there, wanted, clock, picture).is_ok())
     {
-        return Ok(there.handle.clone());
+        return Ok(there.clone());
     }
     let command = setres(commands, wanted, clock);
     let outcome = commands.maui.run(&command)?;
@@ -44,7 +44,7 @@ pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) ->
     let there = after.reservations.iter().find(is_new);
     let there = there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
     match compare(there, wanted, after.clock.or(clock), picture) {
-        Ok(()) => Ok(there.handle.clone()),
+        Ok(()) => Ok(there.clone()),
         Err(why) => Err(undone(what(wanted), &there.handle, &why, delete(commands, &there.handle))),
     }
 }

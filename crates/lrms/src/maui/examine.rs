@@ -12,7 +12,7 @@ const AHEAD: Seconds = Seconds(30 * 86_400);
 const LASTS: Seconds = Seconds(600);
 
 /// All that can be checked; it stops where nothing more can be seen.
-pub(super) fn examine(maui: &mut Maui) -> Vec<Finding> {
+pub(super) fn examine(maui: &Maui) -> Vec<Finding> {
     let mut findings = vec![version(&maui.commands.maui)];
     let what = "looking at nodes, jobs and reservations";
     let picture = match maui.look() {
@@ -85,5 +85,7 @@ fn may_reserve(commands: &Commands, place: Place, picture: &Picture) -> Finding 
         lasts: LASTS,
         advice: "name this account in ADMIN1 or ADMIN2 of maui.cfg, and restart Maui".into(),
     };
-    trial.finding(&commands.maui, |wanted| delete(commands, &create::create(commands, wanted, picture)?))
+    trial.finding(&commands.maui, |wanted| {
+        delete(commands, &create::create(commands, wanted, picture)?.handle)
+    })
 }

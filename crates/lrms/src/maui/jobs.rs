@@ -78,6 +78,7 @@ fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
         limit,
         reservations: bound_to(element.text_of("x").unwrap_or_default()).into_iter().collect(),
         expected_start: None,
+        awaits_go: false,
     };
     Ok(Job { queue: element.text_of("queue").unwrap_or_default().into(), fact })
 }

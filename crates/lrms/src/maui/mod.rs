@@ -28,9 +28,11 @@ mod reservations;
 mod submit;
 mod times;
 
-use crate::adapter::Capabilities;
-use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::batch::{
+    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
+};
 use crate::command::Runner;
+use crate::dialect;
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
 use commands::Commands;
@@ -70,50 +72,49 @@ impl Maui {
 
 impl BatchSystem for Maui {
     fn traits(&self) -> Traits {
-        let capabilities = Capabilities {
-            smallest_step: Seconds(1),
-            whole_nodes: false,
-            change_while_active: false,
-            operator_only: true,
-        };
-        Traits { capabilities, longest_name: create::LONGEST_NAME, moves_jobs: false }
+        Traits { smallest_step: Seconds(1), longest_name: create::LONGEST_NAME, moves_jobs: false }
     }
 
-    fn look(&mut self) -> Result<Picture, LrmsError> {
-        let nodes = nodes::all(&self.commands, &self.places)?;
+    fn look(&self) -> Result<Picture, LrmsError> {
+        let commands = &self.commands.for_looks();
+        let nodes = nodes::all(commands, &self.places)?;
         // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
-        let jobs = jobs::all(&self.commands)?;
-        let queue = queue::read(&self.commands)?;
-        let seen = reservations::all(&self.commands, &nodes)?;
+        let jobs = jobs::all(commands)?;
+        let queue = queue::read(commands)?;
+        let seen = reservations::all(commands, &nodes)?;
         let jobs = jobs::facts(jobs, &self.places, &nodes, &queue, &seen);
         Ok(Picture { clock: seen.clock, nodes, reservations: seen.reservations, jobs })
     }
 
-    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         create::create(&self.commands, wanted, picture)
     }
 
-    fn change(&mut self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Handle>, LrmsError> {
+    fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
         Ok(None)
     }
 
-    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         delete::delete(&self.commands, handle)
     }
 
-    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         submit::submit(&self.commands, job, self.output.as_deref())
     }
 
-    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        Err(dialect::refused(format!("to let the job {native} run"), submit::NO_CLAIMS))
+    }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         submit::cancel(&self.commands, native)
     }
 
-    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         jobs::one(&self.commands, native)
     }
 
-    fn examine(&mut self) -> Vec<Finding> {
+    fn examine(&self) -> Vec<Finding> {
         examine::examine(self)
     }
 }

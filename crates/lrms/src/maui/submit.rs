@@ -13,13 +13,20 @@ use std::path::Path;
 /// Names of jobs have at most so many characters (qsub -N).
 const LONGEST_NAME: usize = 15;
 
+/// Why a job cannot be one of several copies here.
+pub(super) const NO_CLAIMS: &str = "Torque has nothing by which a running job could be told to go on, so that a copy of a job \
+     would run without asking; submit it to this site alone";
+
 /// Submits a job.
 pub(super) fn submit(
     commands: &Commands,
     job: &Submission,
     output: Option<&Path>,
 ) -> Result<String, LrmsError> {
-    let input = script(&job.work, Some("#PBS"))?;
+    if job.go_within.is_some() {
+        return Err(refused(the_job(job), NO_CLAIMS));
+    }
+    let input = script(&job.work, Some("#PBS"), "")?;
     let name: String = job.name.chars().take(LONGEST_NAME).collect();
     let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
     let mut command = command.args(["-l", &resources(job)?]);

@@ -3,7 +3,7 @@
 
 use super::create::{LEAD, Request, Verdict, denied, verdict, what};
 use super::reservations::{self, Known};
-use crate::batch::{Handle, Picture, Wanted};
+use crate::batch::{Handle, Picture, Reserved, Wanted};
 use crate::command::Command;
 use crate::dialect::{Tools, refused, unreadable};
 use crate::error::LrmsError;
@@ -17,7 +17,7 @@ pub(super) fn change(
     handle: &Handle,
     wanted: &Wanted,
     picture: &Picture,
-) -> Result<Option<Handle>, LrmsError> {
+) -> Result<Option<Reserved>, LrmsError> {
     let request = Request::new(tools, decided_within, wanted, picture)?;
     let Some(old) = reservations::one(tools, handle, &request.vnodes)? else { return Ok(None) };
     let now = picture.clock.unwrap_or(Time(0));
@@ -32,7 +32,7 @@ pub(super) fn change(
     let interval = Interval::new(begin, end);
     let select = request.select();
     if request.differs(&old, interval).is_none() {
-        return Ok(Some(handle.clone()));
+        return Ok(Some(old.reserved));
     }
     if !can_become(&old, &select, wanted) {
         return Ok(None);
@@ -41,10 +41,12 @@ pub(super) fn change(
     alter(tools, wanted, &command)?;
     let found = reservations::one(tools, handle, &request.vnodes)?;
     let wrong = match &found {
-        Some(known) => request.differs(known, interval),
-        None => Some("it is not there any more".into()),
+        Some(known) => match request.differs(known, interval) {
+            None => return Ok(Some(known.reserved.clone())),
+            Some(wrong) => wrong,
+        },
+        None => "it is not there any more".into(),
     };
-    let Some(wrong) = wrong else { return Ok(Some(handle.clone())) };
     if let Some(known) = found {
         let back = request.alteration(handle, &known, old.reserved.interval, &old.select)?;
         alter(tools, wanted, &back)?;

@@ -4,7 +4,7 @@
 use super::delete::delete;
 use super::nodes::Vnodes;
 use super::reservations::{self, Known};
-use crate::batch::{Handle, Node, Picture, Unit, Wanted};
+use crate::batch::{Handle, Node, Picture, Reserved, Unit, Wanted};
 use crate::command::{Command, Outcome};
 use crate::dialect::{Tools, differs, failed, is_plain, refused, said, the_reservation, undone, unreadable};
 use crate::error::LrmsError;
@@ -31,7 +31,7 @@ pub(super) fn create(
     decided_within: u32,
     wanted: &Wanted,
     picture: &Picture,
-) -> Result<Handle, LrmsError> {
+) -> Result<Reserved, LrmsError> {
     let request = Request::new(tools, decided_within, wanted, picture)?;
     let now = picture.clock.unwrap_or(Time(0));
     let begin = wanted.interval.begin.max(now + LEAD);
@@ -53,8 +53,7 @@ pub(super) fn create(
             return Err(undone(what(wanted), &handle, &why, delete(tools, &handle)));
         }
     };
-    request.confirm(&handle, Interval::new(begin, wanted.interval.end))?;
-    Ok(handle)
+    request.confirm(&handle, Interval::new(begin, wanted.interval.end))
 }
 
 pub(super) struct Request<'a> {
@@ -124,7 +123,7 @@ impl<'a> Request<'a> {
     }
 
     /// Reads a reservation back. One that is otherwise than it should be is deleted.
-    fn confirm(&self, handle: &Handle, interval: Interval) -> Result<(), LrmsError> {
+    fn confirm(&self, handle: &Handle, interval: Interval) -> Result<Reserved, LrmsError> {
         let found = match reservations::one(self.tools, handle, &self.vnodes) {
             Ok(found) => found,
             Err(error) => {
@@ -134,7 +133,7 @@ impl<'a> Request<'a> {
         };
         let wrong = match found {
             Some(known) => match self.differs(&known, interval) {
-                None => return Ok(()),
+                None => return Ok(known.reserved),
                 Some(wrong) => wrong,
             },
             None => "it was granted, and is not there".into(),

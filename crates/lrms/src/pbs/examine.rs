@@ -78,5 +78,5 @@ fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Pictur
                 .into(),
     };
     let made = |wanted: &_| create::create(tools, settings.decided_within, wanted, picture);
-    trial.finding(tools, |wanted| delete(tools, &made(wanted)?))
+    trial.finding(tools, |wanted| delete(tools, &made(wanted)?.handle))
 }

@@ -3,6 +3,7 @@
 use super::commands::{ask_json, count, number, text};
 use super::nodes::Vnodes;
 use super::reservations::Known;
+use super::submit::{CLAIMS, GO};
 use crate::batch::{FactState, Handle, JobFact, Place};
 use crate::dialect::Tools;
 use crate::error::LrmsError;
@@ -99,6 +100,8 @@ pub(super) fn plain(id: &str, job: &Value) -> JobFact {
         limit: text(&asked["walltime"]).and_then(|walltime| calendar::length_of_time(&walltime)).map(Seconds),
         reservations: Vec::<Handle>::new(),
         expected_start: expected.filter(|time| time.0 > 0),
+        awaits_go: !job["Variable_List"][CLAIMS].is_null()
+            && !text(&job["comment"]).is_some_and(|comment| comment.starts_with(GO)),
     }
 }
 

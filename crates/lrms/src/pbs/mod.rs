@@ -30,8 +30,9 @@ mod outcome;
 mod reservations;
 mod submit;
 
-use crate::adapter::Capabilities;
-use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::batch::{
+    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
+};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
@@ -78,54 +79,53 @@ impl Pbs {
 
 impl BatchSystem for Pbs {
     fn traits(&self) -> Traits {
-        let capabilities = Capabilities {
-            smallest_step: Seconds(1),
-            whole_nodes: false,
-            change_while_active: true,
-            operator_only: false,
-        };
         // PBS Professional before 2020 took 15 characters, in which no reservation could be recognised.
-        Traits { capabilities, longest_name: 200, moves_jobs: false }
+        Traits { smallest_step: Seconds(1), longest_name: 200, moves_jobs: false }
     }
 
-    fn look(&mut self) -> Result<Picture, LrmsError> {
-        let (clock, vnodes) = Vnodes::ask(&self.tools, &self.settings.places)?;
-        let reservations = reservations::list(&self.tools, &vnodes)?;
-        let jobs = jobs::list(&self.tools, &self.settings.places, &vnodes, &reservations)?;
+    fn look(&self) -> Result<Picture, LrmsError> {
+        let tools = self.tools.for_looks();
+        let (clock, vnodes) = Vnodes::ask(&tools, &self.settings.places)?;
+        let reservations = reservations::list(&tools, &vnodes)?;
+        let jobs = jobs::list(&tools, &self.settings.places, &vnodes, &reservations)?;
         let reservations = reservations.into_iter().map(|known| known.reserved).collect();
         Ok(Picture { clock, nodes: vnodes.into_nodes(), reservations, jobs })
     }
 
-    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         create::create(&self.tools, self.settings.decided_within, wanted, picture)
     }
 
     fn change(
-        &mut self,
+        &self,
         handle: &Handle,
         wanted: &Wanted,
         picture: &Picture,
-    ) -> Result<Option<Handle>, LrmsError> {
+    ) -> Result<Option<Reserved>, LrmsError> {
         change::change(&self.tools, self.settings.decided_within, handle, wanted, picture)
     }
 
-    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         delete::delete(&self.tools, handle)
     }
 
-    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         submit::submit(&self.tools, &self.settings, job)
     }
 
-    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        submit::go(&self.tools, native)
+    }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         submit::cancel(&self.tools, native)
     }
 
-    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         outcome::outcome(&self.tools, native)
     }
 
-    fn examine(&mut self) -> Vec<Finding> {
+    fn examine(&self) -> Vec<Finding> {
         examine::examine(&self.tools, &self.settings)
     }
 }

@@ -8,11 +8,16 @@ use crate::batch::{Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
 use crate::error::LrmsError;
-use crate::text::script::script;
+use crate::text::script::{script, waiting};
+
+/// A variable of jobs that claim, and how the comment of a job begins that has got its go: PBS appends to it how the job ended.
+pub(super) const CLAIMS: &str = "BOOKAHEAD_CLAIMS";
+pub(super) const GO: &str = "bookahead_go";
 
 /// Submits a job, into the queue of its reservation if it has one.
 pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Result<String, LrmsError> {
-    let script = script(&job.work, None)?;
+    let first = job.go_within.map(|within| waiting(within, &has_go(tools)));
+    let script = script(&job.work, None, &first.unwrap_or_default())?;
     let (queue, cores) = whereto(tools, settings, job)?;
     let limit = job.limit.0.max(1);
     let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
@@ -20,6 +25,9 @@ pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Re
     command = command.args(["-C", "", "-S", "/bin/sh", "-r", "n", "-m", "n", "-N", &job.name]);
     command = command.args(["-l", &format!("select={}", chunks(job.amount, cores, &job.place.features))]);
     command = command.args(["-l", &format!("place={}", arrangement(job.place.unit)), "-l", &walltime]);
+    if job.go_within.is_some() {
+        command = command.args(["-v", &format!("{CLAIMS}=yes")]);
+    }
     if let Some(folder) = &settings.output {
         let folder = format!("{}/", folder.to_string_lossy().trim_end_matches('/'));
         command = command.args(["-o", &folder, "-e", &folder]);
@@ -63,6 +71,32 @@ fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
         return refused(the_job(job), format!("{said} (it is larger than its reservation)"));
     }
     refused(the_job(job), said)
+}
+
+/// What tells a job, in its shell, that it has got its go.
+fn has_go(tools: &Tools) -> String {
+    format!("{} -f \"$PBS_JOBID\" 2> /dev/null | grep -q 'comment = {GO}'", tools.called("qstat"))
+}
+
+/// Lets a job run that claims. Only operators of PBS may comment on jobs.
+pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
+    let command = tools.command("qalter").args(["-W", &format!("comment={GO}"), native]);
+    let outcome = tools.run(&command)?;
+    let what = format!("to let the job {native} run");
+    let said = said(&outcome);
+    if outcome.is_success() {
+        Ok(())
+    } else if said.contains("Unauthorized") {
+        let advice = "run: qmgr -c 'set server operators += ACCOUNT@*'";
+        Err(refused(what, format!("{said} ({advice})")))
+    } else if ["Unknown Job Id", "Job has finished", "invalid for state"]
+        .iter()
+        .any(|words| said.contains(words))
+    {
+        Err(refused(what, said))
+    } else {
+        Err(failed(&command, &outcome))
+    }
 }
 
 /// Ends a job, whether it waits or runs.

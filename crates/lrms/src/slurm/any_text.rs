@@ -59,7 +59,7 @@ proptest! {
         let reservations = reservations::read(&reservations).or_else(|_| reservations::read(RESERVATIONS)).unwrap();
         let queue = json::read(&queue).or_else(|_| json::read(QUEUE)).unwrap();
         let clock = clock.map(bookahead_plan::Time);
-        let picture = look::picture(&settings(), clock, &nodes, &reservations, queue, &look::Granted::new());
+        let picture = look::picture(&settings(), clock, &nodes, &reservations, queue, &Default::default());
         // Each job has cores, and has them where it runs.
         prop_assert!(picture.jobs.iter().all(|job| job.cores > 0 || job.state.is_over() || !job.placed.is_empty()));
         prop_assert!(picture.jobs.iter().all(|job| !job.resources.is_empty()));

@@ -11,7 +11,7 @@ use super::look::show_reservations;
 use super::reservations::{self, Booked};
 use super::speech::Speech;
 use super::{refusal, times};
-use crate::batch::{Handle, Picture, Wanted};
+use crate::batch::{Handle, Picture, Reserved, Wanted};
 use crate::command::{Command, Outcome};
 use crate::error::LrmsError;
 use bookahead_plan::Interval;
@@ -21,14 +21,14 @@ pub(super) fn change(
     handle: &Handle,
     wanted: &Wanted,
     picture: &Picture,
-) -> Result<Option<Handle>, LrmsError> {
+) -> Result<Option<Reserved>, LrmsError> {
     if wanted.interval.is_empty() {
         return Err(create::refused(wanted, "it is for no time; delete it instead"));
     }
     let all = show(speech)?;
     let Some(old) = all.iter().find(|booked| booked.name == handle.0) else { return Ok(None) };
     if differs(old, wanted, picture).is_none() {
-        return Ok(Some(handle.clone()));
+        return Ok(Some(old.ours(picture, None)));
     }
     if !is_possible(old, wanted, picture) || collides(old, wanted.interval, &all) {
         return Ok(None);
@@ -39,8 +39,7 @@ pub(super) fn change(
         let refused = refusal::refused(create::what(wanted), &command, &outcome);
         return if matches!(refused, LrmsError::Refused { .. }) { Ok(None) } else { Err(refused) };
     }
-    verify(speech, old, wanted, picture)?;
-    Ok(Some(handle.clone()))
+    verify(speech, old, wanted, picture).map(Some)
 }
 
 fn show(speech: &Speech) -> Result<Vec<Booked>, LrmsError> {
@@ -99,17 +98,19 @@ fn apply(speech: &Speech, command: Command, overlook_jobs: bool) -> Result<Outco
 }
 
 /// Reads back what came of a change. Where that is not what was wanted, or somebody came in between, the old terms are put back.
-fn verify(speech: &Speech, old: &Booked, wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
+fn verify(speech: &Speech, old: &Booked, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
     let all = show(speech)?;
     let new = all.iter().find(|booked| booked.name == old.name);
     let wrong = match new {
-        None => Some("it is gone".to_owned()),
-        Some(new) => differs(new, wanted, picture).or_else(|| {
-            let collides = collides(old, wanted.interval, &all);
-            collides.then(|| "another reservation took the same cores meanwhile".to_owned())
-        }),
+        None => "it is gone".to_owned(),
+        Some(new) => match differs(new, wanted, picture) {
+            Some(wrong) => wrong,
+            None if collides(old, wanted.interval, &all) => {
+                "another reservation took the same cores meanwhile".to_owned()
+            }
+            None => return Ok(new.ours(picture, None)),
+        },
     };
-    let Some(wrong) = wrong else { return Ok(()) };
     if new.is_some_and(|new| new.interval != old.interval) {
         let mut words = vec!["update".to_owned(), format!("ReservationName={}", old.name)];
         if new.is_some_and(|new| !new.active) {

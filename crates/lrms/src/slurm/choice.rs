@@ -1,11 +1,8 @@
 //! Choosing nodes for a reservation, where Slurm is not left the choice: it would give fewer whole nodes than are wanted and say
 //! nothing. What is chosen here by a picture is checked by Slurm once more.
 
-use crate::batch::{FactState, JobFact, Node, Picture, Wanted};
+use crate::batch::{FactState, JobFact, Node, Picture, Share, Wanted};
 use bookahead_plan::{Interval, Time};
-
-/// A node with so many of its cores.
-pub(super) type Share = (String, u32);
 
 /// Whole nodes that nobody else has in that time, in Slurm's order; an error says how many there are.
 pub(super) fn whole_nodes(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, String> {

@@ -4,13 +4,13 @@
 //! Cores in a partition are left to Slurm to choose. Whole nodes, and cores anywhere in the cluster, are named: as
 //! `Nodes=n1,n2 CoreCnt=8,8`, from 23.11 on as `Nodes=n1,n2 CoreCnt=16`. Named nodes stay what they are when one fails.
 
-use super::choice::{self, Share};
+use super::choice;
 use super::look::Granted;
 use super::refusal;
 use super::reservations::{self, Booked};
 use super::speech::{self, Speech};
 use super::{times, version};
-use crate::batch::{Handle, Picture, Unit, Wanted};
+use crate::batch::{Picture, Reserved, Share, Unit, Wanted};
 use crate::command::{Command, Outcome};
 use crate::error::LrmsError;
 use bookahead_plan::Time;
@@ -19,11 +19,11 @@ pub(super) fn create(
     speech: &Speech,
     wanted: &Wanted,
     picture: &Picture,
-    granted: &mut Granted,
-) -> Result<Handle, LrmsError> {
+    granted: &Granted,
+) -> Result<Reserved, LrmsError> {
     check(wanted, picture)?;
-    let nodes = named_nodes(wanted, picture)?;
-    let command = command(speech, wanted, picture.clock, nodes.as_deref())?;
+    let nodes = if wanted.nodes.is_empty() { choose(wanted, picture)? } else { wanted.nodes.clone() };
+    let command = command(speech, wanted, picture.clock, &nodes)?;
     let outcome = speech.ask(&command)?;
     if !outcome.is_success() {
         return already_there(speech, wanted, picture, &command, &outcome);
@@ -38,10 +38,10 @@ pub(super) fn create(
             format!("it granted something else ({difference}), which was undone; take another time, or less");
         return Err(refused(wanted, said));
     }
-    if let Some(shares) = nodes {
-        granted.insert(wanted.name.clone(), shares.into_iter().collect());
-    }
-    Ok(Handle(wanted.name.clone()))
+    let spread = (!nodes.is_empty()).then(|| nodes.into_iter().collect());
+    let reserved = booked.ours(picture, spread.as_ref());
+    spread.into_iter().for_each(|spread| granted.note(&wanted.name, spread));
+    Ok(reserved)
 }
 
 /// What was refused may be there already: then its name is taken, or it is in its own way.
@@ -51,7 +51,7 @@ fn already_there(
     picture: &Picture,
     command: &Command,
     outcome: &Outcome,
-) -> Result<Handle, LrmsError> {
+) -> Result<Reserved, LrmsError> {
     let what = what(wanted);
     if refusal::is_about_users(outcome) {
         return Err(refusal::invalid_user(speech, what, &wanted.account, outcome));
@@ -59,10 +59,10 @@ fn already_there(
     if refusal::is_about_projects(outcome.said()) {
         return Err(refusal::invalid_project(what, &wanted.account, wanted.project.as_deref(), outcome));
     }
-    let found = read_back(speech, &wanted.name)?.map(|booked| differs(&booked, wanted, picture));
+    let found = read_back(speech, &wanted.name)?.map(|booked| (differs(&booked, wanted, picture), booked));
     match found {
-        Some(None) => Ok(Handle(wanted.name.clone())),
-        Some(Some(difference)) => {
+        Some((None, booked)) => Ok(booked.ours(picture, None)),
+        Some((Some(difference), _)) => {
             let said = format!(
                 "there is one of that name with other terms ({difference}); change that one, or delete it"
             );
@@ -93,21 +93,21 @@ fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
     }
 }
 
-/// The nodes that are to be named, with how much of each; None where Slurm chooses.
-fn named_nodes(wanted: &Wanted, picture: &Picture) -> Result<Option<Vec<Share>>, LrmsError> {
+/// The nodes that are to be named, with how much of each; none where Slurm chooses.
+pub(super) fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
     let chosen = match (wanted.place.unit, &wanted.place.partition) {
-        (Unit::Cores, Some(_)) => return Ok(None),
+        (Unit::Cores, Some(_)) => return Ok(Vec::new()),
         (Unit::Cores, None) => choice::cores(wanted, picture),
         (Unit::Nodes, _) => choice::whole_nodes(wanted, picture),
     };
-    chosen.map(Some).map_err(|why| refused(wanted, why))
+    chosen.map_err(|why| refused(wanted, why))
 }
 
 fn command(
     speech: &Speech,
     wanted: &Wanted,
     clock: Option<Time>,
-    nodes: Option<&[Share]>,
+    nodes: &[Share],
 ) -> Result<Command, LrmsError> {
     let mut words =
         vec!["create".to_owned(), "reservation".to_owned(), format!("ReservationName={}", wanted.name)];
@@ -116,18 +116,15 @@ fn command(
     words.push(format!("Users={}", wanted.account));
     words.extend(wanted.project.iter().map(|project| format!("Accounts={project}")));
     words.extend(wanted.place.partition.iter().map(|partition| format!("PartitionName={partition}")));
-    match nodes {
-        Some(shares) => {
-            let names: Vec<&str> = shares.iter().map(|(node, _)| node.as_str()).collect();
-            words.push(format!("Nodes={}", names.join(",")));
-            words.push(format!("CoreCnt={}", core_count(shares, speech.version()?)));
+    if nodes.is_empty() {
+        if !wanted.place.features.is_empty() {
+            words.push(format!("Features={}", wanted.place.features.join("&")));
         }
-        None => {
-            if !wanted.place.features.is_empty() {
-                words.push(format!("Features={}", wanted.place.features.join("&")));
-            }
-            words.push(format!("CoreCnt={}", wanted.amount));
-        }
+        words.push(format!("CoreCnt={}", wanted.amount));
+    } else {
+        let names: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
+        words.push(format!("Nodes={}", names.join(",")));
+        words.push(format!("CoreCnt={}", core_count(nodes, speech.version()?)));
     }
     Ok(speech.scontrol(words))
 }

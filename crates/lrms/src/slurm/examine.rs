@@ -247,7 +247,7 @@ fn privilege(speech: &Speech, settings: &Settings) -> Finding {
 }
 
 fn try_a_reservation(speech: &Speech, settings: &Settings) -> Result<(), LrmsError> {
-    let picture = look::look(speech, settings, &mut Granted::new())?;
+    let picture = look::look(speech, settings, &Granted::default())?;
     let Some(place) = settings.places.first() else { return Ok(()) };
     let (account, project) = match membership::first(settings) {
         Some((account, project)) => (account, Some(project)),
@@ -261,7 +261,8 @@ fn try_a_reservation(speech: &Speech, settings: &Settings) -> Result<(), LrmsErr
         amount: 1,
         account,
         project,
+        nodes: Vec::new(),
     };
-    let handle = create::create(speech, &wanted, &picture, &mut Granted::new())?;
-    delete::delete(speech, &handle, Duration::from_secs(5))
+    let made = create::create(speech, &wanted, &picture, &Granted::default())?;
+    delete::delete(speech, &made.handle, Duration::from_secs(5))
 }

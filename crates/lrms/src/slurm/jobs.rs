@@ -4,7 +4,7 @@
 use super::json::SlurmJob;
 use super::nodes::SlurmNode;
 use super::reservations::evenly;
-use super::submit::INSIDE;
+use super::submit::{INSIDE, claims};
 use super::{hosts, ranges, states};
 use crate::batch::{FactState, Handle, JobFact, Place};
 use bookahead_plan::{Seconds, Time};
@@ -84,6 +84,7 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         limit: job.time_limit.0.map(|minutes| Seconds(minutes.saturating_mul(60))),
         reservations: reservations(job.resv_name.text()),
         expected_start: start.filter(|_| state == FactState::Waiting),
+        awaits_go: claims(job.comment.text()),
         state,
     })
 }

@@ -10,16 +10,39 @@ use crate::batch::Picture;
 use crate::error::LrmsError;
 use bookahead_plan::Time;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-/// How the cores of reservations that we made are spread, for as long as Slurm does not tell: by name.
-pub(super) type Granted = BTreeMap<String, BTreeMap<String, u32>>;
+/// How the cores of a reservation are spread over nodes.
+type Spread = BTreeMap<String, u32>;
+
+/// How those of reservations that we made are spread, by name, for the first seconds until Slurm tells; and since when.
+#[derive(Debug, Default)]
+pub(super) struct Granted(Mutex<BTreeMap<String, (Instant, Spread)>>);
+
+impl Granted {
+    pub(super) fn note(&self, name: &str, spread: Spread) {
+        self.known().insert(name.to_owned(), (Instant::now(), spread));
+    }
+
+    /// What is known, after what is not there any more, or what Slurm tells itself now, is forgotten. A look that began before
+    /// one was made says nothing of it.
+    fn compare(&self, reservations: &[Booked], began: Instant) -> BTreeMap<String, Spread> {
+        let untold =
+            |name: &String| reservations.iter().any(|one| one.name == *name && one.core_ids.is_empty());
+        let mut known = self.known();
+        known.retain(|name, (since, _)| *since > began || untold(name));
+        known.iter().map(|(name, (_, spread))| (name.clone(), spread.clone())).collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, (Instant, Spread)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What is there now.
-pub(super) fn look(
-    speech: &Speech,
-    settings: &Settings,
-    granted: &mut Granted,
-) -> Result<Picture, LrmsError> {
+pub(super) fn look(speech: &Speech, settings: &Settings, granted: &Granted) -> Result<Picture, LrmsError> {
+    let began = Instant::now();
     let config = speech.scontrol(["show", "config"]);
     let [nodes, reservations, config, jobs] =
         speech.tell_all(&[show_nodes(speech), show_reservations(speech), config, squeue(speech)]);
@@ -27,8 +50,8 @@ pub(super) fn look(
     let reservations = reservations::read(&reservations?)?;
     let clock = clock(&config?);
     let jobs = json::read(&jobs?)?;
-    forget_what_is_gone(granted, &reservations);
-    Ok(picture(settings, clock, &nodes, &reservations, jobs, granted))
+    let granted = granted.compare(&reservations, began);
+    Ok(picture(settings, clock, &nodes, &reservations, jobs, &granted))
 }
 
 pub(super) fn show_nodes(speech: &Speech) -> crate::command::Command {
@@ -49,11 +72,6 @@ pub(super) fn clock(config: &str) -> Option<Time> {
     config.lines().find_map(|line| times::read(line.strip_prefix("Configuration data as of ")?.trim()))
 }
 
-/// What we remember of reservations that are not there any more, or of which Slurm itself tells now.
-fn forget_what_is_gone(granted: &mut Granted, reservations: &[Booked]) {
-    granted.retain(|name, _| reservations.iter().any(|one| one.name == *name && one.core_ids.is_empty()));
-}
-
 /// Puts together what was read.
 pub(super) fn picture(
     settings: &Settings,
@@ -61,14 +79,15 @@ pub(super) fn picture(
     nodes: &[SlurmNode],
     reservations: &[Booked],
     jobs: Vec<json::SlurmJob>,
-    granted: &Granted,
+    granted: &BTreeMap<String, Spread>,
 ) -> Picture {
     let by_name: BTreeMap<&str, &SlurmNode> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let around = Surroundings { places: &settings.places, nodes: &by_name, clock };
     // One that has ended is shown for some seconds more.
     let is_over = |end: Time| clock.is_some_and(|now| end <= now);
     let told = reservations.iter().flat_map(|booked| {
-        let (cores, spread) = booked.spread(&by_name, granted.get(&booked.name));
+        let cores_of = |name: &str| by_name.get(name).map(|node| node.cores);
+        let (cores, spread) = booked.spread(cores_of, granted.get(&booked.name));
         booked.told(&cores, spread)
     });
     Picture {

@@ -44,8 +44,9 @@ mod version;
 #[cfg(unix)]
 pub use own_cluster::{OwnCluster, OwnClusterError, OwnClusterSettings};
 
-use crate::adapter::Capabilities;
-use crate::batch::{BatchSystem, Finding, Handle, JobFact, Picture, Place, Submission, Traits, Wanted};
+use crate::batch::{
+    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Share, Submission, Traits, Wanted,
+};
 use crate::command::Runner;
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
@@ -85,7 +86,8 @@ pub struct Settings {
 pub struct Slurm {
     speech: Speech,
     settings: Settings,
-    /// Only for the first seconds of a reservation, until Slurm tells itself.
+    /// The same commands, in slots that orders cannot take.
+    looking: Speech,
     granted: Granted,
 }
 
@@ -107,59 +109,62 @@ impl Settings {
 impl Slurm {
     /// Spoken to by these commands. Nothing is asked yet.
     pub fn new(runner: Runner, settings: Settings) -> Slurm {
-        Slurm { speech: Speech::new(runner, &settings), settings, granted: Granted::new() }
+        let looking = Speech::new(runner.for_looks(), &settings);
+        Slurm { speech: Speech::new(runner, &settings), looking, settings, granted: Granted::default() }
     }
 }
 
 impl BatchSystem for Slurm {
     fn traits(&self) -> Traits {
-        let capabilities = Capabilities {
-            smallest_step: Seconds(1),
-            whole_nodes: false,
-            change_while_active: true,
-            operator_only: true,
-        };
-        Traits { capabilities, longest_name: LONGEST_NAME, moves_jobs: true }
+        Traits { smallest_step: Seconds(1), longest_name: LONGEST_NAME, moves_jobs: true }
     }
 
-    fn look(&mut self) -> Result<Picture, LrmsError> {
-        look::look(&self.speech, &self.settings, &mut self.granted)
+    fn look(&self) -> Result<Picture, LrmsError> {
+        look::look(&self.looking, &self.settings, &self.granted)
     }
 
-    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
-        create::create(&self.speech, wanted, picture, &mut self.granted)
+    fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
+        create::choose(wanted, picture)
+    }
+
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
+        create::create(&self.speech, wanted, picture, &self.granted)
     }
 
     fn change(
-        &mut self,
+        &self,
         handle: &Handle,
         wanted: &Wanted,
         picture: &Picture,
-    ) -> Result<Option<Handle>, LrmsError> {
+    ) -> Result<Option<Reserved>, LrmsError> {
         change::change(&self.speech, handle, wanted, picture)
     }
 
-    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         delete::delete(&self.speech, handle, self.settings.let_go_within)
     }
 
-    fn move_jobs(&mut self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+    fn move_jobs(&self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
         moving::move_jobs(&self.speech, from, to)
     }
 
-    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         submit::submit(&self.speech, job, &self.settings.jobs)
     }
 
-    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        submit::go(&self.speech, native)
+    }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         delete::cancel(&self.speech, native)
     }
 
-    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         outcome::outcome(&self.speech, native, &self.settings)
     }
 
-    fn examine(&mut self) -> Vec<Finding> {
+    fn examine(&self) -> Vec<Finding> {
         examine::examine(&self.speech, &self.settings)
     }
 }

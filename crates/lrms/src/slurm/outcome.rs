@@ -145,6 +145,7 @@ impl Told<'_> {
             limit: self.limit,
             reservations: jobs::reservations(self.reservations),
             expected_start: None,
+            awaits_go: false,
             state,
         }
     }

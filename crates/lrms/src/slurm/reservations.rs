@@ -2,9 +2,8 @@
 //! same in every version, and says which cores it is.) Names of others' reservations may contain blanks, `=` and line breaks.
 
 use super::fields::{field, list, number};
-use super::nodes::SlurmNode;
 use super::{hosts, ranges, times};
-use crate::batch::{Handle, Reserved, Wanted};
+use crate::batch::{Handle, Picture, Reserved, Wanted};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,7 +113,7 @@ impl Booked {
     /// How many cores it has on each node, and whether that is certain.
     pub(super) fn spread(
         &self,
-        nodes: &BTreeMap<&str, &SlurmNode>,
+        cores_of: impl Fn(&str) -> Option<u32>,
         granted: Option<&BTreeMap<String, u32>>,
     ) -> (BTreeMap<String, u32>, bool) {
         let sum =
@@ -127,7 +126,7 @@ impl Booked {
         if sum(&counted) == self.cores {
             return (counted, true);
         }
-        let whole = |node: &String| Some((node.clone(), nodes.get(node.as_str())?.cores));
+        let whole = |node: &String| Some((node.clone(), cores_of(node)?));
         let all: BTreeMap<String, u32> = self.nodes.iter().filter_map(whole).collect();
         if all.len() == self.nodes.len() && sum(&all) == self.cores {
             return (all, true);
@@ -141,17 +140,27 @@ impl Booked {
         }
     }
 
-    /// As all batch systems tell it. One that comes again is told as often as [`Booked::occurrences`] says.
-    pub(super) fn told(&self, cores: &BTreeMap<String, u32>, spread: bool) -> Vec<Reserved> {
-        let told = |interval| Reserved {
+    /// One of ours, as all batch systems tell it; on nodes of this picture.
+    pub(super) fn ours(&self, picture: &Picture, granted: Option<&BTreeMap<String, u32>>) -> Reserved {
+        let node = |name: &str| picture.nodes.iter().find(|node| node.name == name);
+        let (cores, spread) = self.spread(|name| node(name).map(|node| node.cores), granted);
+        self.at(self.interval, &cores, spread)
+    }
+
+    fn at(&self, interval: Interval, cores: &BTreeMap<String, u32>, spread: bool) -> Reserved {
+        Reserved {
             handle: Handle(self.name.clone()),
             name: self.name.clone(),
             interval,
             cores: cores.clone(),
             spread,
             accounts: self.users.clone(),
-        };
-        self.occurrences().into_iter().map(told).collect()
+        }
+    }
+
+    /// As all batch systems tell it. One that comes again is told as often as [`Booked::occurrences`] says.
+    pub(super) fn told(&self, cores: &BTreeMap<String, u32>, spread: bool) -> Vec<Reserved> {
+        self.occurrences().into_iter().map(|interval| self.at(interval, cores, spread)).collect()
     }
 
     /// When it is: the next time, and for one that comes again as many times more as matter to anybody who plans now. Those that
@@ -206,7 +215,7 @@ ReservationName=x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9} StartTime=179
         assert_eq!(booked.users, ["root", "ann"]);
         assert_eq!(booked.projects, ["physics"]);
         assert_eq!(
-            booked.spread(&BTreeMap::new(), None),
+            booked.spread(|_| None, None),
             (BTreeMap::from([("n2".into(), 3), ("n3".into(), 5)]), true)
         );
     }
@@ -241,9 +250,9 @@ ReservationName=x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9} StartTime=179
             ONE.lines().filter(|line| !line.contains("CoreIDs")).map(|line| format!("{line}\n")).collect();
         let booked = &read(&text).unwrap()[0];
         let guess = BTreeMap::from([("n2".into(), 4), ("n3".into(), 4)]);
-        assert_eq!(booked.spread(&BTreeMap::new(), None), (guess, false));
+        assert_eq!(booked.spread(|_| None, None), (guess, false));
         // We know what we asked for.
         let granted = BTreeMap::from([("n2".into(), 1), ("n3".into(), 7)]);
-        assert_eq!(booked.spread(&BTreeMap::new(), Some(&granted)), (granted.clone(), true));
+        assert_eq!(booked.spread(|_| None, Some(&granted)), (granted.clone(), true));
     }
 }

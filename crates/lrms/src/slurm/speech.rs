@@ -5,7 +5,7 @@ use super::Settings;
 use super::version;
 use crate::command::{Command, Outcome, Runner};
 use crate::error::LrmsError;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// What commands say when they hear nothing. They wait about nine seconds for it.
@@ -26,17 +26,22 @@ pub(super) struct Speech {
     runner: Runner,
     conf: Option<String>,
     bin: Option<String>,
-    version: OnceLock<(u32, u32)>,
+    version: Mutex<Option<(u32, u32)>>,
 }
 
 impl Speech {
     pub(super) fn new(runner: Runner, settings: &Settings) -> Speech {
         let text = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let (conf, bin) = (text(&settings.conf), text(&settings.bin));
-        let speech = Speech { runner, conf, bin, version: OnceLock::new() };
+        let speech = Speech { runner, conf, bin, version: Mutex::default() };
         // It answers at once where others wait for nine seconds to hear nothing.
         let probe = speech.command("scontrol").arg("ping");
         Speech { runner: speech.runner.with_probe(probe), ..speech }
+    }
+
+    /// The folder of the commands, if `PATH` does not lead to them.
+    pub(super) fn bin(&self) -> Option<&str> {
+        self.bin.as_deref()
     }
 
     /// A command of Slurm.
@@ -92,10 +97,11 @@ impl Speech {
         })
     }
 
-    /// The version of the commands, asked once.
+    /// The version of the commands, asked once: whoever wants to know it meanwhile waits.
     pub(super) fn version(&self) -> Result<(u32, u32), LrmsError> {
-        if let Some(version) = self.version.get() {
-            return Ok(*version);
+        let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(version) = *known {
+            return Ok(version);
         }
         let command = self.command("scontrol").arg("--version");
         let said = self.tell(&command)?;
@@ -103,8 +109,7 @@ impl Speech {
             command: shown(&command),
             why: format!("{:?} is no version", said.trim()),
         };
-        let version = version::read(&said).ok_or_else(unreadable)?;
-        Ok(*self.version.get_or_init(|| version))
+        Ok(*known.insert(version::read(&said).ok_or_else(unreadable)?))
     }
 }
 

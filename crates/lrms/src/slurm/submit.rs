@@ -3,6 +3,9 @@
 //!
 //! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
 //! Slurm's own variables; nothing else of our environment gets there. It writes to `NAME.out` in its folder.
+//!
+//! One that claims waits in its script until its comment is changed, which it asks `squeue` for; who may update jobs of others
+//! may let it go.
 
 use super::refusal;
 use super::speech::{self, Speech};
@@ -10,7 +13,8 @@ use crate::batch::projects::is_project;
 use crate::batch::{Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::error::LrmsError;
-use crate::job::Work;
+use crate::text::script::{called, script, waiting};
+use bookahead_party::Work;
 use std::path::Path;
 
 /// Sets the variables before `--` and becomes the program behind it.
@@ -26,11 +30,19 @@ const MOST_BYTES: usize = 1 << 20;
 /// How the comment of a job begins that was submitted into a reservation: Slurm forgets into which when that is over.
 pub(super) const INSIDE: &str = "bookahead: inside ";
 
+/// How the comment of a job ends that waits for its go, and what it is when it has got it: the job itself reads it.
+const CLAIMS: &str = "(claims)";
+const GO: &str = "bookahead: go";
+
 /// What a job gets of our environment.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,SHELL,LANG";
 
 pub(super) fn submit(speech: &Speech, job: &Submission, jobs: &Path) -> Result<String, LrmsError> {
-    let work = parts(&job.work)?;
+    let mut work = parts(&job.work)?;
+    if let Some(within) = job.go_within {
+        work.script = script(&job.work, Some("#SBATCH"), &waiting(within, &has_go(speech)))?;
+        work.arguments.clear();
+    }
     check(job, &work)?;
     let command = command(speech, job, jobs, &work)?;
     let outcome = speech.ask(&command)?;
@@ -44,6 +56,35 @@ pub(super) fn submit(speech: &Speech, job: &Submission, jobs: &Path) -> Result<S
         why: format!("{:?} is no job", outcome.out.trim()),
     };
     super::delete::named(id).map(str::to_owned).ok_or_else(unreadable)
+}
+
+/// What tells a job, in its shell, that it has got its go.
+fn has_go(speech: &Speech) -> String {
+    let squeue = called("squeue", speech.bin());
+    format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]")
+}
+
+/// Whether a job with this comment waits for its go.
+pub(super) fn claims(comment: &str) -> bool {
+    comment.starts_with("bookahead: ") && comment.ends_with(CLAIMS)
+}
+
+/// Lets a job run that claims.
+pub(super) fn go(speech: &Speech, native: &str) -> Result<(), LrmsError> {
+    let what = format!("to let the job {native} run");
+    let Some(native) = super::delete::named(native) else {
+        return Err(LrmsError::Refused { what, said: "that is no job".into() });
+    };
+    let command = speech.scontrol(["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
+    let outcome = speech.ask(&command)?;
+    let over = ["Invalid job id", "already completing or completed", "already finished"];
+    match outcome.said() {
+        _ if outcome.is_success() => Ok(()),
+        said if over.iter().any(|words| said.contains(words)) => {
+            Err(LrmsError::Refused { what, said: said.to_owned() })
+        }
+        _ => Err(speech::failed(&command, &outcome)),
+    }
 }
 
 /// Why a job was not taken.
@@ -172,8 +213,14 @@ fn command(speech: &Speech, job: &Submission, jobs: &Path, work: &Parts) -> Resu
     // Where there is none, a reservation that a script names must not count.
     let reservations: Vec<&str> = job.reservations.iter().map(|handle| handle.0.as_str()).collect();
     options.push(format!("--reservation={}", reservations.join(",")));
-    if !reservations.is_empty() && !has_comment(&work.script) {
-        options.push(format!("--comment={INSIDE}{}", reservations.join(",")));
+    let inside = match reservations.is_empty() {
+        true => "bookahead: ".to_owned(),
+        false => format!("{INSIDE}{} ", reservations.join(",")),
+    };
+    if job.go_within.is_some() {
+        options.push(format!("--comment={inside}{CLAIMS}"));
+    } else if !reservations.is_empty() && !has_comment(&work.script) {
+        options.push(format!("--comment={}", inside.trim_end()));
     }
     let sbatch = speech.command("sbatch").args(options).arg("/dev/stdin").args(work.arguments.clone());
     let command = sbatch.input(work.script.clone());

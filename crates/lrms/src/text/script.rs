@@ -6,11 +6,13 @@
 //!
 //! What a job is given arrives to the byte. Variables are set by env(1), since a shell has names of its own that it would
 //! refuse or change. The shell becomes the job's program (`exec`), so that signals and exit codes are those of the program; a
-//! user's script is a file in `TMPDIR` then, which the batch system removes with that folder. Nothing here runs anything.
+//! user's script is an open file then, without a name. Nothing here runs anything.
 
+use crate::batch::NO_GO;
 use crate::command::{is_variable, quoted};
 use crate::error::LrmsError;
-use crate::job::Work;
+use bookahead_party::Work;
+use bookahead_plan::Seconds;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -20,16 +22,39 @@ const MOST_BYTES: usize = 1 << 20;
 const END: &str = "END_OF_BOOKAHEAD_SCRIPT";
 const NUL: &str = "it contains a NUL; remove it";
 
-/// The script that does a job's work, for `/bin/sh`. The lines at the head of a user's script that begin with `directive`
-/// (`#BSUB`, `#PBS`) stay visible to the batch system; none where it is told not to look for any.
-pub(crate) fn script(work: &Work, directive: Option<&str>) -> Result<String, LrmsError> {
-    let text = match work {
-        Work::Pretended { run } => format!("#!/bin/sh\nexec sleep {}\n", run.0.max(0)),
+/// How a job calls a command of its batch system, which may not be where the job looks for commands.
+pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
+    let bin = bin.and_then(quoted).map(|bin| format!("PATH=\"$PATH\":{bin} "));
+    bin.unwrap_or_default() + program
+}
+
+/// Lines that let a job wait for its go: until `has_go`, a command of a shell, succeeds, and for so long at most; then it ends
+/// with [`NO_GO`].
+pub(crate) fn waiting(within: Seconds, has_go: &str) -> String {
+    let within = within.0.max(0);
+    format!(
+        "bookahead_end=$(($(date +%s) + {within}))\n\
+         until {has_go}; do\n\
+         [ \"$(date +%s)\" -lt \"$bookahead_end\" ] || exit {NO_GO}\n\
+         sleep 1\n\
+         done\n"
+    )
+}
+
+/// The script that does a job's work, for `/bin/sh`, after `first`. The lines at the head of a user's script that begin with
+/// `directive` (`#BSUB`, `#PBS`) stay visible to the batch system; none where it is told not to look for any.
+pub(crate) fn script(work: &Work, directive: Option<&str>, first: &str) -> Result<String, LrmsError> {
+    let (head, rest) = match work {
+        Work::Pretended { run } => (String::new(), format!("exec sleep {}\n", run.0.max(0))),
         Work::Program { program, arguments, folder, environment } => {
-            of_program(program, arguments, folder.as_deref(), environment)?
+            (String::new(), of_program(program, arguments, folder.as_deref(), environment)?)
         }
-        Work::Script { text, arguments } => of_script(text, arguments, directive)?,
+        Work::Script { text, arguments } => {
+            let lines = directive.into_iter().flat_map(|directive| directives(text, directive));
+            (lines.map(|line| format!("{line}\n")).collect(), of_script(text, arguments)?)
+        }
     };
+    let text = format!("#!/bin/sh\n{head}{first}{rest}");
     if text.len() > MOST_BYTES {
         return malformed(format!("it is longer than {MOST_BYTES} bytes; keep data in files"));
     }
@@ -49,7 +74,7 @@ fn of_program(
     if let Some(name) = environment.keys().find(|name| !is_variable(name)) {
         return malformed(format!("{name:?} cannot be the name of a variable; use letters, digits and _"));
     }
-    let mut text = String::from("#!/bin/sh\n");
+    let mut text = String::new();
     if let Some(folder) = folder {
         let Some(absolute) = folder.to_str().filter(|_| folder.is_absolute()) else {
             let folder = folder.display();
@@ -64,22 +89,18 @@ fn of_program(
     Ok(text)
 }
 
-fn of_script(script: &str, arguments: &[String], directive: Option<&str>) -> Result<String, LrmsError> {
+fn of_script(script: &str, arguments: &[String]) -> Result<String, LrmsError> {
     if script.contains('\0') {
         return malformed(NUL.into());
     }
     let (interpreter, option) = interpreter(script)?;
     let mut call = vec![word(interpreter)?];
     call.extend(option.map(word).transpose()?);
-    call.push("\"$bookahead_script\"".into());
+    call.push("/dev/fd/9".into());
     for argument in arguments {
         call.push(word(argument)?);
     }
-    let mut text = String::from("#!/bin/sh\n");
-    for line in directive.into_iter().flat_map(|directive| directives(script, directive)) {
-        let _ = writeln!(text, "{line}");
-    }
-    text.push_str("bookahead_script=$(mktemp) || exit 126\n");
+    let mut text = String::from("bookahead_script=$(mktemp) || exit 126\n");
     let _ = writeln!(text, "sed 's/^.//' > \"$bookahead_script\" <<'{END}' || exit 126");
     let (lines, rest) = script.rsplit_once('\n').map_or((None, script), |(lines, rest)| (Some(lines), rest));
     for line in lines.into_iter().flat_map(|lines| lines.split('\n')) {
@@ -90,6 +111,8 @@ fn of_script(script: &str, arguments: &[String], directive: Option<&str>) -> Res
     if !rest.is_empty() {
         let _ = writeln!(text, "printf %s {} >> \"$bookahead_script\" || exit 126", word(rest)?);
     }
+    // Open, it can be read after it was removed: the job leaves nothing behind.
+    text.push_str("exec 9< \"$bookahead_script\" && rm -f \"$bookahead_script\" || exit 126\n");
     let _ = writeln!(text, "exec {}", call.join(" "));
     Ok(text)
 }
@@ -167,7 +190,7 @@ mod tests {
         let mut shell = Command::new("/bin/sh");
         shell.env("TMPDIR", folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        let script = script(work, None).unwrap();
+        let script = script(work, None, "").unwrap();
         shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
         shell.wait_with_output().unwrap()
     }
@@ -233,7 +256,7 @@ mod tests {
     fn options_for_the_batch_system_are_visible_at_the_head_alone_and_where_it_looks_for_them() {
         let of = "#!/bin/sh\n#PBS -l mem=1gb\n#PBSX\n\necho\n#PBS -q other\n#PBS -q last";
         let visible = |directive: Option<&str>| {
-            let script = script(&text(of, Vec::new()), directive).unwrap();
+            let script = script(&text(of, Vec::new()), directive, "").unwrap();
             let lines = script.lines().filter(|line| line.starts_with("#PBS"));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
@@ -263,7 +286,7 @@ mod tests {
             (text(&"x".repeat(MOST_BYTES), Vec::new()), "longer"),
         ];
         for (work, expected) in cases {
-            let told = script(&work, None).unwrap_err().to_string();
+            let told = script(&work, None, "").unwrap_err().to_string();
             assert!(told.contains(expected), "{told}");
         }
     }

@@ -1,9 +1,9 @@
 //! What is kept free is what was said last, however often and in whatever order it was said.
 
-use crate::{at, backing, builtin, cases, cpu, job, span};
-use bookahead_lrms::{Builtin, JobState, Lrms, Snapshot};
+use crate::{Drive, at, backing, builtin, cases, inside, job, span};
+use bookahead_lrms::Builtin;
+use bookahead_party::JobState;
 use bookahead_plan::{Policy, Span, Time};
-use bookahead_protocol::ReservationId;
 use proptest::prelude::*;
 
 fn spans() -> impl Strategy<Value = Vec<Span>> {
@@ -13,18 +13,16 @@ fn spans() -> impl Strategy<Value = Vec<Span>> {
 }
 
 /// Says each in order, and lets jobs run around them to the end.
-fn play(said: &[(u128, Vec<Span>)], jobs: &[(u32, i64)]) -> (Snapshot, Vec<(JobState, Option<Time>)>) {
+fn play(said: &[(u128, Vec<Span>)], jobs: &[(u32, i64)]) -> Vec<(JobState, Option<Time>)> {
     let mut builtin = builtin(8, Policy::EASY);
     for (id, spans) in said {
         builtin.back(at(0), &backing(*id, spans)).unwrap();
     }
-    let snapshot = builtin.snapshot(at(0)).unwrap();
     for (id, (capacity, limit)) in (0..).zip(jobs) {
         builtin.submit(at(0), &job(id, *capacity, *limit, *limit)).unwrap();
     }
-    builtin.advance(at(5_000)).unwrap();
-    let ran = builtin.jobs().into_iter().map(|status| (status.state, status.started)).collect();
-    (snapshot, ran)
+    builtin.pass(at(5_000));
+    builtin.jobs().into_iter().map(|status| (status.state, status.started)).collect()
 }
 
 proptest! {
@@ -54,11 +52,11 @@ fn saying_it_again_while_it_is_active_changes_nothing() {
     let said = backing(1, &[span(0, 100, 6)]);
     builtin.back(at(0), &said).unwrap();
     builtin.submit(at(0), &job(1, 2, 50, 50)).unwrap();
-    builtin.advance(at(10)).unwrap();
-    let before = builtin.snapshot(at(10)).unwrap();
+    builtin.pass(at(10));
+    let before = builtin.look(at(10));
     let next = builtin.next_event();
     builtin.back(at(10), &said).unwrap();
-    assert_eq!(builtin.snapshot(at(10)).unwrap(), before);
+    assert_eq!(builtin.look(at(10)), before);
     assert_eq!(builtin.next_event(), next);
 }
 
@@ -67,11 +65,12 @@ fn what_is_over_is_no_longer_kept_free() {
     let mut builtin = builtin(8, Policy::EASY);
     builtin.back(at(0), &backing(1, &[span(0, 10, 6)])).unwrap();
     builtin.back(at(0), &backing(2, &[span(0, 20, 2)])).unwrap();
-    builtin.advance(at(10)).unwrap();
-    let kept = |builtin: &mut Builtin| builtin.snapshot(at(10)).unwrap().resources[&cpu()].backings.clone();
-    assert_eq!(kept(&mut builtin).into_keys().collect::<Vec<_>>(), [ReservationId(2)]);
+    builtin.pass(at(10));
+    let is_free =
+        |builtin: &mut Builtin, number, id| builtin.submit(at(10), &inside(job(number, 1, 1, 1), id)).is_ok();
+    assert_eq!([1, 2].map(|id| is_free(&mut builtin, id, id)), [false, true]);
     builtin.back(at(10), &backing(2, &[])).unwrap();
-    assert!(kept(&mut builtin).is_empty());
+    assert!(!is_free(&mut builtin, 3, 2));
 }
 
 #[test]
@@ -80,7 +79,7 @@ fn a_job_does_not_start_if_it_would_reach_into_a_reservation() {
     builtin.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
     builtin.submit(at(0), &job(1, 5, 11, 3)).unwrap();
     builtin.submit(at(0), &job(2, 5, 10, 10)).unwrap();
-    builtin.advance(at(100)).unwrap();
+    builtin.pass(at(100));
     let starts: Vec<Option<Time>> = builtin.jobs().into_iter().map(|status| status.started).collect();
     assert_eq!(starts, [Some(Time(20)), Some(Time(0))]);
 }

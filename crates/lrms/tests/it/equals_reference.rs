@@ -1,8 +1,9 @@
 //! Whatever is asked of it, the built-in scheduler does what the plain one does; and at no time is more used than there is.
 
 use crate::reference::Reference;
-use crate::{at, backing, builtin, cases, cpu, inside, job, policies, span};
-use bookahead_lrms::{Builtin, JobState, Lrms};
+use crate::{Drive, at, backing, builtin, cases, cpu, inside, job, policies, span};
+use bookahead_lrms::Builtin;
+use bookahead_party::JobState;
 use bookahead_plan::{Capacity, Policy, Span, Time};
 use bookahead_protocol::{JobId, ReservationId};
 use proptest::prelude::*;
@@ -81,7 +82,7 @@ fn give(builtin: &mut Builtin, reference: &mut Reference, now: i64, number: u128
     }
 }
 
-fn assert_equal(builtin: &Builtin, reference: &Reference, now: i64) {
+fn assert_equal(builtin: &mut Builtin, reference: &Reference, now: i64) {
     let (ours, theirs) = (builtin.jobs(), &reference.jobs);
     assert_eq!(ours.len(), theirs.len());
     for (ours, theirs) in ours.iter().zip(theirs) {
@@ -93,8 +94,7 @@ fn assert_equal(builtin: &Builtin, reference: &Reference, now: i64) {
 
 /// The invariants, from what is to be seen.
 fn assert_in_bounds(builtin: &mut Builtin, reference: &Reference, now: i64) {
-    let snapshot = builtin.snapshot(at(now)).unwrap();
-    let seen = &snapshot.resources[&cpu()];
+    let seen = builtin.seen(at(now));
     let there = i64::from(CAPACITY - seen.lost.0);
     let outside: i64 = seen.view.running.iter().map(|running| i64::from(running.capacity.0)).sum();
     let reserved: i64 = reference.backings.keys().map(|id| reference.room(*id, now)).sum();
@@ -122,15 +122,15 @@ fn run(policy: Policy, commands: &[(i64, Command)]) {
         }
         // Sometimes it is let go on beforehand, sometimes the command finds it behind.
         if number % 2 == 0 {
-            ours.advance(at(now)).unwrap();
+            ours.pass(at(now));
             theirs.step(now);
         }
         give(&mut ours, &mut theirs, now, number, command);
         // Sometimes commands of one moment come together.
         if number % 3 != 0 || commands.get(number as usize + 1).is_none_or(|(later, _)| *later > 0) {
-            ours.advance(at(now)).unwrap();
+            ours.pass(at(now));
             theirs.step(now);
-            assert_equal(&ours, &theirs, now);
+            assert_equal(&mut ours, &theirs, now);
             assert_in_bounds(&mut ours, &theirs, now);
         }
     }
@@ -141,12 +141,12 @@ fn run(policy: Policy, commands: &[(i64, Command)]) {
     for now in now + 1..END {
         theirs.step(now);
         if !by_events && now % 7 == 0 {
-            ours.advance(at(now)).unwrap();
-            assert_equal(&ours, &theirs, now);
+            ours.pass(at(now));
+            assert_equal(&mut ours, &theirs, now);
             assert_in_bounds(&mut ours, &theirs, now);
         }
     }
-    assert_equal(&ours, &theirs, END);
+    assert_equal(&mut ours, &theirs, END);
 }
 
 /// Whoever lets it go on only when it says so misses nothing.
@@ -154,7 +154,7 @@ fn follow_events(builtin: &mut Builtin) {
     let mut before = None;
     while let Some(next) = builtin.next_event().filter(|next| *next < at(END)) {
         assert_ne!(Some(next), before, "nothing changes at {next}");
-        builtin.advance(next).unwrap();
+        builtin.pass(next);
         before = Some(next);
     }
 }

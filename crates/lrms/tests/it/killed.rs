@@ -1,8 +1,8 @@
 //! A daemon that is really killed: this test binary started again, to be the daemon.
 
-use crate::at;
 use crate::processes::{file, open, read, script, until, until_gone, until_state};
-use bookahead_lrms::{JobState, Lrms, Why};
+use crate::{Drive, at};
+use bookahead_party::{Ended, JobState};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -18,7 +18,7 @@ fn what_the_daemon_does() {
         .unwrap();
     builtin.submit(at(0), &script(0x302, "echo there; sleep 600 & wait", &[])).unwrap();
     loop {
-        builtin.advance(at(1)).unwrap();
+        builtin.pass(at(1));
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
@@ -38,8 +38,8 @@ fn programs_outlive_a_daemon_that_was_killed_and_the_next_one_finds_them() {
     assert!(builtin.jobs().iter().all(|status| status.state == JobState::Running), "{:?}", builtin.jobs());
     std::fs::write(file(folder.path(), 0x301, "go"), "").unwrap();
     until_state(&mut builtin, 6, 0x301, &JobState::Done { exit: 7 });
-    builtin.advance(at(101)).unwrap();
-    until_state(&mut builtin, 101, 0x302, &JobState::Killed(Why::Limit));
+    builtin.pass(at(101));
+    until_state(&mut builtin, 101, 0x302, &JobState::Killed(Ended::Limit));
     until_gone(&mut builtin, folder.path(), 101, 0x302);
     assert_eq!(read(folder.path(), 0x302, "output"), "there\n");
 }

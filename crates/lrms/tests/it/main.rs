@@ -5,6 +5,10 @@ mod backings;
 mod batch;
 mod bounds;
 #[cfg(target_os = "linux")]
+mod claiming;
+#[cfg(target_os = "linux")]
+mod claims;
+#[cfg(target_os = "linux")]
 mod command_local;
 #[cfg(target_os = "linux")]
 mod command_outage;
@@ -29,6 +33,7 @@ mod pbs;
 #[cfg(target_os = "linux")]
 mod processes;
 mod reference;
+mod reports;
 #[cfg(target_os = "linux")]
 mod restart;
 #[cfg(unix)]
@@ -38,11 +43,16 @@ mod slurm;
 mod sources;
 
 use bookahead_lrms::builtin::sources::Nothing;
-use bookahead_lrms::{Backing, Builtin, Hosted, Job, JobState, JobStatus, Lrms, Work};
+use bookahead_lrms::{Builtin, Hosted};
+use bookahead_party::{
+    Backing, BatchError, BatchOrder, BatchReport, Job, JobChange, JobState, JobStatus, Look, OrderId, Seen,
+    Work,
+};
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
+use std::sync::Arc;
 
 /// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
 fn cases(cases: u32) -> ProptestConfig {
@@ -67,7 +77,7 @@ fn at(second: i64) -> Moment {
     Moment::of(Time(second))
 }
 
-fn span(begin: i64, end: i64, capacity: u32) -> Span {
+const fn span(begin: i64, end: i64, capacity: u32) -> Span {
     Span { interval: Interval::new(Time(begin), Time(end)), capacity: Capacity(capacity) }
 }
 
@@ -82,10 +92,78 @@ fn builtin(capacity: u32, policy: Policy) -> Builtin {
     builtin
 }
 
+const ORDER: OrderId = OrderId(0);
+
+/// A scheduler, driven by orders one by one.
+trait Drive {
+    fn order(&mut self, now: Moment, order: BatchOrder) -> BatchReport;
+    /// What became of jobs.
+    fn pass(&mut self, now: Moment) -> Vec<JobChange>;
+
+    fn back(&mut self, now: Moment, backing: &Backing) -> Result<(), BatchError> {
+        let backing = backing.clone();
+        done(self.order(now, BatchOrder::Keep { order: ORDER, backing }))
+    }
+
+    fn submit(&mut self, now: Moment, job: &Job) -> Result<(), BatchError> {
+        let job = Box::new(job.clone());
+        done(self.order(now, BatchOrder::Submit { order: ORDER, job }))
+    }
+
+    fn go(&mut self, now: Moment, job: JobId) -> Result<(), BatchError> {
+        done(self.order(now, BatchOrder::Go { order: ORDER, job }))
+    }
+
+    fn cancel(&mut self, now: Moment, job: JobId) -> Result<(), BatchError> {
+        done(self.order(now, BatchOrder::Cancel { order: ORDER, job }))
+    }
+
+    fn look(&mut self, now: Moment) -> Look {
+        match self.order(now, BatchOrder::Look { order: ORDER }) {
+            BatchReport::Looked { order: Some(ORDER), outcome, .. } => outcome.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn seen(&mut self, now: Moment) -> Arc<Seen> {
+        self.look(now).resources.remove(&cpu()).unwrap()
+    }
+
+    fn jobs(&mut self) -> Vec<JobStatus> {
+        self.look(Moment(i64::MIN)).jobs
+    }
+}
+
+impl Drive for Builtin {
+    fn order(&mut self, now: Moment, order: BatchOrder) -> BatchReport {
+        let mut reports = self.carry_out(now, order);
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        reports.remove(0)
+    }
+
+    fn pass(&mut self, now: Moment) -> Vec<JobChange> {
+        let change = |report| match report {
+            BatchReport::JobChanged(change) => Some(change),
+            BatchReport::Looked { order: None, outcome: Ok(_), .. } => None,
+            other => panic!("{other:?}"),
+        };
+        self.advance(now).into_iter().filter_map(change).collect()
+    }
+}
+
+fn done(report: BatchReport) -> Result<(), BatchError> {
+    match report {
+        BatchReport::Kept { order: ORDER, outcome, .. } | BatchReport::Job { order: ORDER, outcome, .. } => {
+            outcome
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Nothing starts in the first advance; in the second it does.
 fn wake(builtin: &mut Builtin, second: i64) {
-    builtin.advance(at(second)).unwrap();
-    builtin.advance(at(second)).unwrap();
+    builtin.pass(at(second));
+    builtin.pass(at(second));
 }
 
 fn job(id: u128, capacity: u32, limit: i64, run: i64) -> Job {
@@ -97,6 +175,7 @@ fn job(id: u128, capacity: u32, limit: i64, run: i64) -> Job {
         limit: Seconds(limit),
         reservation: None,
         work: Work::Pretended { run: Seconds(run) },
+        claims: false,
     }
 }
 
@@ -109,10 +188,10 @@ fn backing(id: u128, spans: &[Span]) -> Backing {
     Backing { resource: cpu(), id, owner, spans, spares_jobs: false }
 }
 
-fn status(builtin: &Builtin, id: u128) -> JobStatus {
+fn status(builtin: &mut Builtin, id: u128) -> JobStatus {
     builtin.jobs().into_iter().find(|status| status.id == JobId(id)).unwrap()
 }
 
-fn state(builtin: &Builtin, id: u128) -> JobState {
+fn state(builtin: &mut Builtin, id: u128) -> JobState {
     status(builtin, id).state
 }

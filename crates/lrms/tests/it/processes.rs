@@ -1,8 +1,9 @@
 //! Real programs. The time that they are given is what the test says; that they have really done something is waited for.
 
-use crate::{at, backing, hosted, inside, job, span, state, status, wake};
+use crate::{Drive, at, backing, hosted, inside, job, span, state, status, wake};
 use bookahead_lrms::builtin::Processes;
-use bookahead_lrms::{Builtin, Job, JobState, Lrms, LrmsError, Why, Work};
+use bookahead_lrms::{Builtin, LrmsError};
+use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::{Policy, Time};
 use bookahead_protocol::JobId;
 use std::collections::BTreeMap;
@@ -71,7 +72,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[track_caller]
 pub(crate) fn until_state(builtin: &mut Builtin, second: i64, id: u128, expected: &JobState) {
     until(&format!("{expected:?}"), || {
-        builtin.advance(at(second)).unwrap();
+        builtin.pass(at(second));
         state(builtin, id) == *expected
     });
 }
@@ -80,7 +81,7 @@ pub(crate) fn until_state(builtin: &mut Builtin, second: i64, id: u128, expected
 #[track_caller]
 pub(crate) fn until_gone(builtin: &mut Builtin, folder: &Path, second: i64, id: u128) {
     until("all its processes are gone", || {
-        builtin.advance(at(second)).unwrap();
+        builtin.pass(at(second));
         alive(folder, id).is_empty()
     });
 }
@@ -108,15 +109,15 @@ fn a_script_runs_in_its_reservation_and_what_it_wrote_and_how_it_ended_is_known(
     builtin.back(at(0), &backing(5, &[span(10, 50, 2)])).unwrap();
     let text = "echo \"$1 in $BOOKAHEAD_RESERVATION with $BOOKAHEAD_CAPACITY\"; echo oh >&2; exit 7";
     builtin.submit(at(0), &inside(script(0x101, text, &["runs"]), 5)).unwrap();
-    builtin.advance(at(9)).unwrap();
-    assert_eq!(state(&builtin, 0x101), JobState::Waiting);
-    builtin.advance(at(10)).unwrap();
-    assert_eq!(state(&builtin, 0x101), JobState::Running);
+    builtin.pass(at(9));
+    assert_eq!(state(&mut builtin, 0x101), JobState::Waiting);
+    builtin.pass(at(10));
+    assert_eq!(state(&mut builtin, 0x101), JobState::Running);
     assert!(builtin.next_event().is_some_and(|next| next <= at(11)), "it wants to be looked after");
     until_state(&mut builtin, 11, 0x101, &JobState::Done { exit: 7 });
     assert_eq!(read(folder.path(), 0x101, "output"), "runs in rsv_5 with 1\n");
     assert_eq!(read(folder.path(), 0x101, "error"), "oh\n");
-    let status = status(&builtin, 0x101);
+    let status = status(&mut builtin, 0x101);
     assert_eq!((status.started, status.ended), (Some(Time(10)), Some(Time(11))));
 }
 
@@ -129,18 +130,18 @@ fn with_a_reservation_all_processes_of_its_jobs_end_even_those_that_will_not() {
     builtin
         .submit(at(0), &inside(Job { limit: bookahead_plan::Seconds(99), ..script(0x102, text, &[]) }, 5))
         .unwrap();
-    builtin.advance(at(1)).unwrap();
+    builtin.pass(at(1));
     until("it is ready", || {
         read(folder.path(), 0x102, "output") == "deaf\n" && alive(folder.path(), 0x102).len() >= 6
     });
-    builtin.advance(at(30)).unwrap();
-    assert_eq!(state(&builtin, 0x102), JobState::Killed(Why::ReservationOver));
+    builtin.pass(at(30));
+    assert_eq!(state(&mut builtin, 0x102), JobState::Killed(Ended::ReservationOver));
     until("those that listen are gone", || alive(folder.path(), 0x102).len() <= 4);
-    builtin.advance(at(34)).unwrap();
+    builtin.pass(at(34));
     assert!(!alive(folder.path(), 0x102).is_empty(), "they have five seconds");
     until_gone(&mut builtin, folder.path(), 35, 0x102);
     until("nothing is left to look after", || {
-        builtin.advance(at(36)).unwrap();
+        builtin.pass(at(36));
         builtin.next_event().is_none()
     });
 }
@@ -149,12 +150,12 @@ fn with_a_reservation_all_processes_of_its_jobs_end_even_those_that_will_not() {
 fn a_program_that_takes_too_long_is_ended() {
     let (folder, mut builtin) = fresh();
     builtin.submit(at(0), &program(0x103, "sleep", &["600"])).unwrap();
-    builtin.advance(at(0)).unwrap();
+    builtin.pass(at(0));
     until("it runs", || !alive(folder.path(), 0x103).is_empty());
-    builtin.advance(at(99)).unwrap();
-    assert_eq!(state(&builtin, 0x103), JobState::Running);
-    builtin.advance(at(100)).unwrap();
-    assert_eq!(state(&builtin, 0x103), JobState::Killed(Why::Limit));
+    builtin.pass(at(99));
+    assert_eq!(state(&mut builtin, 0x103), JobState::Running);
+    builtin.pass(at(100));
+    assert_eq!(state(&mut builtin, 0x103), JobState::Killed(Ended::Limit));
     until_gone(&mut builtin, folder.path(), 106, 0x103);
 }
 
@@ -173,13 +174,13 @@ fn a_cancelled_job_ends_and_one_that_waits_never_begins() {
     builtin
         .submit(at(0), &Job { capacity: bookahead_plan::Capacity(8), ..script(0x106, "echo ran", &[]) })
         .unwrap();
-    builtin.advance(at(0)).unwrap();
+    builtin.pass(at(0));
     until("it runs", || !alive(folder.path(), 0x105).is_empty());
     builtin.cancel(at(1), JobId(0x106)).unwrap();
     builtin.cancel(at(1), JobId(0x105)).unwrap();
-    builtin.advance(at(1)).unwrap();
-    let cancelled = JobState::Killed(Why::Cancelled);
-    assert_eq!([0x105, 0x106].map(|id| state(&builtin, id)), [cancelled.clone(), cancelled]);
+    builtin.pass(at(1));
+    let cancelled = JobState::Killed(Ended::Cancelled);
+    assert_eq!([0x105, 0x106].map(|id| state(&mut builtin, id)), [cancelled.clone(), cancelled]);
     until_gone(&mut builtin, folder.path(), 50, 0x105);
     assert!(!file(folder.path(), 0x106, "output").exists());
     assert_eq!(
@@ -205,12 +206,12 @@ fn what_cannot_start_says_why_and_lets_others_go_on() {
     builtin.submit(at(0), &whole(nowhere(program(0x109, "true", &[])))).unwrap();
     builtin.submit(at(0), &whole(script(0x10a, "#!/no/such/shell\n", &[]))).unwrap();
     builtin.submit(at(0), &whole(program(0x10b, "true", &[]))).unwrap();
-    builtin.advance(at(0)).unwrap();
+    builtin.pass(at(0));
     for (id, word) in
         [(0x107, "PATH"), (0x108, "/etc/passwd"), (0x109, "/no/such/folder"), (0x10a, "/no/such/shell")]
     {
-        match state(&builtin, id) {
-            JobState::Killed(Why::CouldNotStart(why)) => assert!(why.contains(word), "{why}"),
+        match state(&mut builtin, id) {
+            JobState::Killed(Ended::CouldNotStart(why)) => assert!(why.contains(word), "{why}"),
             other => panic!("{other:?}"),
         }
     }
@@ -325,7 +326,10 @@ fn jobs_that_cannot_be_written_as_a_command_are_refused() {
     ];
     for work in wrong {
         let refused = builtin.submit(at(0), &Job { work, ..job(0x113, 1, 1, 1) }).unwrap_err();
-        assert!(matches!(refused, LrmsError::Malformed(_)), "{refused}");
+        assert!(
+            refused.is_refusal() && refused.to_string().starts_with("the job cannot be run"),
+            "{refused}"
+        );
     }
     assert_eq!(std::fs::read_dir(folder.path().join("jobs")).unwrap().count(), 0);
 }
@@ -343,13 +347,13 @@ fn sites_on_one_machine_leave_the_jobs_of_the_others_alone() {
     let ((here, mut ours), (there, mut theirs)) = (fresh(), fresh());
     for builtin in [&mut ours, &mut theirs] {
         builtin.submit(at(0), &program(0x114, "sleep", &["600"])).unwrap();
-        builtin.advance(at(0)).unwrap();
+        builtin.pass(at(0));
     }
     until("theirs runs", || !alive(there.path(), 0x114).is_empty());
     ours.cancel(at(1), JobId(0x114)).unwrap();
     until_gone(&mut ours, here.path(), 7, 0x114);
-    theirs.advance(at(1)).unwrap();
-    assert_eq!(state(&theirs, 0x114), JobState::Running);
+    theirs.pass(at(1));
+    assert_eq!(state(&mut theirs, 0x114), JobState::Running);
     theirs.cancel(at(2), JobId(0x114)).unwrap();
     until_gone(&mut theirs, there.path(), 8, 0x114);
 }

@@ -1,6 +1,6 @@
 //! The built-in scheduler in the plainest way: every second everything is looked at anew, and free capacity is an array.
 
-use bookahead_lrms::{Job, JobState, Why, Work};
+use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::{Capacity, Policy, Seconds, Span, Time};
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl Reference {
     pub(crate) fn cancel(&mut self, id: JobId, now: i64) {
         let live = |kept: &&mut Kept| kept.job.id == id && !kept.state.is_over();
         if let Some(kept) = self.jobs.iter_mut().find(live) {
-            kept.end(JobState::Killed(Why::Cancelled), now);
+            kept.end(JobState::Killed(Ended::Cancelled), now);
         }
     }
 
@@ -99,7 +99,7 @@ impl Reference {
             && let Some(last) =
                 self.jobs.iter_mut().rfind(|kept| kept.runs() && kept.job.reservation.is_none())
         {
-            last.end(JobState::Killed(Why::Displaced), now);
+            last.end(JobState::Killed(Ended::Displaced), now);
         }
         self.settle_guests(now);
         self.schedule(now);
@@ -119,7 +119,7 @@ impl Reference {
             let end = kept.started.unwrap() + run.max(Seconds::ZERO).0;
             if end <= now {
                 kept.end(
-                    if in_time { JobState::Done { exit: 0 } } else { JobState::Killed(Why::Limit) },
+                    if in_time { JobState::Done { exit: 0 } } else { JobState::Killed(Ended::Limit) },
                     end,
                 );
             }
@@ -134,19 +134,19 @@ impl Reference {
         for &id in &reservations {
             while self.used_inside(Some(id)) > self.room(id, now) {
                 let last = self.jobs.iter_mut().rfind(|kept| kept.runs() && kept.job.reservation == Some(id));
-                last.unwrap().end(JobState::Killed(Why::ReservationOver), now);
+                last.unwrap().end(JobState::Killed(Ended::ReservationOver), now);
             }
             if self.is_over(id, now) {
                 for kept in
                     self.jobs.iter_mut().filter(|kept| kept.waits() && kept.job.reservation == Some(id))
                 {
-                    kept.end(JobState::Killed(Why::ReservationOver), now);
+                    kept.end(JobState::Killed(Ended::ReservationOver), now);
                 }
             }
         }
         while self.used_inside(None) > self.capacity - self.lost {
             let last = self.jobs.iter_mut().rfind(|kept| kept.runs() && kept.job.reservation.is_some());
-            last.unwrap().end(JobState::Killed(Why::Displaced), now);
+            last.unwrap().end(JobState::Killed(Ended::Displaced), now);
         }
         for id in reservations {
             for which in 0..self.jobs.len() {

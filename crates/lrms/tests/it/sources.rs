@@ -1,8 +1,8 @@
 //! Where local jobs come from.
 
-use crate::{at, cpu, wake};
+use crate::{Drive, at, cpu, wake};
 use bookahead_lrms::builtin::sources::{LocalJob, Mix, Nothing, Repeated, Source, Steady};
-use bookahead_lrms::{Builtin, Hosted, Lrms};
+use bookahead_lrms::{Builtin, Hosted};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
 
 fn local(submit: i64, estimate: i64, run: i64, capacity: u32) -> LocalJob {
@@ -85,7 +85,7 @@ fn local_jobs_come_when_they_are_due_and_end_by_themselves() {
     let mut builtin = alive(jobs.into_iter());
     assert_eq!(builtin.next_event(), Some(at(3)));
     let mut seen = |now| {
-        let view = builtin.views(at(now)).unwrap().on(&cpu()).clone();
+        let view = builtin.seen(at(now)).view.clone();
         (view.running.iter().map(|running| running.expected_end.0).collect::<Vec<_>>(), view.waiting.len())
     };
     assert_eq!(seen(2), (vec![], 0));

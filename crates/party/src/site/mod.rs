@@ -77,6 +77,9 @@ pub const LOOK_EVERY: Millis = Millis::seconds(10);
 /// After a failure the batch system is looked at again this soon.
 const LOOK_AGAIN: Millis = Millis::seconds(1);
 
+/// Calls that may wait for the first look after a start: as many as a busy site gets in the seconds that it takes.
+const MOST_EARLY: usize = 1_024;
+
 /// The largest of this many holds is published as the time that a hold takes.
 const HOLDS_REMEMBERED: usize = 16;
 
@@ -101,6 +104,8 @@ pub struct Site {
     orders: Orders,
     /// Calls that wait for the batch system, by the reservation they are about.
     waiting: BTreeMap<ReservationId, Vec<(CallId, Envelope)>>,
+    /// Calls that came before the first look was in.
+    early: Vec<(CallId, Envelope)>,
     /// Submissions that wait for the batch system to take the job, until then.
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
     /// Of a scheduler in this process: what it keeps until a change is durable.
@@ -144,6 +149,7 @@ impl Site {
             facts_number: 0,
             orders: Orders::default(),
             waiting: BTreeMap::new(),
+            early: Vec::new(),
             submitting: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             holds_took: VecDeque::new(),
@@ -203,8 +209,11 @@ impl Site {
         {
             return calls.push((call, envelope));
         }
-        let looks_first = !self.is_broken(SiteFlaw::OrderBeforeLook);
-        if self.asks() && !self.met && looks_first && self.needs_look(&envelope) {
+        let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
+        if self.asks() && (blind || self.is_silent()) && self.needs_look(&envelope) {
+            if !self.is_silent() && self.early.len() < MOST_EARLY {
+                return self.early.push((call, envelope));
+            }
             return out.answer(call, Problem::new(Why::NoBatchSystem));
         }
         let views = self.facts.views.clone();
@@ -218,6 +227,13 @@ impl Site {
             }
             Some(id) => self.waiting.entry(id).or_default().push((call, envelope)),
             None => out.answer(call, handled.answer),
+        }
+    }
+
+    /// The first look is in, or there is none to be had: takes the calls that came before it.
+    fn take_early(&mut self, now: Moment, out: &mut Out) {
+        for (call, envelope) in std::mem::take(&mut self.early) {
+            self.call(now, call, envelope, out);
         }
     }
 
@@ -341,7 +357,12 @@ impl Site {
         match report {
             BatchReport::Kept { order, id, outcome } => self.on_kept(now, order, id, outcome, out),
             BatchReport::Job { order, job, outcome } => self.on_job_report(now, order, job, outcome, out),
-            BatchReport::Looked { order, at, outcome } => self.on_look(now, order, at, outcome, out),
+            BatchReport::Looked { order, at, outcome } => {
+                self.on_look(now, order, at, outcome, out);
+                if self.met || self.is_silent() {
+                    self.take_early(now, out);
+                }
+            }
             BatchReport::JobChanged(change) => self.on_job_changed(&change, out),
         }
     }
@@ -439,7 +460,7 @@ impl Party for Site {
 
     fn read_copy(&self) -> Site {
         let mut copy = self.clone();
-        (copy.waiting, copy.submitting, copy.unsettled) = Default::default();
+        (copy.waiting, copy.early, copy.submitting, copy.unsettled) = Default::default();
         copy.ledger.forget_answers();
         copy
     }

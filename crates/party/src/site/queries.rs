@@ -71,6 +71,11 @@ impl Site {
         }
     }
 
+    /// Whether the batch system did not answer when it was last looked at: who asks for something new is told at once.
+    pub(super) fn is_silent(&self) -> bool {
+        self.facts.silent.is_some()
+    }
+
     pub(super) fn note_hold_took(&mut self, took: Millis) {
         if self.holds_took.len() == HOLDS_REMEMBERED {
             self.holds_took.pop_front();
@@ -204,8 +209,7 @@ impl Queries for Site {
             return None;
         }
         if self.asks() && self.facts.looked.is_none() && matches!(call, Call::Probe { .. }) {
-            let why = bookahead_protocol::Why::NoBatchSystem;
-            return Some(bookahead_protocol::Problem::new(why).into());
+            return None;
         }
         let views = self.facts.views.clone();
         Some(self.ledger.ask(now, caller, call, &views))

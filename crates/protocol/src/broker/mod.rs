@@ -2,9 +2,9 @@
 //! all together or not at all, and answers the same calls as they do, so that a broker can be a peer of another.
 //!
 //! The course of a booking: *survey* (probe every peer that could serve a part, in parallel and bounded) → *search* for
-//! the best candidate → *try* to hold it → all held: the owner may look and decide, or it is committed at once; one
-//! refused or silent: the others are given back and the next candidate without it is tried → *decide* to commit →
-//! all committed, or one part is lost and all are given back.
+//! the best candidate, in slices → *try* to hold it → all held: the owner may look and decide, or it is committed at
+//! once; one refused or silent: the others are given back and the next candidate without it is tried → *decide* to
+//! commit → all committed, or one part is lost and all are given back.
 //!
 //! What must not be lost is an [`Event`]: the surroundings write all events of an [`Effects`] down before anything of it
 //! is sent. After a restart they replay them through [`Broker::apply`] and call [`Broker::resume`]: what was only tried
@@ -18,6 +18,7 @@ mod calls;
 mod errand;
 mod event;
 mod reception;
+mod searching;
 mod settle;
 mod snapshot;
 mod survey;
@@ -26,6 +27,7 @@ mod trying;
 pub use booking::{Booking, Child, name_here};
 pub use calls::Outgoing;
 pub use event::{Answered, Asked, Event, Outcome, Pick};
+pub use searching::SLICE;
 pub use snapshot::Snapshot;
 
 use crate::candidates::{Budget, Search};
@@ -39,9 +41,14 @@ use crate::resource::Resource;
 use bookahead_plan::Seconds;
 use calls::{About, Calls, Ended};
 use errand::Errand;
-use std::collections::{BTreeMap, BTreeSet};
+use searching::Pending;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use survey::Survey;
+
+/// How much work a search may take by default: 0.2 to 0.5 seconds, and about 100 megabytes at most, since what a search keeps
+/// is counted as work too. Four parts with 2,000 slots each usually take less than a twentieth of it.
+const MOST_WORK: u64 = 100_000_000;
 
 /// How a broker works.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -71,6 +78,8 @@ pub struct Rules {
     pub retention: Seconds,
     /// How much work a search may take.
     pub search: Budget,
+    /// A search for a candidate, or for all offers of a probe, is stopped after this time. It takes turns with others.
+    pub search_time: Millis,
 }
 
 /// What is left out of further candidates after a refusal. Who is silent is left out altogether.
@@ -97,7 +106,8 @@ impl Default for Rules {
             longest_hold: Millis::seconds(900),
             under_way: 10_000,
             retention: Seconds(86_400),
-            search: Budget { steps: 200_000 },
+            search: Budget { work: MOST_WORK },
+            search_time: Millis::seconds(5),
         }
     }
 }
@@ -165,7 +175,10 @@ pub struct Broker {
     next_survey: u64,
     /// Bookings whose first survey is under way.
     opening: BTreeMap<ReservationId, Opening>,
+    /// Where to go on if the candidate that is tried is refused.
     searches: BTreeMap<ReservationId, Search>,
+    /// Searches under way, the next to be advanced first.
+    pending: VecDeque<Pending>,
     /// Who waits for the answer of a booking.
     clients: BTreeMap<ReservationId, Vec<Client>>,
     errands: BTreeMap<Key, Errand>,
@@ -190,6 +203,7 @@ impl Broker {
             next_survey: 0,
             opening: BTreeMap::new(),
             searches: BTreeMap::new(),
+            pending: VecDeque::new(),
             clients: BTreeMap::new(),
             errands: BTreeMap::new(),
             given_back: BTreeSet::new(),
@@ -262,15 +276,20 @@ impl Broker {
         self.bookings.range((from, Bound::Unbounded)).map(|(_, booking)| booking)
     }
 
-    /// Whether nothing is under way: no survey, no call, no booking that is neither held, nor standing, nor over.
+    /// Whether nothing is under way: no survey, no search, no call, no booking that is neither held, nor standing, nor
+    /// over.
     pub fn is_settled(&self) -> bool {
-        self.opening.is_empty() && self.calls.next().is_none() && self.bookings().all(Booking::is_settled)
+        self.opening.is_empty()
+            && self.pending.is_empty()
+            && self.calls.next().is_none()
+            && self.bookings().all(Booking::is_settled)
     }
 
-    /// When [`Broker::tick`] has something to do.
+    /// When [`Broker::tick`] has something to do. While a search is under way that is a moment in the past.
     pub fn next_timer(&self) -> Option<Moment> {
         let agenda = self.agenda.first().map(|(at, _)| *at);
-        agenda.into_iter().chain(self.calls.next()).min()
+        let search = self.pending.front().map(|pending| pending.due);
+        [agenda, search, self.calls.next()].into_iter().flatten().min()
     }
 
     /// The fold: takes over what happened.
@@ -322,13 +341,16 @@ impl Broker {
     /// A peer answers.
     pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
         let mut effects = Effects::default();
+        let others = self.pending.len();
         if let Some(ended) = self.calls.answered(now, from, key) {
             self.ended(now, &ended, Some(answer), &mut effects);
         }
+        self.advance_searches(now, others, &mut effects);
         effects
     }
 
-    /// Time has passed: repeats what was not answered, gives up what was not answered for too long, and does what was due.
+    /// Time has passed: repeats what was not answered, gives up what was not answered for too long, does what was due, and
+    /// goes on with the searches that are under way, at most [`SLICE`] of work.
     pub fn tick(&mut self, now: Moment) -> Effects {
         let mut effects = Effects::default();
         while let Some(due) = self.calls.next_due(now) {
@@ -338,6 +360,7 @@ impl Broker {
             }
         }
         self.pass_time(now, &mut effects);
+        self.advance_searches(now, 0, &mut effects);
         effects
     }
 

@@ -23,6 +23,7 @@ impl Broker {
             effects.reply(client, answer);
             return effects;
         }
+        let others = self.pending.len();
         let caller = &envelope.caller;
         let received = Received::of(&envelope.call);
         match &envelope.call {
@@ -49,6 +50,7 @@ impl Broker {
                 self.begin_errand(now, client, envelope, &mut effects);
             }
         }
+        self.advance_searches(now, others, &mut effects);
         effects
     }
 
@@ -119,8 +121,8 @@ impl Broker {
         if let Err(malformed) = asked.request.check() {
             return effects.reply(client, Problem::new(malformed).into());
         }
-        let under_way = self.opening.len() + self.searches.len() + self.surveys.len();
-        if under_way >= self.rules.under_way {
+        let under_way = [self.opening.len(), self.searches.len(), self.surveys.len(), self.pending.len()];
+        if under_way.iter().sum::<usize>() >= self.rules.under_way {
             return effects.reply(client, Problem::new(Why::Busy).into());
         }
         self.clients.entry(id).or_default().push(client);

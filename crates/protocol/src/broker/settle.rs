@@ -70,7 +70,7 @@ impl Broker {
             opening.asked
         });
         let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
-        self.searches.remove(&id);
+        self.drop_searches(id);
         self.calls.forget(About::holds(id));
         self.calls.forget(About::commits(id));
         self.note(effects, Event::Closed { id, at: now, asked, outcome });

@@ -3,13 +3,13 @@
 
 use super::calls::{About, Outgoing};
 use super::{Broker, Client, Effects, Outcome, name_here};
-use crate::candidates::{Candidate, Found, Search, Searched};
+use crate::candidates::{Candidate, Found};
 use crate::clock::Moment;
 use crate::ids::{Key, Name, ReservationId};
 use crate::level::{Permission, Probing};
 use crate::message::{Answer, Caller, Envelope, Offer, Slot};
 use crate::problem::{Problem, Why};
-use crate::request::{Constraint, Objective, Part, Request};
+use crate::request::{Constraint, Part, Request};
 use bookahead_plan::Time;
 use std::collections::VecDeque;
 
@@ -29,17 +29,18 @@ pub(super) enum Purpose {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Survey {
-    purpose: Purpose,
+    pub(super) purpose: Purpose,
     caller: Caller,
     permission: Permission<Probing>,
-    request: Request,
+    /// Without constraints that say the same as others.
+    pub(super) request: Request,
     /// Begins of special interest, for each part.
     starts: Vec<Vec<Time>>,
     /// Whom to ask for which part, yet.
     to_ask: VecDeque<(Name, usize)>,
     under_way: usize,
     until: Moment,
-    found: Vec<Vec<Found>>,
+    pub(super) found: Vec<Vec<Found>>,
     /// Why there is nothing for a part, by those who were asked for it.
     problems: Vec<(usize, Problem)>,
     /// Whether this is the second time, with begins that others offered.
@@ -47,15 +48,16 @@ pub(super) struct Survey {
 }
 
 impl Broker {
-    pub(super) fn begin_survey(&mut self, now: Moment, survey: Survey, effects: &mut Effects) {
+    pub(super) fn begin_survey(&mut self, now: Moment, mut survey: Survey, effects: &mut Effects) {
         if let Purpose::Tell { client, .. } = &survey.purpose {
             if let Err(malformed) = survey.request.check() {
                 return effects.reply(client.clone(), Problem::new(malformed).into());
             }
-            if self.surveys.len() >= self.rules.under_way {
+            if self.surveys.len() + self.pending.len() >= self.rules.under_way {
                 return effects.reply(client.clone(), Problem::new(Why::Busy).into());
             }
         }
+        survey.request.constraints = survey.request.different_constraints();
         self.ask_around(now, survey, effects);
     }
 
@@ -144,44 +146,28 @@ impl Broker {
     }
 
     fn surveyed_all(&mut self, now: Moment, number: u64, effects: &mut Effects) {
-        let Some(mut survey) = self.surveys.remove(&number) else { return };
+        let Some(survey) = self.surveys.remove(&number) else { return };
         self.calls.forget(About::probes(number));
-        let found = std::mem::take(&mut survey.found);
-        if let Some(problem) = nothing_found(&survey, &found) {
+        if let Some(problem) = nothing_found(&survey) {
             return self.no_offers(now, survey.purpose, problem, effects);
         }
-        let mut search = Search::new(&survey.request, found, self.rules.search);
-        let mut best = search.next();
-        if best.is_none() && search.searched() == Searched::Stopped {
-            // Any candidate is better than none, and the earliest is found with the least work.
-            let request = Request { objective: Objective::EarliestEnd, ..survey.request.clone() };
-            search = Search::new(&request, search.found().to_vec(), self.rules.search);
-            best = search.next();
+        self.search_found(now, survey);
+    }
+
+    /// Nothing that was `found` goes together. Asks once more where other begins might.
+    pub(super) fn no_candidate(
+        &mut self,
+        now: Moment,
+        mut survey: Survey,
+        found: Vec<Vec<Found>>,
+        problem: Problem,
+        effects: &mut Effects,
+    ) {
+        if survey.aligned || !survey.align(&found, self.rules.slots as usize) {
+            return self.no_offers(now, survey.purpose, problem, effects);
         }
-        let Some(best) = best else {
-            let found = search.found();
-            if !survey.aligned && survey.align(found, self.rules.slots as usize) {
-                survey.found = found.to_vec();
-                return self.ask_around(now, survey, effects);
-            }
-            let why = Why::NoCandidate { tried: 0, all: search.searched() == Searched::All };
-            return self.no_offers(now, survey.purpose, Problem::new(why), effects);
-        };
-        match survey.purpose {
-            Purpose::Tell { client, most } => {
-                let mut offers = vec![offer(&best)];
-                while offers.len() < most as usize
-                    && let Some(next) = search.next()
-                {
-                    offers.push(offer(&next));
-                }
-                effects.reply(client, Answer::Offers(offers));
-            }
-            Purpose::Book(id) => {
-                self.searches.insert(id, search);
-                self.try_candidate(now, id, &best, effects);
-            }
-        }
+        survey.found = found;
+        self.ask_around(now, survey, effects);
     }
 
     fn no_offers(&mut self, now: Moment, purpose: Purpose, problem: Problem, effects: &mut Effects) {
@@ -233,7 +219,11 @@ impl Survey {
     /// match what the others offered; false where there is none.
     fn align(&mut self, found: &[Vec<Found>], most: usize) -> bool {
         self.aligned = true;
-        let begins = |part: usize| found[part].iter().map(|one| one.slot.interval.begin);
+        // Later begins of a part match only what is later still, and is not asked for.
+        let first =
+            |found: &Vec<Found>| first_of(found.iter().map(|one| one.slot.interval.begin).collect(), most);
+        let first: Vec<Vec<Time>> = found.iter().map(first).collect();
+        let begins = |part: usize| first[part].iter().copied();
         let length = |part: usize| self.request.parts[part].wanted.duration;
         let mut starts: Vec<Vec<Time>> = vec![Vec::new(); self.request.parts.len()];
         for constraint in &self.request.constraints {
@@ -253,19 +243,31 @@ impl Survey {
                 Constraint::SameSite(..) | Constraint::DifferentSites(..) | Constraint::Joins { .. } => {}
             }
         }
-        for starts in &mut starts {
-            starts.sort_unstable();
-            starts.dedup();
-            starts.truncate(most);
-        }
-        self.starts = starts;
+        self.starts = starts.into_iter().map(|starts| first_of(starts, most)).collect();
         self.starts.iter().any(|starts| !starts.is_empty())
     }
+
+    /// The booking that it is for.
+    pub(super) fn booking(&self) -> Option<ReservationId> {
+        match self.purpose {
+            Purpose::Tell { .. } => None,
+            Purpose::Book(id) => Some(id),
+        }
+    }
+}
+
+/// The first few of different times, in order.
+fn first_of(mut times: Vec<Time>, most: usize) -> Vec<Time> {
+    times.sort_unstable();
+    times.dedup();
+    times.truncate(most);
+    times
 }
 
 /// Why there can be no candidate: a part that nobody has a slot for. Of all that was said of such a part the most telling
 /// answer is told.
-fn nothing_found(survey: &Survey, found: &[Vec<Found>]) -> Option<Problem> {
+fn nothing_found(survey: &Survey) -> Option<Problem> {
+    let found = &survey.found;
     let missing = found.iter().position(Vec::is_empty)?;
     let said = survey.problems.iter().filter(|(part, _)| found[*part].is_empty());
     let told = said.max_by_key(|(_, problem)| telling(problem));
@@ -290,7 +292,7 @@ fn telling(problem: &Problem) -> (u8, usize) {
     (says, problem.relaxations.len())
 }
 
-fn offer(candidate: &Candidate) -> Offer {
+pub(super) fn offer(candidate: &Candidate) -> Offer {
     let here = |(_, peer, slot): (usize, &Name, &Slot)| Slot {
         resource: name_here(peer, &slot.resource),
         ..slot.clone()

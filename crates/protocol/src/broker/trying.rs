@@ -4,7 +4,7 @@
 use super::booking::Child;
 use super::calls::{About, Ended, Outgoing};
 use super::{Asked, Broker, Effects, Event, LeftOut, Outcome, Pick};
-use crate::candidates::{Candidate, Excluded, Searched};
+use crate::candidates::{Candidate, Excluded};
 use crate::clock::{Millis, Moment};
 use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
 use crate::flaw::Flaw;
@@ -15,18 +15,15 @@ use crate::problem::{Problem, Why};
 use crate::request::Request;
 
 impl Broker {
-    /// Tries the next best candidate; refuses where there is none.
+    /// Looks for the next best candidate, unless enough were tried.
     pub(super) fn try_next(&mut self, now: Moment, id: ReservationId, effects: &mut Effects) {
         let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
-        let Some(search) = self.searches.get_mut(&id) else { return };
-        let candidate = if tried < self.rules.attempts { search.next() } else { None };
-        match candidate {
-            Some(candidate) => self.try_candidate(now, id, &candidate, effects),
-            None => {
-                let all = tried < self.rules.attempts && search.searched() == Searched::All;
-                let why = Why::NoCandidate { tried, all };
-                self.close(now, id, Outcome::Refused(Problem::new(why)), effects);
-            }
+        if tried < self.rules.attempts {
+            return self.search_next(now, id);
+        }
+        if self.searches.contains_key(&id) {
+            let why = Why::NoCandidate { tried, all: false };
+            self.close(now, id, Outcome::Refused(Problem::new(why)), effects);
         }
     }
 

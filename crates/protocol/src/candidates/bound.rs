@@ -1,12 +1,15 @@
 //! What no candidate in a scope can beat. Candidates compare by cost first, so the begins of a bound need to hold
 //! only for candidates that cost as little as the bound says: no part begins before the first of its cheapest
-//! slots. Where no candidate is that cheap, the earliest begins of all slots do.
+//! slots. Where no candidate is that cheap, the earliest begins of all slots do. Working it out can pause.
 
+use super::meter::Meter;
+use super::narrowing::Narrowing;
 use super::node::{Key, Narrowed};
-use super::scope::{Meter, Scope};
+use super::scope::{Domain, Scan, Scope};
+use super::sharing::Settling;
 use super::table::Cost;
-use super::temporal::Bounds;
 use bookahead_plan::Time;
+use std::task::{Poll, ready};
 
 /// The least that a part costs, and from when on it can be had for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,68 +18,214 @@ pub(super) struct Cheapest {
     pub(super) from: Time,
 }
 
-impl Scope<'_> {
-    /// The bound, and what it was made from; None where there is no candidate. It is the candidate's own key where
-    /// all parts are decided.
-    pub(super) fn bound(&self, meter: &mut Meter) -> Option<(Key, Narrowed)> {
-        let bounds = self.narrow(&[], meter)?;
-        let cheapest: Vec<Cheapest> =
-            (0..self.domains.len()).map(|part| self.cheapest(part, &bounds)).collect::<Option<_>>()?;
-        let later =
-            cheapest.iter().zip(&bounds.earliest).any(|(cheapest, earliest)| cheapest.from > *earliest);
-        let key = match later.then(|| self.bound_of_cheapest(&cheapest, meter)).flatten() {
-            Some(key) => key,
-            None => self.key(&cheapest, self.settle(bounds.clone(), meter)?),
+/// Works out the bound of a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Bounding {
+    domains: Vec<Domain>,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Stage {
+    Narrow(Narrowing),
+    /// The cheapest slots of some parts are known; `least` is the cheapest so far of the next part.
+    Cheapest {
+        narrowed: Narrowed,
+        scan: Option<Scan>,
+        least: Option<Cheapest>,
+    },
+    /// The key, if every part costs the least; otherwise the key with the earliest begins.
+    Key {
+        narrowed: Narrowed,
+        keying: Keying,
+        of_cheapest: bool,
+    },
+}
+
+/// Works out the key of candidates that cost so much.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Keying {
+    domains: Vec<Domain>,
+    cost: Cost,
+    stage: KeyStage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum KeyStage {
+    Narrow(Narrowing),
+    Settle(Settling),
+    /// Which slot comes first for each part, as far as known; `least` is the first so far for the next part.
+    Slots {
+        begins: Vec<Time>,
+        found: Vec<usize>,
+        scan: Option<Scan>,
+        least: Option<usize>,
+    },
+}
+
+impl Bounding {
+    /// None where a part has no choices.
+    pub(super) fn new(scope: Scope<'_>) -> Option<Bounding> {
+        let stage = Stage::Narrow(Narrowing::new(scope)?);
+        Some(Bounding { domains: scope.domains.to_vec(), stage })
+    }
+
+    /// The choices that were made.
+    pub(super) fn picks(&self) -> Vec<Option<usize>> {
+        self.domains.iter().map(|domain| domain.pick).collect()
+    }
+
+    /// The bound, and what it was made from; None where there is no candidate. It is the candidate's own key where all
+    /// parts are decided. The domains of `scope` do not matter.
+    pub(super) fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<(Key, Narrowed)>> {
+        let scope = scope.with(&self.domains);
+        loop {
+            match &mut self.stage {
+                Stage::Narrow(narrowing) => {
+                    let Some(bounds) = ready!(narrowing.advance(scope, &[], meter)) else {
+                        return Poll::Ready(None);
+                    };
+                    let narrowed = Narrowed { cheapest: Vec::with_capacity(self.domains.len()), bounds };
+                    self.stage = Stage::Cheapest { narrowed, scan: None, least: None };
+                }
+                Stage::Cheapest { narrowed, scan, least } => {
+                    while narrowed.cheapest.len() < self.domains.len() {
+                        let Some(cheapest) = ready!(cheapest(narrowed, (&mut *scan, least), scope, meter))
+                        else {
+                            return Poll::Ready(None);
+                        };
+                        narrowed.cheapest.push(cheapest);
+                        (*scan, *least) = (None, None);
+                    }
+                    let narrowed = std::mem::take(narrowed);
+                    let later = |(cheapest, earliest): (&Cheapest, &Time)| cheapest.from > *earliest;
+                    let later = narrowed.cheapest.iter().zip(&narrowed.bounds.earliest).any(later);
+                    let keying = later.then(|| Keying::of_cheapest(scope, &narrowed.cheapest)).flatten();
+                    let of_cheapest = keying.is_some();
+                    let keying = keying.unwrap_or_else(|| Keying::within(scope, &narrowed));
+                    self.stage = Stage::Key { narrowed, keying, of_cheapest };
+                }
+                Stage::Key { narrowed, keying, of_cheapest } => match ready!(keying.advance(scope, meter)) {
+                    Some(key) => return Poll::Ready(Some((key, std::mem::take(narrowed)))),
+                    None if *of_cheapest => {
+                        (*keying, *of_cheapest) = (Keying::within(scope, narrowed), false);
+                    }
+                    None => return Poll::Ready(None),
+                },
+            }
+        }
+    }
+}
+
+/// The cheapest slot of the next part.
+fn cheapest(
+    narrowed: &Narrowed,
+    (scan, least): (&mut Option<Scan>, &mut Option<Cheapest>),
+    scope: Scope<'_>,
+    meter: &mut Meter,
+) -> Poll<Option<Cheapest>> {
+    let part = narrowed.cheapest.len();
+    let (earliest, latest) = (narrowed.bounds.earliest[part], narrowed.bounds.latest[part]);
+    if let Some(choice) = scope.choice(part) {
+        return Poll::Ready(Some(Cheapest { cost: choice.cost, from: earliest }));
+    }
+    let row = &scope.table.rows[part];
+    let scan = scan.get_or_insert_with(|| Scan::new(scope.table, part, earliest, latest));
+    while let Some(at) = ready!(scan.next(scope, meter)) {
+        let choice = &row.choices[at];
+        if least.is_none_or(|least| choice.cost < least.cost) {
+            *least = Some(Cheapest { cost: choice.cost, from: choice.earliest.max(earliest) });
+        }
+        if choice.cost == row.cheapest {
+            break;
+        }
+    }
+    Poll::Ready(*least)
+}
+
+impl Keying {
+    /// For candidates that cost no more than this for each part; None where a part has no choices.
+    pub(super) fn of_cheapest(scope: Scope<'_>, cheapest: &[Cheapest]) -> Option<Keying> {
+        let floored = |(domain, cheapest): (&Domain, &Cheapest)| Domain {
+            floor: domain.floor.max(cheapest.from),
+            ..*domain
         };
-        Some((key, Narrowed { bounds, cheapest }))
+        let domains: Vec<Domain> = scope.domains.iter().zip(cheapest).map(floored).collect();
+        let stage = KeyStage::Narrow(Narrowing::new(scope.with(&domains))?);
+        Some(Keying { domains, cost: cost(cheapest), stage })
     }
 
-    /// The bound for candidates that cost no more than this for each part.
-    pub(super) fn bound_of_cheapest(&self, cheapest: &[Cheapest], meter: &mut Meter) -> Option<Key> {
-        let mut scope = self.clone();
-        for (domain, cheapest) in scope.domains.iter_mut().zip(cheapest) {
-            domain.floor = domain.floor.max(cheapest.from);
-        }
-        let bounds = scope.narrow(&[], meter)?;
-        Some(scope.key(cheapest, scope.settle(bounds, meter)?))
+    /// For candidates that keep to the bounds.
+    fn within(scope: Scope<'_>, narrowed: &Narrowed) -> Keying {
+        let stage = KeyStage::Settle(Settling::new(narrowed.bounds.clone()));
+        Keying { domains: scope.domains.to_vec(), cost: cost(&narrowed.cheapest), stage }
     }
 
-    /// The key that a candidate would have that costs so much and begins then.
-    pub(super) fn key(&self, cheapest: &[Cheapest], begins: Vec<Time>) -> Key {
-        let found = begins.iter().enumerate().map(|(part, &begin)| self.first_found(part, begin)).collect();
-        Key {
-            cost: cheapest.iter().map(|cheapest| cheapest.cost).sum(),
-            end: self.table.end(&begins),
-            begins,
-            found,
-        }
+    /// For candidates that begin then.
+    pub(super) fn of_begins(scope: Scope<'_>, cheapest: &[Cheapest], begins: Vec<Time>) -> Keying {
+        Keying { domains: scope.domains.to_vec(), cost: cost(cheapest), stage: KeyStage::slots(begins) }
     }
 
-    fn cheapest(&self, part: usize, bounds: &Bounds) -> Option<Cheapest> {
-        let row = &self.table.rows[part];
-        let earliest = bounds.earliest[part];
-        if let Some(choice) = self.choice(part) {
-            return Some(Cheapest { cost: choice.cost, from: earliest });
-        }
-        let mut cheapest: Option<Cheapest> = None;
-        for at in self.between(part, earliest, bounds.latest[part]) {
-            let choice = &row.choices[at];
-            if cheapest.is_none_or(|cheapest| choice.cost < cheapest.cost) {
-                cheapest = Some(Cheapest { cost: choice.cost, from: choice.earliest.max(earliest) });
+    /// The key; None where there is no such candidate.
+    pub(super) fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<Key>> {
+        let scope = scope.with(&self.domains);
+        loop {
+            match &mut self.stage {
+                KeyStage::Narrow(narrowing) => match ready!(narrowing.advance(scope, &[], meter)) {
+                    Some(bounds) => self.stage = KeyStage::Settle(Settling::new(bounds)),
+                    None => return Poll::Ready(None),
+                },
+                KeyStage::Settle(settling) => match ready!(settling.advance(scope, meter)) {
+                    Some(begins) => self.stage = KeyStage::slots(begins),
+                    None => return Poll::Ready(None),
+                },
+                KeyStage::Slots { begins, found, scan, least } => {
+                    while let Some(&begin) = begins.get(found.len()) {
+                        found.push(ready!(first_found(
+                            found.len(),
+                            begin,
+                            (&mut *scan, least),
+                            scope,
+                            meter
+                        )));
+                        (*scan, *least) = (None, None);
+                    }
+                    let (begins, found) = (std::mem::take(begins), std::mem::take(found));
+                    let end = scope.table.end(&begins);
+                    return Poll::Ready(Some(Key { cost: self.cost, end, begins, found }));
+                }
             }
-            if choice.cost == row.cheapest {
-                break;
-            }
         }
-        cheapest
     }
+}
 
-    /// The first in the order found of all slots in which a part can begin then.
-    fn first_found(&self, part: usize, begin: Time) -> usize {
-        let row = &self.table.rows[part];
-        match self.choice(part) {
-            Some(choice) => choice.found,
-            None => self.between(part, begin, begin).map(|at| row.choices[at].found).min().unwrap_or(0),
-        }
+impl KeyStage {
+    fn slots(begins: Vec<Time>) -> KeyStage {
+        let found = Vec::with_capacity(begins.len());
+        KeyStage::Slots { begins, found, scan: None, least: None }
     }
+}
+
+/// The first in the order found of all slots in which a part can begin then.
+fn first_found(
+    part: usize,
+    begin: Time,
+    (scan, least): (&mut Option<Scan>, &mut Option<usize>),
+    scope: Scope<'_>,
+    meter: &mut Meter,
+) -> Poll<usize> {
+    if let Some(choice) = scope.choice(part) {
+        return Poll::Ready(choice.found);
+    }
+    let scan = scan.get_or_insert_with(|| Scan::new(scope.table, part, begin, begin));
+    while let Some(at) = ready!(scan.next(scope, meter)) {
+        let found = scope.table.rows[part].choices[at].found;
+        *least = Some(least.map_or(found, |least| least.min(found)));
+    }
+    // Where it cannot begin then, the first place of all is a bound.
+    Poll::Ready(least.unwrap_or(0))
+}
+
+fn cost(cheapest: &[Cheapest]) -> Cost {
+    cheapest.iter().map(|cheapest| cheapest.cost).sum()
 }

@@ -5,9 +5,13 @@
 //!
 //! The search is exact. It keeps a queue of partial decisions (`node.rs`), each with a bound that no candidate in
 //! it can beat (`bound.rs`), and goes on with the best: a slot for one more part, and all other slots for that
-//! part, are two new decisions. What is decided narrows what is open: begins are bounded by differences
-//! (`temporal.rs`) and by the slots that are left (`scope.rs`), sites by what must be true of them (`spatial.rs`);
-//! parts on one resource that do not fit together are put one after the other (`sharing.rs`).
+//! part, are two new decisions (`branching.rs`). What is decided narrows what is open: begins are bounded by
+//! differences (`temporal.rs`) and by the slots that are left (`narrowing.rs`), sites by what must be true of them
+//! (`spatial.rs`); parts on one resource that do not fit together are put one after the other (`sharing.rs`).
+//!
+//! It can be advanced in slices ([`Search::advance`]): work is counted in elementary operations (`meter.rs`), and every
+//! loop whose length depends on the request or on the slots can pause and go on later where it was. How it is sliced
+//! changes neither the candidates nor the work.
 //!
 //! The order: first the objective, then the earlier end of all parts, then the earlier begins part by part, then
 //! the order in which slots were found, part by part. Each combination of slots comes at most once, with its best
@@ -18,6 +22,9 @@
 //! resource.
 
 mod bound;
+mod branching;
+mod meter;
+mod narrowing;
 mod node;
 mod scope;
 mod sharing;
@@ -29,17 +36,14 @@ use crate::ids::Name;
 use crate::message::Slot;
 use crate::request::Request;
 use bookahead_plan::{Interval, Seconds, Time};
-use bound::Cheapest;
-use node::{Key, Narrowed, Node};
-use scope::{Domain, Meter, Scope};
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use bound::Bounding;
+use branching::Branching;
+use meter::Meter;
+use node::{Key, Node, Queue};
+use scope::{Domain, Scope};
 use std::sync::Arc;
-use table::Table;
-use temporal::Bounds;
-
-/// So many choices for a part are put in order at a time.
-const HANDFUL: usize = 128;
+use std::task::{Poll, ready};
+use table::{Preparing, Table};
 
 /// A slot that a probe returned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,10 +57,26 @@ pub struct Found {
 /// How much may be searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// At most so many steps for up to four parts, and as many fewer as there are more: time and memory of a step grow
-    /// with the parts. A step narrows all that is open once; it takes about a microsecond for a few parts with some
-    /// thousand slots, and leaves some hundred bytes for each part.
-    pub steps: u64,
+    /// Elementary operations: slots looked at, constraints checked, bounds moved, bytes of decisions queued. One takes two
+    /// to six nanoseconds in a release build, whatever the request is. A search ends at most [`UNIT`] beyond it.
+    pub work: u64,
+}
+
+/// The most work between two places where a search can pause: what it takes to find which parts overlap one of the most
+/// parts there can be, if all differences between them are bounded.
+pub const UNIT: u64 = 40_000;
+
+/// How far a search came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Progress {
+    /// The best candidate that was not given yet.
+    Found(Candidate),
+    /// There are no more candidates.
+    Exhausted,
+    /// There may be more candidates, but the budget is used up.
+    OutOfBudget,
+    /// The slice is over, and the search is not.
+    More,
 }
 
 /// How much was searched.
@@ -127,47 +147,59 @@ impl Candidate {
 pub struct Search {
     found: Arc<Vec<Vec<Found>>>,
     table: Arc<Table>,
-    /// For each part, which choices of the table were excluded.
+    /// For each part, which of the slots found were excluded.
     gone: Vec<Vec<bool>>,
-    queue: BTreeSet<Node>,
-    meter: Meter,
+    queue: Queue,
+    task: Option<Task>,
+    work: u64,
+    budget: Budget,
+}
+
+/// What a search is in the middle of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Task {
+    Prepare(Box<Preparing>),
+    /// The decision in which nothing is decided.
+    Root(Box<Bounding>),
+    Branch(Box<Branching>),
 }
 
 impl Search {
-    /// Begins with the slots `found` for each part of the `request`. A request that is malformed has no candidates.
+    /// Begins with the slots `found` for each part of the `request`. A request that is malformed has no candidates. It
+    /// does no work yet that grows with the slots but to note that none is excluded.
     pub fn new(request: &Request, found: Vec<Vec<Found>>, budget: Budget) -> Search {
-        let table = Table::new(request, &found);
-        let gone = table.rows.iter().map(|row| vec![false; row.choices.len()]).collect();
-        let fewer = (table.rows.len() as u64).div_ceil(4).max(1);
-        let mut search = Search {
-            found: Arc::new(found),
-            table: Arc::new(table),
-            gone,
-            queue: BTreeSet::new(),
-            meter: Meter::new(budget.steps / fewer),
-        };
-        if !search.table.rows.is_empty() {
-            let nothing_decided = vec![Domain::OPEN; search.table.rows.len()];
-            search.consider(nothing_decided);
-        }
-        search
+        Search::over(request, Arc::new(found), budget)
+    }
+
+    /// Another search of the same slots, also of those that were excluded.
+    pub fn again(&self, request: &Request, budget: Budget) -> Search {
+        Search::over(request, self.found.clone(), budget)
+    }
+
+    fn over(request: &Request, found: Arc<Vec<Vec<Found>>>, budget: Budget) -> Search {
+        let task = Preparing::new(request, &found).map(|preparing| Task::Prepare(Box::new(preparing)));
+        let gone = found.iter().map(|found| vec![false; found.len()]).collect();
+        let (table, queue) = (Arc::default(), Queue::default());
+        Search { found, table, gone, queue, task, work: 0, budget }
     }
 
     /// Goes on without what could not be had.
     pub fn without(&mut self, what: &Excluded) {
-        for (part, row) in self.table.rows.iter().enumerate() {
-            for (choice, gone) in row.choices.iter().zip(&mut self.gone[part]) {
-                *gone |= what.covers(&self.found[part][choice.found]);
+        for (found, gone) in self.found.iter().zip(&mut self.gone) {
+            for (found, gone) in found.iter().zip(gone) {
+                *gone |= what.covers(found);
             }
         }
     }
 
     /// Whether there may be more.
     pub fn searched(&self) -> Searched {
-        match (self.meter.stopped, self.queue.is_empty()) {
-            (true, _) => Searched::Stopped,
-            (false, true) => Searched::All,
-            (false, false) => Searched::SoFar,
+        if self.task.is_none() && self.queue.is_empty() {
+            Searched::All
+        } else if self.work >= self.budget.work {
+            Searched::Stopped
+        } else {
+            Searched::SoFar
         }
     }
 
@@ -176,93 +208,86 @@ impl Search {
         &self.found
     }
 
-    /// How many steps it took until now.
-    pub fn steps(&self) -> u64 {
-        self.meter.steps
+    /// Gives them back.
+    pub fn into_found(self) -> Vec<Vec<Found>> {
+        Arc::unwrap_or_clone(self.found)
     }
 
-    /// Puts a decision into the queue, if there may be a candidate in it.
-    fn consider(&mut self, domains: Vec<Domain>) {
-        let scope = Scope { table: &self.table, gone: &self.gone, domains };
-        if let Some((key, narrowed)) = scope.bound(&mut self.meter) {
-            let picks = scope.domains.iter().map(|domain| domain.pick).collect();
-            self.queue.insert(Node { key, picks, narrowed, choices: None });
-        }
+    /// The work it took until now.
+    pub fn work(&self) -> u64 {
+        self.work
     }
 
-    /// Decides on one more part: the first choice is one decision, all others stay together as another.
-    fn branch(&mut self, mut node: Node, part: usize) {
-        let mut choices = node.choices.take().unwrap_or_else(|| self.choices(&node, part, None));
-        let Some(choice) = choices.pop() else { return };
-        if choices.is_empty() {
-            choices = self.choices(&node, part, Some(choice));
-        }
-        let mut domains = node.domains();
-        domains[part].pick = Some(choice);
-        if !self.gone[part][choice] {
-            self.consider(domains);
-        }
-        if let Some(&following) = choices.last()
-            && let Some(key) = self.bound_of_rest(&node, part, following)
-        {
-            let key = key.max(node.key);
-            self.queue.insert(Node { key, choices: Some(choices), ..node });
+    /// Goes on for so much `work`, and at most [`UNIT`] more, or to the next candidate.
+    pub fn advance(&mut self, work: u64) -> Progress {
+        let pause_at = self.work.saturating_add(work).min(self.budget.work);
+        let mut meter = Meter::new(self.work, pause_at);
+        let progress = self.go_on(&mut meter);
+        self.work = meter.work();
+        match progress {
+            Poll::Ready(Some(candidate)) => Progress::Found(candidate),
+            Poll::Ready(None) => Progress::Exhausted,
+            Poll::Pending if self.work >= self.budget.work => Progress::OutOfBudget,
+            Poll::Pending => Progress::More,
         }
     }
 
-    /// What can be chosen for a part next, after a choice that was taken before; the best last. Few of many thousand
-    /// choices are ever looked at, so that no more than a handful is put in order and kept.
-    fn choices(&self, node: &Node, part: usize, after: Option<usize>) -> Vec<usize> {
-        let row = &self.table.rows[part];
-        let Bounds { earliest, latest } = &node.narrowed.bounds;
-        let order = |at: &usize| {
-            let choice = &row.choices[*at];
-            (choice.cost, choice.earliest.max(earliest[part]), choice.found)
-        };
-        let after = after.map(|after| order(&after));
-        let scope = Scope { table: &self.table, gone: &self.gone, domains: node.domains() };
-        let mut choices: Vec<usize> = Vec::new();
-        for at in scope.between(part, earliest[part], latest[part]) {
-            if after.is_some_and(|after| order(&at) <= after) {
+    fn go_on(&mut self, meter: &mut Meter) -> Poll<Option<Candidate>> {
+        loop {
+            ready!(self.go_on_with_task(meter));
+            if self.task.is_some() {
                 continue;
             }
-            let later = choices.last().is_some_and(|last| order(last).1 < order(&at).1);
-            if !self.table.costly && later && choices.len() >= HANDFUL {
-                break; // They come in the order of their begins.
+            if meter.is_spent() && !self.queue.is_empty() {
+                return Poll::Pending;
             }
-            choices.push(at);
+            let Some(node) = self.queue.pop() else { return Poll::Ready(None) };
+            meter.charge(node.picks.len());
+            if self.is_gone(&node) {
+                continue;
+            }
+            match self.table.order.iter().find(|&&part| node.picks[part].is_none()) {
+                Some(&part) => {
+                    let scope = Scope { table: &self.table, gone: &self.gone, domains: &[] };
+                    self.task = Some(Task::Branch(Box::new(Branching::new(node, part, scope))));
+                }
+                None => return Poll::Ready(Some(self.candidate(&node.key))),
+            }
         }
-        if choices.len() > HANDFUL {
-            choices.select_nth_unstable_by_key(HANDFUL, order);
-            choices.truncate(HANDFUL);
-            choices.shrink_to_fit();
-        }
-        choices.sort_unstable_by_key(|at| Reverse(order(at)));
-        choices
     }
 
-    /// A bound for all choices from `following` on: none costs less, and of those that cost the same none begins
-    /// earlier.
-    fn bound_of_rest(&mut self, node: &Node, part: usize, following: usize) -> Option<Key> {
-        let choice = &self.table.rows[part].choices[following];
-        let Narrowed { bounds, cheapest } = &node.narrowed;
-        let from = choice.earliest.max(bounds.earliest[part]);
-        let mut cheapest = cheapest.clone();
-        cheapest[part] = Cheapest { cost: choice.cost, from };
-        let scope = Scope { table: &self.table, gone: &self.gone, domains: node.domains() };
-        let mut key = match scope.bound_of_cheapest(&cheapest, &mut self.meter) {
-            Some(key) => key,
-            None if self.table.costly => scope.key(&cheapest, bounds.earliest.clone()),
-            None => return None,
+    /// Brings what it is in the middle of to its end, and begins what follows from it.
+    fn go_on_with_task(&mut self, meter: &mut Meter) -> Poll<()> {
+        let scope = Scope { table: &self.table, gone: &self.gone, domains: &[] };
+        self.task = match &mut self.task {
+            None => None,
+            Some(Task::Prepare(preparing)) => {
+                let table = ready!(preparing.advance(&self.found, meter));
+                let nothing_decided = vec![Domain::OPEN; table.rows.len()];
+                let scope = Scope { table: &table, domains: &nothing_decided, ..scope };
+                let task = Bounding::new(scope).map(|root| Task::Root(Box::new(root)));
+                self.table = Arc::new(table);
+                task
+            }
+            Some(Task::Root(root)) => {
+                if let Some((key, narrowed)) = ready!(root.advance(scope, meter)) {
+                    let node = Node { key, picks: root.picks(), narrowed, choices: None };
+                    self.queue.insert(node, meter);
+                }
+                None
+            }
+            Some(Task::Branch(branching)) => {
+                ready!(branching.advance(scope, &mut self.queue, meter));
+                None
+            }
         };
-        if key.begins[part] == from {
-            key.found[part] = choice.found;
-        }
-        Some(key)
+        Poll::Ready(())
     }
 
     fn is_gone(&self, node: &Node) -> bool {
-        node.picks.iter().zip(&self.gone).any(|(pick, gone)| pick.is_some_and(|pick| gone[pick]))
+        node.picks.iter().enumerate().any(|(part, pick)| {
+            pick.is_some_and(|pick| self.gone[part][self.table.rows[part].choices[pick].found])
+        })
     }
 
     fn candidate(&self, key: &Key) -> Candidate {
@@ -282,19 +307,12 @@ impl Search {
 impl Iterator for Search {
     type Item = Candidate;
 
-    /// The best candidate that was not given yet.
+    /// The best candidate that was not given yet, in one slice.
     fn next(&mut self) -> Option<Candidate> {
-        while !self.meter.stopped {
-            let node = self.queue.pop_first()?;
-            if self.is_gone(&node) {
-                continue;
-            }
-            match self.table.order.iter().find(|&&part| node.picks[part].is_none()) {
-                Some(&part) => self.branch(node, part),
-                None => return Some(self.candidate(&node.key)),
-            }
+        match self.advance(u64::MAX) {
+            Progress::Found(candidate) => Some(candidate),
+            Progress::Exhausted | Progress::OutOfBudget | Progress::More => None,
         }
-        None
     }
 }
 

@@ -1,53 +1,137 @@
 //! Parts on one resource: those that are active at the same instant must fit into it together. Where the earliest
 //! begins do not, some two of them must not overlap, and every order of every two is tried: intervals that overlap
-//! two by two all overlap at one instant, so nothing is missed.
+//! two by two all overlap at one instant, so nothing is missed. There can be very many orders, so this can pause too.
 
-use super::scope::{Meter, Scope};
+use super::meter::Meter;
+use super::narrowing::Narrowing;
+use super::scope::Scope;
 use super::table::Choice;
 use super::temporal::{Bounds, Difference};
 use bookahead_plan::{Capacity, Interval, Time};
+use std::task::{Poll, ready};
 
-impl Scope<'_> {
-    /// The best begins with which all parts that are decided fit together: the earliest end, then the earliest
-    /// begins part by part. `bounds` are what narrowing left.
-    pub(super) fn settle(&self, bounds: Bounds, meter: &mut Meter) -> Option<Vec<Time>> {
-        let mut best = None;
-        self.settle_under(&mut Vec::new(), bounds, &mut best, meter);
-        best.map(|(_, begins)| begins)
+/// What it takes to list the parts that share a resource with one, in units of work, beside looking at each. Measured.
+const SHARING_WORK: usize = 8;
+
+/// Looks for the best begins with which all parts that are decided fit together: depth first over the orders.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Settling {
+    /// The conflicts that the orders so far have led to, the first at the bottom.
+    conflicts: Vec<Conflict>,
+    /// The order that is tried for each of these conflicts.
+    orders: Vec<Difference>,
+    stage: Stage,
+    /// The end of all parts, and their begins.
+    best: Option<(Time, Vec<Time>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Stage {
+    /// With the orders so far, parts begin then at the earliest.
+    Begins(Vec<Time>),
+    /// How early they begin with the last order is being worked out.
+    Narrow(Narrowing),
+    /// The last conflict has a next order to be tried.
+    NextOrder,
+}
+
+/// Parts that do not fit together, and how many of the pairs of them were tried.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Conflict {
+    parts: Vec<usize>,
+    tried: usize,
+}
+
+impl Conflict {
+    /// The next pair: one part, and another that begins after it ends.
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let many = self.parts.len();
+        loop {
+            let (from, to) = (self.tried / many, self.tried % many);
+            let from = *self.parts.get(from)?;
+            self.tried += 1;
+            if from != self.parts[to] {
+                return Some((from, self.parts[to]));
+            }
+        }
+    }
+}
+
+impl Settling {
+    /// `bounds` are what narrowing left.
+    pub(super) fn new(bounds: Bounds) -> Settling {
+        let stage = Stage::Begins(bounds.earliest);
+        Settling { conflicts: Vec::new(), orders: Vec::new(), stage, best: None }
     }
 
-    fn settle_under(
-        &self,
-        orders: &mut Vec<Difference>,
-        bounds: Bounds,
-        best: &mut Option<(Time, Vec<Time>)>,
-        meter: &mut Meter,
-    ) {
-        let begins = bounds.earliest;
-        let conflict = self.conflict(&begins);
-        let settled = (self.table.end(&begins), begins);
-        if best.as_ref().is_some_and(|best| *best <= settled) {
-            return; // More orders never make it better.
-        }
-        if conflict.is_empty() {
-            *best = Some(settled);
-            return;
-        }
-        for &from in &conflict {
-            for &to in conflict.iter().filter(|&&to| to != from) {
-                orders.push(Difference { from, to, least: self.table.rows[from].duration });
-                if let Some(bounds) = self.narrow(orders, meter) {
-                    self.settle_under(orders, bounds, best, meter);
+    /// The begins with the earliest end, then the earliest begins part by part; None where nothing fits.
+    pub(super) fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<Vec<Time>>> {
+        loop {
+            match &mut self.stage {
+                Stage::Begins(begins) => {
+                    if meter.is_spent() {
+                        return Poll::Pending;
+                    }
+                    let begins = std::mem::take(begins);
+                    self.settle(begins, scope, meter);
+                    self.stage = Stage::NextOrder;
                 }
-                orders.pop();
+                Stage::Narrow(narrowing) => {
+                    let narrowed = ready!(narrowing.advance(scope, &self.orders, meter));
+                    self.leave_or_enter(narrowed);
+                }
+                Stage::NextOrder => {
+                    let Some(conflict) = self.conflicts.last_mut() else {
+                        return Poll::Ready(self.best.take().map(|(_, begins)| begins));
+                    };
+                    let Some((from, to)) = conflict.next() else {
+                        self.conflicts.pop();
+                        self.orders.pop();
+                        continue;
+                    };
+                    self.orders.push(Difference { from, to, least: scope.table.rows[from].duration });
+                    match Narrowing::new(scope) {
+                        Some(narrowing) => self.stage = Stage::Narrow(narrowing),
+                        None => self.leave_or_enter(None),
+                    }
+                }
             }
         }
     }
 
+    /// Takes the last order back where it cannot be kept, otherwise goes on with it.
+    fn leave_or_enter(&mut self, narrowed: Option<Bounds>) {
+        self.stage = match narrowed {
+            Some(bounds) => Stage::Begins(bounds.earliest),
+            None => {
+                self.orders.pop();
+                Stage::NextOrder
+            }
+        };
+    }
+
+    fn settle(&mut self, begins: Vec<Time>, scope: Scope<'_>, meter: &mut Meter) {
+        meter.charge(begins.len());
+        let settled = (scope.table.end(&begins), begins);
+        // More orders never make it better.
+        if self.best.as_ref().is_none_or(|best| *best > settled) {
+            let parts = scope.conflict(&settled.1, meter);
+            if !parts.is_empty() {
+                self.conflicts.push(Conflict { parts, tried: 0 });
+                return;
+            }
+            self.best = Some(settled);
+        }
+        self.orders.pop();
+    }
+}
+
+impl Scope<'_> {
     /// Parts that do not fit together, of which none could be left out; empty where all fit.
-    fn conflict(&self, begins: &[Time]) -> Vec<usize> {
+    fn conflict(&self, begins: &[Time], meter: &mut Meter) -> Vec<usize> {
         let decided = || (0..begins.len()).filter_map(|part| Some((part, self.choice(part)?)));
         for (part, choice) in decided() {
+            meter.charge(SHARING_WORK + begins.len());
             let active = |&(other, _): &(usize, _)| {
                 Interval::starting(begins[other], self.table.rows[other].duration).contains(begins[part])
             };
@@ -56,6 +140,7 @@ impl Scope<'_> {
             if self.fit(&together) {
                 continue;
             }
+            meter.charge(together.len() * together.len());
             for other in together.clone() {
                 let fewer: Vec<usize> = together.iter().copied().filter(|&part| part != other).collect();
                 if !self.fit(&fewer) {

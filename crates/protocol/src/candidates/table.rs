@@ -2,8 +2,9 @@
 //! begins, with numbers instead of names. It never changes while the search goes on.
 
 use super::Found;
+use super::meter::Meter;
 use super::spatial::{self, Place};
-use super::temporal::{Difference, differences, overlaps};
+use super::temporal::{self, Difference};
 use crate::ids::Name;
 use crate::message::Slot;
 use crate::request::{Constraint, Objective, Part, Request};
@@ -11,16 +12,20 @@ use bookahead_plan::{Capacity, Seconds, Time};
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::Add;
+use std::task::Poll;
 
 /// What the objective makes smallest: two figures, of which the second decides between equals. None of them where
 /// the objective is the earliest end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Cost([i128; 2]);
 
+/// What it takes to make a slot ready, in units of work: its names are looked up, and it is put in order. Measured.
+const SLOT_WORK: usize = 24;
+
 /// All that can be chosen.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Table {
-    /// One for each part; none if the request is malformed.
+    /// One for each part.
     pub(super) rows: Vec<Row>,
     pub(super) differences: Vec<Difference>,
     /// In which order parts are decided on: those that leave the fewest choices, to themselves or to others, first.
@@ -60,59 +65,113 @@ pub(super) struct Choice {
     pub(super) free: Option<Capacity>,
 }
 
-impl Table {
-    pub(super) fn new(request: &Request, found: &[Vec<Found>]) -> Table {
+/// A table that is being made, slot by slot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Preparing {
+    request: Request,
+    numbers: Numbers,
+    table: Table,
+    /// The row that is being made, and how many slots were looked at for it.
+    row: Row,
+    slots: usize,
+}
+
+impl Preparing {
+    /// None where the request is malformed or has not as many parts as there are answers.
+    pub(super) fn new(request: &Request, found: &[Vec<Found>]) -> Option<Preparing> {
         if request.check().is_err() || found.len() != request.parts.len() {
-            return Table { rows: vec![], differences: vec![], order: vec![], costly: false };
+            return None;
         }
-        let mut numbers = Numbers::default();
-        let differences: Vec<Difference> =
-            request.constraints.iter().flat_map(|one| differences(one, &request.parts)).collect();
-        let mut rows: Vec<Row> =
-            found.iter().enumerate().map(|(at, found)| row(request, at, found, &mut numbers)).collect();
-        let lasts: Vec<Seconds> = rows.iter().map(|row| row.duration).collect();
-        for (row, overlaps) in rows.iter_mut().zip(overlaps(&differences, &lasts)) {
-            row.overlaps = overlaps;
-        }
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by_key(|&at| {
-            let choices = rows[at].choices.len();
-            (choices > 1, spatial::rank(&request.constraints, at), choices, at)
-        });
-        Table { rows, differences, order, costly: request.objective != Objective::EarliestEnd }
+        let request = Request { constraints: request.different_constraints(), ..request.clone() };
+        let table = Table {
+            differences: temporal::folded(&request.constraints, &request.parts),
+            costly: request.objective != Objective::EarliestEnd,
+            ..Table::default()
+        };
+        let row = Row::new(&request, 0);
+        Some(Preparing { request, numbers: Numbers::default(), table, row, slots: 0 })
     }
 
+    /// `found` is the same from the beginning to the end.
+    pub(super) fn advance(&mut self, found: &[Vec<Found>], meter: &mut Meter) -> Poll<Table> {
+        while self.table.rows.len() < found.len() {
+            let part = self.table.rows.len();
+            while let Some(slot) = found[part].get(self.slots) {
+                if meter.is_spent() {
+                    return Poll::Pending;
+                }
+                meter.charge(SLOT_WORK + self.row.spatial.len());
+                self.add(part, slot);
+                self.slots += 1;
+            }
+            if meter.is_spent() {
+                return Poll::Pending;
+            }
+            meter.charge(self.request.constraints.len());
+            let next = Row::new(&self.request, part + 1);
+            let mut row = std::mem::replace(&mut self.row, next);
+            row.complete();
+            row.overlaps = temporal::overlaps(part, &self.table.differences, &self.request.parts, meter);
+            self.table.rows.push(row);
+            self.slots = 0;
+        }
+        let mut table = std::mem::take(&mut self.table);
+        table.order = (0..table.rows.len()).collect();
+        table.order.sort_by_cached_key(|&at| {
+            let Row { choices, spatial, .. } = &table.rows[at];
+            (choices.len() > 1, spatial::rank(spatial, at), choices.len(), at)
+        });
+        Poll::Ready(table)
+    }
+
+    /// Looks at the next slot for a part.
+    fn add(&mut self, at: usize, found: &Found) {
+        let part = &self.request.parts[at];
+        if !serves(part, &found.slot) {
+            return;
+        }
+        let choice = self.numbers.choice(part, self.slots, found, self.request.objective);
+        let here = |part| (part == at).then_some(choice.place);
+        if choice.earliest <= choice.latest
+            && self.row.spatial.iter().all(|constraint| spatial::possible(constraint, here))
+        {
+            self.row.choices.push(choice);
+        }
+    }
+}
+
+impl Row {
+    /// Without choices. There is none to be made after that of the last part.
+    fn new(request: &Request, at: usize) -> Row {
+        let about_place = |constraint: &&Constraint| spatial::concerns(constraint, at);
+        let wanted = request.parts.get(at).map(|part| part.wanted);
+        Row {
+            duration: wanted.map_or(Seconds::ZERO, |wanted| wanted.duration),
+            capacity: wanted.map_or(Capacity::ZERO, |wanted| wanted.capacity),
+            choices: Vec::new(),
+            widest: Seconds::ZERO,
+            latest: Time::MIN,
+            cheapest: Cost::default(),
+            spatial: request.constraints.iter().filter(about_place).cloned().collect(),
+            overlaps: Vec::new(),
+        }
+    }
+
+    /// Puts the choices in order.
+    fn complete(&mut self) {
+        let choices = &mut self.choices;
+        choices.sort_by_cached_key(|choice| (choice.earliest, choice.found));
+        self.widest = choices.iter().map(|choice| choice.latest - choice.earliest).max().unwrap_or_default();
+        self.latest = choices.iter().map(|choice| choice.latest).max().unwrap_or(Time::MIN);
+        self.cheapest = choices.iter().map(|choice| choice.cost).min().unwrap_or_default();
+    }
+}
+
+impl Table {
     /// When the last part ends.
     pub(super) fn end(&self, begins: &[Time]) -> Time {
         let ends = self.rows.iter().zip(begins).map(|(row, &begin)| begin + row.duration);
         ends.max().unwrap_or(Time::MIN)
-    }
-}
-
-fn row<'a>(request: &Request, at: usize, found: &'a [Found], numbers: &mut Numbers<'a>) -> Row {
-    let part = &request.parts[at];
-    let about_place = |constraint: &&Constraint| spatial::concerns(constraint, at);
-    let spatial: Vec<Constraint> = request.constraints.iter().filter(about_place).cloned().collect();
-    let mut choices: Vec<Choice> = found
-        .iter()
-        .enumerate()
-        .filter(|(_, found)| serves(part, &found.slot))
-        .map(|(at, found)| numbers.choice(part, at, found, request.objective))
-        .filter(|choice| choice.earliest <= choice.latest)
-        .filter(|choice| {
-            spatial.iter().all(|one| spatial::possible(one, |part| (part == at).then_some(choice.place)))
-        })
-        .collect();
-    choices.sort_by_cached_key(|choice| (choice.earliest, choice.found));
-    Row {
-        duration: part.wanted.duration,
-        capacity: part.wanted.capacity,
-        widest: choices.iter().map(|choice| choice.latest - choice.earliest).max().unwrap_or_default(),
-        latest: choices.iter().map(|choice| choice.latest).max().unwrap_or(Time::MIN),
-        cheapest: choices.iter().map(|choice| choice.cost).min().unwrap_or_default(),
-        choices,
-        spatial,
-        overlaps: vec![],
     }
 }
 
@@ -122,11 +181,11 @@ fn serves(part: &Part, slot: &Slot) -> bool {
 }
 
 /// Numbers for names: these are compared far more often than there are names.
-#[derive(Default)]
-struct Numbers<'a> {
-    numbers: BTreeMap<&'a Name, usize>,
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+struct Numbers {
+    numbers: BTreeMap<Name, usize>,
     /// The last name in each of these roles: slots of one answer come one after the other.
-    last: [Option<(&'a Name, usize)>; 5],
+    last: [Option<(Name, usize)>; 5],
 }
 
 const PEER: usize = 0;
@@ -134,8 +193,8 @@ const RESOURCE: usize = 1;
 const SITE: usize = 2;
 const JOINS: [usize; 2] = [3, 4];
 
-impl<'a> Numbers<'a> {
-    fn choice(&mut self, part: &Part, at: usize, found: &'a Found, objective: Objective) -> Choice {
+impl Numbers {
+    fn choice(&mut self, part: &Part, at: usize, found: &Found, objective: Objective) -> Choice {
         let Found { peer, slot } = found;
         let begin = slot.interval.begin;
         let joins = slot.joins.as_ref();
@@ -153,15 +212,15 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    fn number(&mut self, role: usize, name: &'a Name) -> usize {
-        if let Some((last, number)) = self.last[role]
+    fn number(&mut self, role: usize, name: &Name) -> usize {
+        if let Some((last, number)) = &self.last[role]
             && last == name
         {
-            return number;
+            return *number;
         }
         let next = self.numbers.len();
-        let number = *self.numbers.entry(name).or_insert(next);
-        self.last[role] = Some((name, number));
+        let number = *self.numbers.entry(name.clone()).or_insert(next);
+        self.last[role] = Some((name.clone(), number));
         number
     }
 }

@@ -1,8 +1,10 @@
 //! Bounds on begins, and bounds on differences between them: a simple temporal network. Narrowing leaves for each
 //! part the earliest begin that differences allow, and these together are a solution.
 
+use super::meter::Meter;
 use crate::request::{Constraint, Part};
 use bookahead_plan::{Seconds, Time};
+use std::collections::BTreeMap;
 
 /// One part begins at least so long after the beginning of another; less than zero is before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,14 +15,14 @@ pub(super) struct Difference {
 }
 
 /// When parts can begin.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Bounds {
     pub(super) earliest: Vec<Time>,
     pub(super) latest: Vec<Time>,
 }
 
 /// What a constraint means for differences; those about places mean nothing.
-pub(super) fn differences(constraint: &Constraint, parts: &[Part]) -> Vec<Difference> {
+fn differences(constraint: &Constraint, parts: &[Part]) -> Vec<Difference> {
     let least = |from, to, least| Difference { from, to, least: Seconds(least) };
     let most = |from, to, most: i64| least(to, from, most.saturating_neg());
     let lasts = |part: usize| parts[part].wanted.duration.0;
@@ -42,43 +44,56 @@ pub(super) fn differences(constraint: &Constraint, parts: &[Part]) -> Vec<Differ
 }
 
 impl Bounds {
-    /// Narrows as far as differences demand; false where nothing is left. Where no difference goes round in a
-    /// circle, a bound travels over each part once at most; whatever still moves then moves forever.
-    pub(super) fn narrow(&mut self, always: &[Difference], orders: &[Difference]) -> bool {
-        for _ in 0..=self.earliest.len() {
-            let mut moved = false;
-            for &Difference { from, to, least } in always.iter().chain(orders) {
-                let earliest = self.earliest[from] + least;
-                let latest = self.latest[to] - least;
-                moved |= earliest > self.earliest[to] || latest < self.latest[from];
-                self.earliest[to] = self.earliest[to].max(earliest);
-                self.latest[from] = self.latest[from].min(latest);
-            }
-            if self.earliest.iter().zip(&self.latest).any(|(earliest, latest)| earliest > latest) {
-                return false;
-            }
-            if !moved {
-                return true;
-            }
+    /// One round over all differences: whether a bound moved; None where nothing is left.
+    pub(super) fn round(&mut self, always: &[Difference], orders: &[Difference]) -> Option<bool> {
+        let mut moved = false;
+        for &Difference { from, to, least } in always.iter().chain(orders) {
+            let earliest = self.earliest[from] + least;
+            let latest = self.latest[to] - least;
+            moved |= earliest > self.earliest[to] || latest < self.latest[from];
+            self.earliest[to] = self.earliest[to].max(earliest);
+            self.latest[from] = self.latest[from].min(latest);
         }
-        false
+        let empty = self.earliest.iter().zip(&self.latest).any(|(earliest, latest)| earliest > latest);
+        (!empty).then_some(moved)
     }
 }
 
-/// For each part the others that overlap it in time whenever they begin. `lasts` are the durations.
-pub(super) fn overlaps(differences: &[Difference], lasts: &[Seconds]) -> Vec<Vec<usize>> {
-    let of = |part: usize| {
-        let mut from_here =
-            Bounds { earliest: vec![Time(-ANY); lasts.len()], latest: vec![Time(ANY); lasts.len()] };
-        (from_here.earliest[part], from_here.latest[part]) = (Time(0), Time(0));
-        let possible = from_here.narrow(differences, &[]);
-        let overlap = |other: &usize| {
-            let (earliest, latest) = (from_here.earliest[*other], from_here.latest[*other]);
-            possible && *other != part && earliest + lasts[*other] > Time(0) && latest < Time(0) + lasts[part]
-        };
-        (0..lasts.len()).filter(overlap).collect()
+/// The strongest difference for each two parts, in the order of the parts: there are no more than pairs of parts, however
+/// many constraints say the same or less.
+pub(super) fn folded(constraints: &[Constraint], parts: &[Part]) -> Vec<Difference> {
+    let mut strongest: BTreeMap<(usize, usize), Seconds> = BTreeMap::new();
+    for Difference { from, to, least } in constraints.iter().flat_map(|one| differences(one, parts)) {
+        let known = strongest.entry((from, to)).or_insert(least);
+        *known = least.max(*known);
+    }
+    strongest.into_iter().map(|((from, to), least)| Difference { from, to, least }).collect()
+}
+
+/// The parts that overlap `part` in time, whenever it begins.
+pub(super) fn overlaps(
+    part: usize,
+    differences: &[Difference],
+    parts: &[Part],
+    meter: &mut Meter,
+) -> Vec<usize> {
+    let lasts: Vec<Seconds> = parts.iter().map(|part| part.wanted.duration).collect();
+    let mut from_here =
+        Bounds { earliest: vec![Time(-ANY); lasts.len()], latest: vec![Time(ANY); lasts.len()] };
+    (from_here.earliest[part], from_here.latest[part]) = (Time(0), Time(0));
+    let mut moved = Some(true);
+    for _ in 0..=lasts.len() {
+        if moved == Some(true) {
+            meter.charge(differences.len() + lasts.len());
+            moved = from_here.round(differences, &[]);
+        }
+    }
+    let overlap = |other: &usize| {
+        let (earliest, latest) = (from_here.earliest[*other], from_here.latest[*other]);
+        *other != part && earliest + lasts[*other] > Time(0) && latest < Time(0) + lasts[part]
     };
-    (0..lasts.len()).map(of).collect()
+    // Whatever still moves moves forever: then there is no candidate.
+    if moved == Some(false) { (0..lasts.len()).filter(overlap).collect() } else { Vec::new() }
 }
 
 /// More than any difference between times that can be asked for, and far from where sums saturate.

@@ -113,6 +113,7 @@ impl Ledger {
         if let Some(entry) = self.entries.get(&id) {
             return Some(match (same(&entry.owner, &entry.request), entry.state) {
                 (false, _) => Err(Problem::new(Why::IdTaken(id))),
+                (true, State::Requested) if entry.is_committed_late() => Err(Problem::new(Why::Busy)),
                 (true, State::Requested) => Ok(Decision::wait_after(id, Vec::new())),
                 (true, _) => Ok(Decision::show(id)),
             });
@@ -157,15 +158,17 @@ impl Ledger {
         views: &Views,
     ) -> Result<Decision, Problem> {
         let entry = self.owned(id, caller)?;
+        let jobs = new_jobs(entry, jobs)?;
         match &entry.waiting {
-            Some(Waiting { then: Then::CommitLate(_), .. }) => {
+            Some(Waiting { then: Then::CommitLate(with), .. })
+                if jobs.iter().all(|job| with.contains(job)) =>
+            {
                 return Ok(Decision::wait_after(id, Vec::new()));
             }
             Some(_) => return Err(Problem::new(Why::Busy)),
             None => {}
         }
         entry.state.after(Move::Commit).map_err(Problem::new)?;
-        let jobs = new_jobs(entry, jobs)?;
         let late = match entry.state {
             State::Expired if !self.rules.holds.late_commits => return Err(Problem::new(Why::Expired)),
             State::Expired => Some(self.still_free(now, id, caller, views).map_err(Problem::new)?),
@@ -223,7 +226,7 @@ impl Ledger {
         let wish = Wish { usage, replaces: Some(id), first_begin: rest_from(now), ..wish };
         let best = self.best(&wish, views)?;
         let span = best.span(&wish.part.wanted);
-        Ok(self.want(now, id, vec![span], span.interval.begin))
+        Ok(self.want(now, id, vec![span], false))
     }
 
     /// More time at its end, with the capacity that it has there.
@@ -245,6 +248,8 @@ impl Ledger {
         let spans = extended(&entry.spans, more);
         let mut request = entry.request.clone();
         if let Some(part) = request.parts.first_mut() {
+            // Beside what it has, as if somebody asked for this alone; and where it is.
+            part.resource = Some(entry.resource.clone());
             part.wanted = placement::Request {
                 earliest_start: more.interval.begin,
                 latest_end: end,
@@ -254,8 +259,8 @@ impl Ledger {
         }
         let usage = self.usage_beside(&owner.user, Some(&[]));
         let wish = self.wish(now, &owner, &request, true).map_err(Problem::new)?;
-        self.best(&Wish { usage, replaces: Some(id), ..wish }, views)?;
-        Ok(self.want(now, id, spans, last.interval.end))
+        self.best(&Wish { usage, ..wish }, views)?;
+        Ok(self.want(now, id, spans, true))
     }
 
     /// A reservation whose terms the caller may change.
@@ -277,15 +282,16 @@ impl Ledger {
         }
     }
 
-    /// Other terms: at once, or when the batch system has granted them, which is of no use after `latest`.
-    fn want(&self, now: Moment, id: ReservationId, spans: Vec<Span>, latest: Time) -> Decision {
+    /// Other terms: at once, or when the batch system has granted them.
+    fn want(&self, now: Moment, id: ReservationId, spans: Vec<Span>, extends: bool) -> Decision {
         match self.rules.consent {
             Some(limit) => {
-                let until = self.answer_by(now, limit, latest);
-                Decision::wait_after(id, vec![What::ChangeRequested { id, spans, until }])
+                let end = spans.last().map_or(Time::MIN, |span| span.interval.end);
+                let until = self.answer_by(now, limit, end);
+                Decision::wait_after(id, vec![What::ChangeRequested { id, spans, extends, until }])
             }
             None => {
-                let requested = What::ChangeRequested { id, spans, until: now };
+                let requested = What::ChangeRequested { id, spans, extends, until: now };
                 Decision::show_after(id, vec![requested, What::ChangeSettled { id }])
             }
         }

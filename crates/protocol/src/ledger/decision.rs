@@ -61,9 +61,7 @@ impl From<Why> for Decision {
 
 impl Ledger {
     pub(super) fn carry_out(&mut self, now: Moment, decision: Decision, course: &mut Ticked) -> Answer {
-        for what in decision.events {
-            self.record(now, what, course);
-        }
+        self.happen(now, decision.events, course);
         match decision.reply {
             Reply::Answer(answer) => *answer,
             Reply::View(id) => match self.entries.get(&id) {

@@ -6,6 +6,7 @@ use super::spans;
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::State;
+use crate::message::Envelope;
 use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
@@ -52,6 +53,8 @@ pub struct Waiting {
     pub since: Moment,
     /// What comes of a grant.
     pub then: Then,
+    /// The call that is answered when the wait is over.
+    pub asked: Option<Box<Envelope>>,
 }
 
 /// What comes of a grant.
@@ -71,6 +74,8 @@ pub enum Then {
         both: Vec<Span>,
         /// Whether it had begun when the change was asked for.
         begun: bool,
+        /// Whether it only lasts longer.
+        extends: bool,
     },
 }
 
@@ -115,11 +120,12 @@ impl Entry {
         }
     }
 
-    /// What it really has, while it is live.
+    /// What it really has, while it is live. What is missing of it is not missing of new terms that wait: these have room.
     pub fn takes(&self) -> Vec<Span> {
         match &self.waiting {
-            Some(Waiting { then: Then::Change { spans, .. }, .. }) if self.is_live() => {
-                spans::both(&spans::less(&self.spans, self.missing), spans)
+            Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) if self.is_live() => {
+                let from = if *extends { self.end() } else { Time::MIN };
+                spans::both(&spans::less(&self.spans, self.missing), &spans::since(spans, from))
             }
             _ => spans::less(self.promised(), self.missing),
         }

@@ -118,6 +118,8 @@ pub enum What {
         id: ReservationId,
         /// The new terms.
         spans: Vec<Span>,
+        /// Whether it only lasts longer: what is missing of it is missing of the new terms too.
+        extends: bool,
         /// It is refused if the batch system has not answered by then.
         until: Moment,
     },
@@ -182,6 +184,11 @@ pub enum What {
         id: ReservationId,
         /// How much; zero where it is whole again.
         capacity: Capacity,
+    },
+    /// The call because of which a reservation waits for the batch system. It is answered when that is settled.
+    Asked {
+        /// The call.
+        envelope: Box<Envelope>,
     },
     /// A call was answered, and a repeat will get the same answer.
     Answered {
@@ -272,6 +279,7 @@ impl What {
             | What::Forgotten { id } => Some(*id),
             What::Lost { .. }
             | What::Restored { .. }
+            | What::Asked { .. }
             | What::Answered { .. }
             | What::AnswerForgotten { .. } => None,
         }
@@ -300,6 +308,7 @@ impl What {
             What::Lost { .. } => "lost",
             What::Restored { .. } => "restored",
             What::Missing { .. } => "missing",
+            What::Asked { .. } => "asked",
             What::Answered { .. } => "answered",
             What::Forgotten { .. } => "forgotten",
             What::AnswerForgotten { .. } => "answer-forgotten",

@@ -1,8 +1,7 @@
-//! Capacity that fails, and comes back. Where the book is overfull then, what is not promised yet is refused; then the newest
-//! promises are hit first, and those that are in use last: holds are cancelled, and of what is committed as much is marked as
-//! missing as must be. Whenever room appears, the oldest that miss something get it first.
+//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first, and those that
+//! are in use last: what waits for the batch system is refused, holds are cancelled, and of what is committed as much is
+//! marked as missing as must be. Whenever room appears, the oldest that miss something get it first.
 
-use super::entry::Entry;
 use super::event::{Because, Ticked, What};
 use super::fold::rest_from;
 use super::{Ledger, spans};
@@ -10,6 +9,7 @@ use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use crate::problem::{Problem, Why};
+use bookahead_plan::placement::Reason;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use std::collections::BTreeSet;
 
@@ -66,10 +66,11 @@ impl Ledger {
     }
 
     /// Whoever keeps the machines has only so much for a reservation; or all of it again, as far as there is room. A hold
-    /// of which something is missing is cancelled.
+    /// of which something is missing is cancelled. For what is only requested nothing has to be kept.
     pub fn kept(&mut self, now: Moment, id: ReservationId, kept: Capacity) -> Ticked {
         let mut course = self.tick(now);
-        let Some(entry) = self.entries.get(&id).filter(|entry| entry.is_live()) else { return course };
+        let promised_to = |entry: &&super::Entry| entry.is_live() && entry.state != State::Requested;
+        let Some(entry) = self.entries.get(&id).filter(promised_to) else { return course };
         let promised = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
         let missing = promised.saturating_sub(kept.0);
         let free = self.at(&entry.resource).map_or(0, |at| self.free_beside(id, at));
@@ -112,16 +113,17 @@ impl Ledger {
     pub(super) fn hit(&mut self, at: usize, in_use: &BTreeSet<ReservationId>, course: &mut Ticked) -> bool {
         // Of the second that has begun nothing can be given back.
         let (now, from) = (self.latest, rest_from(self.latest));
-        let mut was_hit = self.refuse_overfull(at, course);
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {
             let idle = !in_use.contains(id);
             newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
         }
         newest_last.sort_unstable();
+        let mut was_hit = false;
         while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
-            && let Some((_, _, id)) = newest_last.pop()
+            && let Some(next) = newest_last.pop()
         {
+            let id = next.2;
             let Some(entry) = self.entries.get(&id) else { continue };
             let overfull = entry.takes().into_iter().map(|span| {
                 let free = self.books[at].profile.min_free(since(span.interval, from));
@@ -134,39 +136,21 @@ impl Ledger {
             if missing <= entry.missing {
                 continue;
             }
+            was_hit = true;
             let what = match entry.state {
+                State::Requested | State::ChangeRequested => {
+                    let problem = Problem::new(Why::NoSlot(Reason::NoRoom));
+                    self.happen(now, vec![What::NotGranted { id, problem }], course);
+                    // What it was promised before may have to be hit as well.
+                    newest_last.push(next);
+                    continue;
+                }
                 State::Held => What::Cancelled { id, because: Because::Lost },
                 _ => What::Missing { id, capacity: missing },
             };
             self.record_as_it_is(now, what, course);
-            was_hit = true;
         }
         was_hit
-    }
-
-    /// Refuses what waits for the batch system and is not promised yet, the newest first, until nothing is overfull; answers
-    /// whether it refused something.
-    fn refuse_overfull(&mut self, at: usize, course: &mut Ticked) -> bool {
-        let (now, from) = (self.latest, rest_from(self.latest));
-        let ids = self.books[at].begins.iter().map(|(_, id)| *id);
-        let waiting = ids.filter_map(|id| Some((self.entries.get(&id)?, id)));
-        let waiting = waiting.filter(|(entry, _)| entry.state.is_waiting());
-        let mut newest_last: Vec<(u64, ReservationId)> =
-            waiting.map(|(entry, id)| (entry.serial, id)).collect();
-        newest_last.sort_unstable();
-        let mut refused = false;
-        while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
-            && let Some((_, id)) = newest_last.pop()
-        {
-            let takes = self.entries.get(&id).map(Entry::takes).unwrap_or_default();
-            let profile = &self.books[at].profile;
-            if takes.iter().any(|span| profile.min_free(since(span.interval, from)) < 0) {
-                let problem = Problem::new(Why::NotGranted("capacity failed meanwhile".to_owned()));
-                self.record_as_it_is(now, What::NotGranted { id, problem }, course);
-                refused = true;
-            }
-        }
-        refused
     }
 
     /// Gives room to those that miss something, the oldest first. Where a batch system has to be asked, what is missing comes

@@ -32,7 +32,7 @@ impl Ledger {
             What::Requested { id, owner, request, resource, span, hold_for, book, until } => {
                 let mut entry = Entry::requested(self.accepted, at, owner, request, resource, *span)?;
                 let then = if *book { Then::Book } else { Then::Hold(*hold_for) };
-                entry.waiting = Some(Waiting { until: *until, since: at, then });
+                entry.waits(at, *until, then);
                 self.accept(*id, entry)
             }
             What::NotGranted { id, problem } => self.refuse_waiting(at, *id, problem),
@@ -43,6 +43,13 @@ impl Ledger {
             }
             What::CancelledBefore { id, owner } => {
                 self.deny(*id, Denied { owner: owner.clone(), at, refusal: None })
+            }
+            What::Asked { envelope } => {
+                let entry = envelope.call.id().and_then(|id| self.entries.get_mut(&id));
+                if let Some(waiting) = entry.and_then(|entry| entry.waiting.as_mut()) {
+                    waiting.asked = Some(envelope.clone());
+                }
+                None
             }
             What::Answered { envelope, answer } => {
                 let (envelope, answer) = (envelope.clone(), answer.clone());
@@ -77,7 +84,7 @@ impl Ledger {
             What::HeldLonger { deadline, .. } => entry.deadline = *deadline,
             What::Missing { capacity, .. } => entry.missing = *capacity,
             What::Released { spans, .. } => entry.take_new(spans),
-            What::Granted { deadline, .. } => entry.granted(*deadline),
+            What::Granted { deadline, .. } => entry.granted(at, *deadline),
             What::ChangeSettled { .. } => entry.changed(),
             What::Committed { jobs, late, .. } => {
                 let moved = entry.moves(Move::Commit);
@@ -86,10 +93,8 @@ impl Ledger {
                     entry.take_new(spans);
                 }
             }
-            What::CommitRequested { jobs, spans, until, .. } => {
-                entry.commits_late(at, jobs, spans, *until);
-            }
-            What::ChangeRequested { spans, until, .. } => entry.wants(at, spans, *until),
+            What::CommitRequested { jobs, spans, until, .. } => entry.commits_late(at, jobs, spans, *until),
+            What::ChangeRequested { spans, extends, until, .. } => entry.wants(at, spans, *extends, *until),
             What::Begun { .. } => {
                 entry.moves(Move::Begin);
                 entry.waiting = None;
@@ -162,7 +167,7 @@ impl Ledger {
         footprint
     }
 
-    /// What was never promised is remembered as refused; an expired hold or a committed reservation is what it was.
+    /// What was never promised is remembered as refused; an expired hold and a committed reservation go on as before.
     fn refuse_waiting(&mut self, at: Moment, id: ReservationId, problem: &Problem) -> Option<Change> {
         let entry = self.entries.get(&id).filter(|entry| entry.state.is_waiting())?;
         let (state, late) = (entry.state, entry.is_committed_late());
@@ -234,29 +239,34 @@ impl Entry {
         })
     }
 
-    /// The batch system granted what it was asked for.
-    fn granted(&mut self, deadline: Moment) {
+    fn waits(&mut self, since: Moment, until: Moment, then: Then) {
+        self.waiting = Some(Waiting { until, since, then, asked: None });
+    }
+
+    /// It was expired, and is to be committed all the same.
+    fn commits_late(&mut self, at: Moment, jobs: &[JobId], spans: &[Span], until: Moment) {
+        if self.moves(Move::Request) {
+            self.take_new(spans);
+            self.waits(at, until, Then::CommitLate(jobs.to_vec()));
+        }
+    }
+
+    /// The batch system granted what it was asked for. What it held before a late commit it was granted before.
+    fn granted(&mut self, at: Moment, deadline: Moment) {
+        let late = self.is_committed_late();
         if self.moves(Move::Hold) {
+            self.accepted = if late { self.accepted } else { at };
             self.deadline = deadline;
             self.waiting = None;
         }
     }
 
-    /// A late commit waits for the batch system.
-    fn commits_late(&mut self, at: Moment, jobs: &[JobId], spans: &[Span], until: Moment) {
-        if self.moves(Move::Request) {
-            self.take_new(spans);
-            self.waiting = Some(Waiting { until, since: at, then: Then::CommitLate(jobs.to_vec()) });
-        }
-    }
-
-    /// Other terms are wanted: longer ones where it has begun.
-    fn wants(&mut self, at: Moment, spans: &[Span], until: Moment) {
+    /// Other terms are wanted.
+    fn wants(&mut self, at: Moment, spans: &[Span], extends: bool, until: Moment) {
         let begun = self.state == State::Active;
-        if self.moves(if begun { Move::Extend } else { Move::RequestChange }) {
+        if self.moves(if extends { Move::Extend } else { Move::RequestChange }) {
             let (spans, both) = (spans.to_vec(), spans::both(&self.spans, spans));
-            let then = Then::Change { spans, both, begun };
-            self.waiting = Some(Waiting { until, since: at, then });
+            self.waits(at, until, Then::Change { spans, both, begun, extends });
         }
     }
 
@@ -264,9 +274,9 @@ impl Entry {
     fn changed(&mut self) {
         let waiting = self.waiting.clone();
         self.settles();
-        if let Some(Waiting { then: Then::Change { spans, begun, .. }, .. }) = waiting {
+        if let Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) = waiting {
             self.take_new(&spans);
-            if !begun {
+            if !extends {
                 self.missing = Capacity::ZERO;
             }
         }

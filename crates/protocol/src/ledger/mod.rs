@@ -57,6 +57,7 @@ use crate::problem::{Problem, Why};
 use answers::Answers;
 use book::Book;
 use bookahead_plan::{Capacity, Span};
+use decision::Decision;
 use entry::forgotten_at;
 use sight::Memory;
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,15 +149,23 @@ impl Ledger {
         if let Some(known) = self.answers.get(envelope.key) {
             let same = *known.envelope == *envelope;
             let again = || known.answer.again(now - known.at);
-            let taken = || Problem::new(Why::KeyTaken(envelope.key)).into();
-            return (if same { again() } else { taken() }, None);
+            return (if same { again() } else { key_taken(envelope) }, None);
+        }
+        if let Some((id, asked)) = self.asked_by_key(envelope) {
+            let same = *asked == *envelope;
+            let decision = if same { Decision::show(id) } else { Decision::say(key_taken(envelope)) };
+            return (self.carry_out(now, decision, course), same.then_some(id));
         }
         let decision = self.decide(now, &envelope.caller, &envelope.call, views);
         let waits = decision.waits();
         let answer = self.carry_out(now, decision, course);
         let passing = matches!(&answer, Answer::Problem(problem) if problem.why.is_passing());
-        if waits.is_none() && !passing {
-            self.remember(now, envelope, &answer, course);
+        match waits {
+            Some(id) if self.asked(id).is_none() => {
+                self.record(now, What::Asked { envelope: Box::new(envelope.clone()) }, course);
+            }
+            None if !passing => self.remember(now, envelope, &answer, course),
+            _ => {}
         }
         (answer, waits)
     }
@@ -187,7 +196,7 @@ impl Ledger {
         let now = now.max(self.latest);
         while let Some((due, what)) = self.next_due().filter(|(due, _)| *due <= now) {
             self.latest = self.latest.max(due);
-            self.record(self.latest, what, &mut course);
+            self.happen(self.latest, vec![what], &mut course);
         }
         self.latest = now;
         self.books.iter_mut().for_each(|book| book.advance(now.second()));
@@ -307,4 +316,8 @@ impl Ledger {
         let entries = ids.filter_map(|id| Some((id, self.entries.get(&id)?)));
         entries.flat_map(|(id, entry)| entry.takes().into_iter().map(move |span| (id, span)))
     }
+}
+
+fn key_taken(envelope: &Envelope) -> Answer {
+    Problem::new(Why::KeyTaken(envelope.key)).into()
 }

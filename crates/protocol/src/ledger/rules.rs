@@ -121,6 +121,9 @@ pub enum RulesError {
     /// A length of time below zero.
     #[error("{0} is negative")]
     Negative(&'static str),
+    /// Everything would be refused.
+    #[error("the time limit for the batch system to answer must be longer than zero")]
+    NoTimeToAnswer,
     /// A probe could never be answered.
     #[error("the site reveals no slot; let it reveal at least one")]
     NoSlots,
@@ -171,7 +174,7 @@ impl Rules {
             return Err(RulesError::Negative("the time for which answers are remembered"));
         }
         if self.consent.is_some_and(|limit| limit <= Millis::ZERO) {
-            return Err(RulesError::Negative("the time that the batch system has to answer, or zero: it"));
+            return Err(RulesError::NoTimeToAnswer);
         }
         if self.holds.longest < Millis::ZERO {
             return Err(RulesError::Negative("the longest hold"));

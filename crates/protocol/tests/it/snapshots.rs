@@ -38,6 +38,7 @@ struct Step {
 #[derive(Debug, Clone)]
 enum Do {
     Reserve { wanted: placement::Request, hold_for: i64, book: bool },
+    Hold(i64),
     Extend(i64),
     Commit,
     Attach(u128),
@@ -48,6 +49,8 @@ enum Do {
     Lose(&'static str, u32),
     GetBack(&'static str, u32),
     Tick,
+    Grant,
+    Refuse,
 }
 
 fn wanted() -> impl Strategy<Value = placement::Request> {
@@ -67,7 +70,10 @@ fn commands() -> impl Strategy<Value = Do> {
     prop_oneof![
         8 => (wanted(), 0..20_000i64, any::<bool>())
             .prop_map(|(wanted, hold_for, book)| Do::Reserve { wanted, hold_for, book }),
-        1 => (0..20_000i64).prop_map(Do::Extend),
+        1 => (0..20_000i64).prop_map(Do::Hold),
+        2 => (0..20i64).prop_map(Do::Extend),
+        4 => Just(Do::Grant),
+        1 => Just(Do::Refuse),
         3 => Just(Do::Commit),
         1 => (0..5u128).prop_map(Do::Attach),
         2 => Just(Do::Cancel),
@@ -112,18 +118,24 @@ const BOTH: [(&str, u32); 2] = [("cluster", 8), ("other", 4)];
 
 fn some_rules() -> impl Strategy<Value = Rules> {
     let retention = prop::sample::select(vec![5i64, 86_400]);
-    (retention, any::<bool>()).prop_map(|(retention, limit)| rules(&BOTH, retention, limit))
+    (retention, any::<bool>(), consents())
+        .prop_map(|(retention, limit, consent)| Rules { consent, ..rules(&BOTH, retention, limit) })
+}
+
+/// How long the batch system may take to answer, where it is asked.
+fn consents() -> impl Strategy<Value = Option<Millis>> {
+    prop_oneof![Just(None), (100..20_000i64).prop_map(|limit| Some(Millis(limit)))]
 }
 
 /// Other rules for the same site: what it offers is less or gone, what it remembers and limits is different.
 fn changed_rules() -> impl Strategy<Value = Rules> {
     let offers = (prop::option::of(1..=8u32), prop::option::of(1..=4u32));
     let offers = offers.prop_filter("something must be offered", |(one, two)| one.or(*two).is_some());
-    (offers, prop::sample::select(vec![0i64, 5, 86_400]), any::<bool>()).prop_map(
-        |((cluster, other), retention, limit)| {
+    (offers, prop::sample::select(vec![0i64, 5, 86_400]), any::<bool>(), consents()).prop_map(
+        |((cluster, other), retention, limit, consent)| {
             let kept = [("cluster", cluster), ("other", other)];
             let kept = kept.into_iter().filter_map(|(resource, capacity)| Some((resource, capacity?)));
-            rules(&kept.collect::<Vec<_>>(), retention, limit)
+            Rules { consent, ..rules(&kept.collect::<Vec<_>>(), retention, limit) }
         },
     )
 }
@@ -154,6 +166,8 @@ fn run(
             Do::Lose(resource, capacity) => ledger.lost(*now, &name(resource), Capacity(*capacity)),
             Do::GetBack(resource, capacity) => ledger.restored(*now, &name(resource), Capacity(*capacity)),
             Do::Tick => ledger.tick(*now),
+            Do::Grant => ledger.granted(*now, ReservationId(step.id)),
+            Do::Refuse => ledger.not_granted(*now, ReservationId(step.id), Why::NotGranted("busy".into())),
             what => {
                 let caller = Caller { user: name(step.user), roles: vec![] };
                 let envelope =
@@ -180,7 +194,8 @@ impl Do {
             Do::Reserve { wanted, hold_for, book } => {
                 Call::Reserve { id, request: from_now(wanted), hold_for: Millis(*hold_for), book: *book }
             }
-            Do::Extend(hold_for) => Call::Hold { id, hold_for: Millis(*hold_for) },
+            Do::Hold(hold_for) => Call::Hold { id, hold_for: Millis(*hold_for) },
+            Do::Extend(end) => Call::Extend { id, version: None, end: now.second() + Seconds(*end) },
             Do::Commit => Call::Commit { id, jobs: vec![JobId(7)] },
             Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
             Do::Cancel => Call::Cancel { id },
@@ -191,7 +206,9 @@ impl Do {
             Do::Probe(wanted) => {
                 Call::Probe { request: from_now(wanted), most: 9, starts: vec![now.second()] }
             }
-            Do::Lose(..) | Do::GetBack(..) | Do::Tick => unreachable!("these are no calls"),
+            Do::Lose(..) | Do::GetBack(..) | Do::Tick | Do::Grant | Do::Refuse => {
+                unreachable!("these are no calls")
+            }
         }
     }
 }

@@ -40,6 +40,9 @@ pub struct BatchConfig {
     /// How often the book is compared with it.
     #[serde(default = "usual_look_every")]
     pub look_every: Length,
+    /// How long it may take to grant something before that is refused and undone.
+    #[serde(default = "usual_answer_within")]
+    pub answer_within: Length,
     /// The account of the cluster that reservations and jobs belong to, where owners have none of their own there; the one
     /// that the commands run as, if it is not said.
     pub account: Option<String>,
@@ -120,11 +123,16 @@ fn usual_time_out() -> Length {
 }
 
 fn usual_at_once() -> usize {
-    4
+    bookahead_lrms::command::MOST_AT_ONCE
 }
 
 fn usual_look_every() -> Length {
     Length::of_seconds(10)
+}
+
+/// Batch systems grant within seconds. One that is overloaded may take a minute, and few callers wait longer.
+fn usual_answer_within() -> Length {
+    Length::of_seconds(60)
 }
 
 impl SystemName {
@@ -154,6 +162,7 @@ impl BatchConfig {
             time_out: usual_time_out(),
             at_once: usual_at_once(),
             look_every: usual_look_every(),
+            answer_within: usual_answer_within(),
             account: None,
             r#become: Vec::new(),
             accounts: BTreeMap::new(),
@@ -172,6 +181,9 @@ impl BatchConfig {
         }
         if self.look_every < Length::of_seconds(1) {
             return Err(Wrong::new("look_every", "give 1s or more, usually \"10s\""));
+        }
+        if self.answer_within < Length::of_seconds(1) || self.answer_within > Length::of_seconds(600) {
+            return Err(Wrong::new("answer_within", "give 1s to 10m, usually \"60s\""));
         }
         if !(1..=64).contains(&self.at_once) {
             return Err(Wrong::new("at_once", "give 1 to 64, usually 4"));
@@ -252,6 +264,8 @@ pub(super) fn print(page: &mut Page, batch: &BatchConfig) {
     page.set("time_out", &batch.time_out, "A command that takes longer is ended");
     page.set("at_once", &batch.at_once, "So many commands run at the same time");
     page.set("look_every", &batch.look_every, "How often the book is compared with it");
+    let about = "How long it may take to grant something before that is refused and undone";
+    page.set("answer_within", &batch.answer_within, about);
     let about = "The account that all reservations and jobs belong to; the one that the commands run as, if it is not said";
     page.may_set("account", batch.account.as_ref(), "\"bookahead\"", about);
     let about = "What is put before a command that is to run as an owner";

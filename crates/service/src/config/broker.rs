@@ -8,9 +8,9 @@ use super::links::{BrokerLink, Calls, PeerLink, check_brokers, check_peers};
 use super::server::{self, Server, check_url};
 use super::site::{a_day, check_heartbeat, check_reachable, check_retention, state, usual_heartbeat};
 use super::wrong::{Wrong, check_name};
-use crate::broker::JobRules;
 use crate::security::Security;
 use bookahead_api::AttributeValue;
+use bookahead_party::broker::JobRules;
 use bookahead_protocol::broker::Rules;
 use bookahead_protocol::jobs::Patience;
 use bookahead_protocol::jobs::race::Pace;
@@ -144,7 +144,7 @@ impl BrokerConfig {
         self.open.unwrap_or(self.listen.ip().to_canonical().is_loopback() && !guarded)
     }
 
-    /// As its head wants it.
+    /// The rules of its negotiations.
     pub fn rules(&self, maker: u64) -> Rules {
         self.rules.rules(maker, self.retention.seconds(), self.clock.speed)
     }
@@ -159,9 +159,6 @@ impl BrokerConfig {
             Patience { first: in_its_time(Length(usual.first)), longest: in_its_time(Length(usual.longest)) };
         JobRules {
             notice: in_its_time(self.job_notice),
-            // Until all have answered, and the best of them has been told.
-            hold_for: in_its_time(Length(hold_time.0 + hold_time.0 + hold_time.0)),
-            answer_within: in_its_time(hold_time),
             patience,
             look_every: in_its_time(self.heartbeat),
             flood: Pace {

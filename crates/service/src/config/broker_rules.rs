@@ -28,8 +28,10 @@ pub struct BrokerRules {
     pub enough_slots: Option<usize>,
     /// Asks each peer for at most so many slots.
     pub slots: u32,
-    /// How much work a search may take.
-    pub search_steps: u64,
+    /// How much work a search for candidates may take, in elementary operations.
+    pub search_work: u64,
+    /// How long a search for candidates may take.
+    pub search_time: Length,
 }
 
 /// What is left out after a refusal.
@@ -65,13 +67,14 @@ impl Default for BrokerRules {
             probes_at_once: usual.probes_at_once,
             enough_slots: usual.enough_slots,
             slots: usual.slots,
-            search_steps: usual.search.steps,
+            search_work: usual.search.work,
+            search_time: Length(usual.search_time),
         }
     }
 }
 
 impl BrokerRules {
-    /// As a head wants them whose clock has this speed. `maker` is the number of the broker; no two parties have the same.
+    /// As a party wants them whose clock has this speed. `maker` is the number of the broker; no two parties have the same.
     pub fn rules(&self, maker: u64, retention: Seconds, speed: u32) -> Rules {
         Rules {
             maker,
@@ -88,7 +91,8 @@ impl BrokerRules {
             longest_hold: in_its_time(self.longest_hold, speed),
             under_way: Rules::default().under_way,
             retention,
-            search: Budget { steps: self.search_steps },
+            search: Budget { work: self.search_work },
+            search_time: in_its_time(self.search_time, speed),
         }
     }
 

@@ -273,7 +273,8 @@ fn rules(page: &mut Page, config: &BrokerConfig) {
     let about = "So many slots for each part are enough to stop a survey early";
     page.may_set("enough_slots", rules.enough_slots.as_ref(), "10", about);
     page.set("slots", &rules.slots, "Asks each peer for at most so many slots");
-    page.set("search_steps", &rules.search_steps, "How much work a search for candidates may take");
+    page.set("search_work", &rules.search_work, "How much work a search for candidates may take");
+    page.set("search_time", &rules.search_time, "How long a search for candidates may take");
 }
 
 fn brokers(page: &mut Page, brokers: &[BrokerLink]) {

@@ -18,9 +18,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where a site listens unless it is told otherwise.
 pub const SITE_PORT: u16 = 7420;
+
+/// A call waits this much longer than the batch system may take: for the disk, and for calls before it.
+const BEYOND_BATCH: Duration = Duration::from_secs(15);
 
 /// A site. Paths are from the folder of the file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -214,8 +218,18 @@ impl SiteConfig {
         };
         rules.retention = self.retention.seconds();
         rules.most_answers = self.most_answers;
+        rules.consent = self.batch.as_ref().map(|batch| batch.answer_within.0);
         rules.check().map_err(|why| wrong_rules(&rules, &why))?;
         Ok(rules)
+    }
+
+    /// As the routes want them: a call may wait for the batch system.
+    pub fn server_limits(&self) -> crate::http::Limits {
+        let mut limits = self.server.limits();
+        if let Some(batch) = &self.batch {
+            limits.patience = limits.patience.max(batch.answer_within.duration() + BEYOND_BATCH);
+        }
+        limits
     }
 
     /// The folder of its journal and jobs; `base` is that of the file.
@@ -237,6 +251,7 @@ fn wrong_rules(rules: &Rules, why: &ledger::RulesError) -> Wrong {
             Wrong::new("capacity", text).within(place(name).unwrap_or(0)).within("resource")
         }
         Why::NoSlots => Wrong::new("slots", text).within("reveal"),
+        Why::NoTimeToAnswer => Wrong::new("answer_within", text).within("batch"),
         Why::OtherSite { .. } | Why::Negative(_) => Wrong::all(text),
     }
 }
@@ -382,6 +397,7 @@ mod tests {
             ("system = \"slurm\"\ntime_out = \"1h\"", ["batch.time_out", "10s"]),
             ("system = \"slurm\"\nat_once = 0", ["batch.at_once", "1 to 64"]),
             ("system = \"slurm\"\nlook_every = \"1ms\"", ["batch.look_every", "10s"]),
+            ("system = \"slurm\"\nanswer_within = \"1h\"", ["batch.answer_within", "60s"]),
             ("system = \"lsf\"\nconf = \"x\"", ["batch.conf", "only Slurm"]),
             ("system = \"slurm\"\nbecome = [\"sudo\"]", ["batch.become", "{user}"]),
             ("system = \"slurm\"\naccounts = { ada = \"al1\" }", ["batch.accounts", "become"]),
@@ -397,6 +413,19 @@ mod tests {
         refused(&real, &["line 1", "jobs.processes", "batch system"]);
         let clock = "clock = { speed = 60, origin = \"2026-11-16T00:00:00Z\" }\n";
         refused(&format!("{clock}{}", with(slurm, "")), &["line 1", "clock.speed", "real time"]);
+    }
+
+    #[test]
+    fn a_call_waits_longer_than_the_batch_system_may_take() {
+        let site = read(SMALL).expect("a site");
+        assert_eq!(site.rules().expect("rules").consent, None, "the built-in scheduler is not asked");
+        let slow =
+            read(&format!("{SMALL}[batch]\nsystem = \"slurm\"\nanswer_within = \"2m\"\n")).expect("a site");
+        assert_eq!(slow.rules().expect("rules").consent, Some(Millis::seconds(120)));
+        assert!(slow.server_limits().patience > Duration::from_secs(120));
+        let usual = read(&format!("{SMALL}[batch]\nsystem = \"slurm\"\n")).expect("a site");
+        let client = bookahead_client::Options::default();
+        assert!(usual.server_limits().patience < client.timeout && client.timeout < client.patience);
     }
 
     #[test]

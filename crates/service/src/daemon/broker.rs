@@ -1,19 +1,21 @@
 //! A broker from its configuration.
 
 use super::credentials::Credentials;
-use super::front::{Common, start, state_folder};
+use super::front::{Common, Watched, start, state_folder};
 use super::identity::{maker, told_as};
 use super::{DaemonError, JOURNAL, Running};
-use crate::broker::{Attention, Broker, Courier, Register, attend};
 use crate::config::{BrokerConfig, PeerLink};
-use crate::keeper::Keeping;
+use crate::peers::{Heartbeats, PeerCalls, watch_peers};
+use crate::thread::{BatchSide, Outlets, PartyOptions};
+use bookahead_party::Heartbeat;
+use bookahead_party::broker::Broker;
 use bookahead_protocol::Name;
 use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// After so many heartbeats without an answer a peer counts as silent.
+/// After this many heartbeats in a row without an answer a peer counts as silent: one or two may be lost on a busy network.
 const MISSES: u32 = 3;
 
 /// Starts a broker. `base` is the folder that its paths begin at.
@@ -25,54 +27,66 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let state = config.state(base);
     state_folder(&state)?;
     let maker = maker(&state, &config.name)?;
-    let (rules, identity) = (config.rules(maker), told_as(&config.name, maker));
+    let identity = told_as(&config.name, maker);
     front.identity = Some(identity.clone());
-    let keeping = Keeping::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock());
-    let register = register(config);
-    let (runtime, options) = (Handle::current(), everybody.options().clone());
-    let (about, job_rules) = (front.about.clone(), config.job_rules());
-    let (hand_out, courier) = tokio::sync::oneshot::channel();
-    let keeper = start(keeping, move |door| {
-        let courier = Courier::new(runtime, door.clone(), options, identity);
+    let options = PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock());
+    let broker = broker_value(config, front.about.clone(), maker, identity.clone());
+    let (runtime, credentials) = (Handle::current(), everybody.options().clone());
+    let configured = peers.clone();
+    let (hand_out, calls) = tokio::sync::oneshot::channel();
+    let thread = start(options, broker, move |party| {
+        let calls = PeerCalls::new(runtime, party.clone(), credentials, identity);
+        configure(&calls, &configured);
         // Whoever waits for it below is still there.
-        let _ = hand_out.send(courier.clone());
-        Broker::new(rules, job_rules, about, register, courier)
+        let _ = hand_out.send(calls.clone());
+        Outlets { peers: Box::new(move |call| calls.send(call)), batch: BatchSide::None }
     })
     .await?;
-    let courier = courier.await.map_err(|_| DaemonError::Task)?;
-    for (peer, credentials) in &peers {
-        courier.appoint(&peer.name.as_str().into(), &peer.url, credentials.options().clone())?;
-    }
+    let calls = calls.await.map_err(|_| DaemonError::Task)?;
     let every = config.heartbeat.duration();
     let mut tasks = JoinSet::new();
-    tasks.spawn(attend(keeper.door().clone(), courier.clone(), Attention { every, misses: MISSES }));
-    tasks.spawn(renew(courier, everybody, peers, every));
-    Ok(front.open(keeper, tasks, None))
+    tasks.spawn(watch_peers(calls.clone(), Heartbeats { every, misses: MISSES }));
+    tasks.spawn(renew(calls, everybody, peers, every));
+    Ok(front.open(thread, tasks, Watched::default()))
+}
+
+/// A broker that has booked nothing. `maker` is the number that its identities are made from.
+pub(super) fn broker_value(config: &BrokerConfig, about: Heartbeat, maker: u64, identity: Name) -> Broker {
+    let named = config.peers.iter().map(|peer| Name::from(peer.name.as_str())).collect();
+    Broker::new(config.rules(maker), config.job_rules(), about, identity, named, config.is_open())
+}
+
+fn configure(calls: &PeerCalls, peers: &[(PeerLink, Credentials)]) {
+    for (peer, credentials) in peers {
+        let named = calls.configure(&peer.name.as_str().into(), &peer.url, credentials.options().clone());
+        if let Err(why) = named {
+            let event = "peer_credentials_kept";
+            tracing::warn!(event, peer = peer.name, "cannot be called with its new credentials: {why}");
+        }
+    }
 }
 
 /// Whether a broker could start with this configuration: files that it names are read, and nothing is written or opened.
 pub fn check_broker(config: &BrokerConfig, base: &Path) -> Result<(), DaemonError> {
     config.check()?;
     Credentials::new(&config.calls, None, base)?;
-    for (peer, credentials) in peers(config, base)? {
-        credentials.client(&peer.url)?;
-    }
+    peers(config, base)?;
     Common::from(config).check(base)
 }
 
-pub(super) fn register(config: &BrokerConfig) -> Register {
-    let named = config.peers.iter().map(|peer| Name::from(peer.name.as_str()));
-    Register::new(named.collect(), config.is_open())
-}
-
 fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credentials)>, DaemonError> {
-    let credentials = |peer: &PeerLink| Credentials::new(&config.calls, peer.token_file.as_ref(), base);
-    config.peers.iter().map(|peer| Ok((peer.clone(), credentials(peer)?))).collect()
+    let with_credentials = |peer: &PeerLink| {
+        let credentials = Credentials::new(&config.calls, peer.token_file.as_ref(), base)?;
+        // Certificates that cannot be used are better found now.
+        credentials.client(&peer.url)?;
+        Ok((peer.clone(), credentials))
+    };
+    config.peers.iter().map(with_credentials).collect()
 }
 
 /// Shows peers a new token when the file has one, for as long as the broker lives.
 async fn renew(
-    courier: Courier,
+    calls: PeerCalls,
     mut everybody: Credentials,
     mut peers: Vec<(PeerLink, Credentials)>,
     every: Duration,
@@ -80,15 +94,11 @@ async fn renew(
     loop {
         tokio::time::sleep(every).await;
         if everybody.renew() {
-            courier.show(everybody.options());
+            calls.set_default_options(everybody.options());
         }
-        for (peer, credentials) in &mut peers {
-            if credentials.renew() {
-                let appointed =
-                    courier.appoint(&peer.name.as_str().into(), &peer.url, credentials.options().clone());
-                if let Err(why) = appointed {
-                    tracing::warn!(peer = peer.name, "the token of before stays in use: {why}");
-                }
+        for peer in &mut peers {
+            if peer.1.renew() {
+                configure(&calls, std::slice::from_ref(peer));
             }
         }
     }

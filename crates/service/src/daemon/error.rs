@@ -2,8 +2,8 @@
 
 use crate::config::Wrong;
 use crate::journal::JournalError;
-use crate::keeper::KeeperError;
 use crate::security::SecurityError;
+use crate::thread::PartyError;
 use bookahead_client::ClientError;
 use bookahead_lrms::LrmsError;
 use bookahead_protocol::ledger::RulesError;
@@ -51,7 +51,7 @@ pub enum DaemonError {
     Lrms(#[from] LrmsError),
     /// The journal, or what is in it.
     #[error(transparent)]
-    Keeper(#[from] KeeperError),
+    Party(#[from] PartyError),
     /// A defect.
     #[error("a task ended unexpectedly; this is a defect")]
     Task,
@@ -68,7 +68,7 @@ fn listening_hint(cause: &io::Error) -> &'static str {
 impl DaemonError {
     /// What can be done about it, where the error does not say.
     pub fn hint(&self) -> Option<&'static str> {
-        let DaemonError::Keeper(KeeperError::Journal(why)) = self else { return None };
+        let DaemonError::Party(PartyError::Journal(why)) = self else { return None };
         match why {
             JournalError::Storage { .. } if why.is_full_disk() => {
                 Some("make room on the disk and start again; what was answered is safe")

@@ -6,7 +6,6 @@ use super::credentials::Credentials;
 use super::{JOURNAL, check_site};
 use crate::config::SiteConfig;
 use crate::journal;
-use bookahead_lrms::Lrms;
 use bookahead_lrms::batch::Finding;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -39,7 +38,7 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
         return findings;
     };
     match driven(config, batch, base, &state).await {
-        Ok(Driven { mut batch, .. }) => {
+        Ok(Driven { batch, .. }) => {
             let now = config.clock.clock().now();
             let looked = tokio::task::spawn_blocking(move || batch.examine(now)).await;
             findings.extend(looked.unwrap_or_default());

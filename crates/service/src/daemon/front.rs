@@ -5,14 +5,15 @@ use super::credentials::Credentials;
 use super::registration::{Registry, keep_registered};
 use super::running::Running;
 use super::{DaemonError, VERSION};
-use crate::config::{BrokerConfig, BrokerLink, Calls, Server, SiteConfig};
-use crate::http::{About, Served, Stop, router_until, serve};
-use crate::keeper::{Door, Keeper, Keeping};
-use crate::party::Party;
+use crate::config::{BrokerConfig, BrokerLink, Calls, SiteConfig};
+use crate::http::serve::Bounds;
+use crate::http::{About, Limits, Served, Stop, documents, router_until, serve};
 use crate::security::{Gate, Security};
+use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread};
 use bookahead_api as api;
 use bookahead_lrms::command::Runner;
-use bookahead_protocol::Name;
+use bookahead_party::{Heartbeat, Party, Role};
+use bookahead_protocol::{Millis, Name};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,13 +23,14 @@ use tokio::task::JoinSet;
 
 /// What the configurations of a site and of a broker have in common.
 pub(super) struct Common<'a> {
-    role: api::Role,
+    role: Role,
     name: &'a str,
     listen: SocketAddr,
     url: Option<&'a str>,
     attributes: &'a BTreeMap<Name, api::AttributeValue>,
     security: &'a Security,
-    server: &'a Server,
+    limits: Limits,
+    bounds: Bounds,
     brokers: &'a [BrokerLink],
     calls: &'a Calls,
     heartbeat: std::time::Duration,
@@ -37,13 +39,14 @@ pub(super) struct Common<'a> {
 impl<'a> From<&'a SiteConfig> for Common<'a> {
     fn from(config: &'a SiteConfig) -> Common<'a> {
         Common {
-            role: api::Role::Site,
+            role: Role::Site,
             name: &config.name,
             listen: config.listen,
             url: config.url.as_deref(),
             attributes: &config.attributes,
             security: &config.security,
-            server: &config.server,
+            limits: config.server_limits(),
+            bounds: config.server.bounds(),
             brokers: &config.brokers,
             calls: &config.calls,
             heartbeat: config.heartbeat.duration(),
@@ -54,13 +57,14 @@ impl<'a> From<&'a SiteConfig> for Common<'a> {
 impl<'a> From<&'a BrokerConfig> for Common<'a> {
     fn from(config: &'a BrokerConfig) -> Common<'a> {
         Common {
-            role: api::Role::Broker,
+            role: Role::Broker,
             name: &config.name,
             listen: config.listen,
             url: config.url.as_deref(),
             attributes: &config.attributes,
             security: &config.security,
-            server: &config.server,
+            limits: config.server.limits(),
+            bounds: config.server.bounds(),
             brokers: &config.brokers,
             calls: &config.calls,
             heartbeat: config.heartbeat.duration(),
@@ -103,70 +107,94 @@ impl Common<'_> {
         let address = listener.local_addr().map_err(failed)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = self.url.map_or_else(|| format!("{scheme}://{address}"), ToOwned::to_owned);
-        let about = api::Site {
-            name: self.name.into(),
+        let about = Heartbeat {
             url,
-            role: self.role,
-            resources: Vec::new(),
-            attributes: self.attributes.clone(),
-            loads: Vec::new(),
-            last_heard: None,
-            round_trip_ms: None,
-            state: api::Reachability::Up,
+            attributes: api::resource::attributes_into(self.attributes.clone()),
             version: Some(VERSION.to_owned()),
+            ..nothing_said(self.name, self.role)
         };
-        let (gate, server, heartbeat) = (Arc::new(gate), self.server.clone(), self.heartbeat);
-        Ok(Front { about, address, listener, gate, tls, server, brokers, heartbeat, identity: None })
+        let (gate, limits, bounds, heartbeat) =
+            (Arc::new(gate), self.limits.clone(), self.bounds, self.heartbeat);
+        Ok(Front { about, address, listener, gate, tls, limits, bounds, brokers, heartbeat, identity: None })
+    }
+}
+
+/// A party of which no more is known than what it is.
+pub(super) fn nothing_said(name: &str, role: Role) -> Heartbeat {
+    Heartbeat {
+        name: name.into(),
+        url: String::new(),
+        role,
+        resources: Vec::new(),
+        attributes: BTreeMap::new(),
+        loads: Vec::new(),
+        hold_takes: None,
+        version: None,
     }
 }
 
 /// A party that listens and lets nobody in yet.
 pub(super) struct Front {
     /// What the party says of itself, but for what it offers.
-    pub(super) about: api::Site,
+    pub(super) about: Heartbeat,
     address: SocketAddr,
     listener: TcpListener,
     gate: Arc<Gate>,
     tls: Option<Arc<rustls::ServerConfig>>,
-    server: Server,
+    limits: Limits,
+    bounds: Bounds,
     brokers: Vec<(String, Credentials)>,
     heartbeat: std::time::Duration,
     /// Of a broker: the name by which it knows a call that has come through it before.
     pub(super) identity: Option<Name>,
 }
 
+/// What the routes need to know of a site's batch system.
+#[derive(Default)]
+pub(super) struct Watched {
+    /// What runs its commands, for metrics.
+    pub(super) commands: Option<Runner>,
+    /// How often the site looks at it.
+    pub(super) look_every: Option<Millis>,
+}
+
 impl Front {
     /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
-    pub(super) fn open(self, keeper: Keeper, mut tasks: JoinSet<()>, commands: Option<Runner>) -> Running {
-        let Front { about, address, listener, gate, tls, server, brokers, heartbeat, identity } = self;
-        let door = keeper.door().clone();
+    pub(super) fn open(self, thread: PartyThread, mut tasks: JoinSet<()>, batch: Watched) -> Running {
+        let Front { about, address, listener, gate, tls, limits, bounds, brokers, heartbeat, identity } =
+            self;
+        let party = thread.handle().clone();
         let (stopper, stop) = Stop::pair();
-        let url = about.url.clone();
-        let role = about.role;
-        let name = about.name;
-        let about =
-            About { name, role, version: VERSION.to_owned(), url: url.clone(), identity: identity.clone() };
-        let served =
-            Served { door: door.clone(), gate: gate.clone(), limits: server.limits(), about, commands };
+        let (url, role) = (about.url.clone(), documents::role(about.role));
+        let about = About {
+            name: about.name,
+            role,
+            version: VERSION.to_owned(),
+            url: url.clone(),
+            identity: identity.clone(),
+        };
+        let Watched { commands, look_every } = batch;
+        let served = Served { party: party.clone(), gate: gate.clone(), limits, about, commands, look_every };
         let router = router_until(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };
-        let serving = tokio::spawn(serve::serve_within(server.bounds(), listener, tls, router, until));
+        let serving = tokio::spawn(serve::serve_within(bounds, listener, tls, router, until));
         for (broker, credentials) in brokers {
             let broker = Registry { url: broker, credentials, identity: identity.clone() };
-            tasks.spawn(keep_registered(door.clone(), broker, heartbeat));
+            tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
         }
-        tracing::info!(party = %door.name(), %address, url, "listens");
-        Running::new(keeper, role, address, url, gate, stopper, serving, tasks)
+        tracing::info!(event = "listening", party = %party.name(), %address, url, "listens");
+        Running::new(thread, role, address, url, gate, stopper, serving, tasks)
     }
 }
 
 /// Opens the journal and takes over what is in it. That may take a while, and blocks.
 pub(super) async fn start<P: Party>(
-    keeping: Keeping,
-    make: impl FnOnce(&Door) -> P + Send + 'static,
-) -> Result<Keeper, DaemonError> {
-    let started = tokio::task::spawn_blocking(move || keeping.start(make)).await;
+    options: PartyOptions,
+    party: P,
+    connect: impl FnOnce(&PartyHandle) -> Outlets + Send + 'static,
+) -> Result<PartyThread, DaemonError> {
+    let started = tokio::task::spawn_blocking(move || options.start(party, connect)).await;
     Ok(started.map_err(|_| DaemonError::Task)??)
 }
 

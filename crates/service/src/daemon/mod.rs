@@ -1,4 +1,4 @@
-//! A configured party at work: journal, keeper, routes, registration and all, from a configuration to a value that can be
+//! A configured party at work: journal, threads, routes, registration and all, from a configuration to a value that can be
 //! stopped. Several of them fit into one process. It prints nothing; what there is to tell goes to `tracing`.
 //!
 //! - [`site`], [`broker`]: start one; [`Running`]: one at work
@@ -18,6 +18,7 @@ mod resources;
 mod running;
 mod site;
 
+pub use bookahead_party::site::OnLostJournal;
 pub use broker::{broker, check_broker};
 pub use compact::{Compacted, compact_broker, compact_site};
 pub use error::DaemonError;

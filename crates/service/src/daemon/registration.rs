@@ -2,7 +2,8 @@
 //! and the log says when that changes, not each time.
 
 use super::credentials::Credentials;
-use crate::keeper::Door;
+use crate::http::documents;
+use crate::thread::{PartyHandle, ReadKind};
 use bookahead_api as api;
 use bookahead_client::Client;
 use bookahead_protocol::Name;
@@ -10,8 +11,6 @@ use std::time::Duration;
 
 /// A broker that does not answer is told at least so often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long a party may take to say what it offers.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A broker to register with.
 pub(super) struct Registry {
@@ -31,7 +30,7 @@ impl Registry {
 }
 
 /// Tells a broker for as long as the party lives.
-pub(super) async fn keep_registered(door: Door, mut broker: Registry, every: Duration) {
+pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, every: Duration) {
     let mut client = broker.client();
     let mut standing = Standing::Unknown;
     let mut pause = every;
@@ -39,29 +38,23 @@ pub(super) async fn keep_registered(door: Door, mut broker: Registry, every: Dur
         if broker.credentials.renew() || client.is_none() {
             client = broker.client();
         }
-        let told = match (&client, heartbeat(&door).await) {
+        let told = match (&client, heartbeat(&party)) {
             (Some(client), Some(heartbeat)) => {
                 client.heartbeat(&heartbeat).await.map_err(|why| why.to_string())
             }
-            (None, _) => Err("the certificates cannot be used".to_owned()),
-            // It has no time for that now.
-            (_, None) => {
-                tokio::time::sleep(every).await;
-                continue;
-            }
+            _ => Err("the certificates cannot be used".to_owned()),
         };
         pause = if told.is_ok() { every } else { (pause * 2).min(LONGEST_PAUSE.max(every)) };
-        standing.note(&door, &broker.url, told);
+        standing.note(party.name(), &broker.url, told);
         tokio::time::sleep(pause).await;
     }
 }
 
 /// What the party says of itself.
-async fn heartbeat(door: &Door) -> Option<api::Heartbeat> {
-    let itself =
-        door.look(PATIENCE, |sight, now| sight.sites(now).into_iter().next()).await.ok().flatten()?;
-    let api::Site { name, url, role, resources, attributes, loads, version, .. } = itself;
-    Some(api::Heartbeat { name, url, role, resources, attributes, loads, version })
+fn heartbeat(party: &PartyHandle) -> Option<api::Heartbeat> {
+    let known = party.read(ReadKind::Short, |queries, now| queries.sites(now));
+    // It comes first in its own list.
+    known.into_iter().next().map(|itself| documents::heartbeat(itself.said))
 }
 
 /// How the party stands with a broker.
@@ -74,16 +67,17 @@ enum Standing {
 
 impl Standing {
     /// Says in the log what has changed.
-    fn note(&mut self, door: &Door, broker: &str, told: Result<(), String>) {
+    fn note(&mut self, party: &Name, broker: &str, told: Result<(), String>) {
         let now = if told.is_ok() { Standing::Registered } else { Standing::Refused };
         if now == *self {
             return;
         }
         *self = now;
         match told {
-            Ok(()) => tracing::info!(party = %door.name(), broker, "registered"),
+            Ok(()) => tracing::info!(event = "registered", %party, broker, "registered"),
             Err(why) => {
-                tracing::warn!(party = %door.name(), broker, "cannot register, and tries again: {why}");
+                let event = "registration_failed";
+                tracing::warn!(event, %party, broker, "cannot register, and tries again: {why}");
             }
         }
     }

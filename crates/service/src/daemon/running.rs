@@ -2,8 +2,8 @@
 
 use super::DaemonError;
 use crate::http::Stopper;
-use crate::keeper::{Door, Keeper, KeeperError};
 use crate::security::Gate;
+use crate::thread::{PartyError, PartyHandle, PartyThread};
 use bookahead_api::Role;
 use bookahead_protocol::Name;
 use std::net::SocketAddr;
@@ -16,20 +16,20 @@ pub struct Running {
     role: Role,
     address: SocketAddr,
     url: String,
-    door: Door,
+    party: PartyHandle,
     gate: Arc<Gate>,
     stopper: Stopper,
     serving: JoinHandle<()>,
     /// What else it does; ended with it.
     tasks: JoinSet<()>,
-    /// How its keeper ended. Gone once that is known.
-    ended: Option<oneshot::Receiver<Result<(), KeeperError>>>,
+    /// How its thread ended. Gone once that is known.
+    ended: Option<oneshot::Receiver<Result<(), PartyError>>>,
 }
 
 impl Running {
     #[allow(clippy::too_many_arguments, reason = "they are its fields")]
     pub(super) fn new(
-        keeper: Keeper,
+        thread: PartyThread,
         role: Role,
         address: SocketAddr,
         url: String,
@@ -38,16 +38,16 @@ impl Running {
         serving: JoinHandle<()>,
         tasks: JoinSet<()>,
     ) -> Running {
-        let door = keeper.door().clone();
+        let party = thread.handle().clone();
         let (tell, ended) = oneshot::channel();
         // A thread and no task: nobody should have to wait for it who only wants to end.
-        std::thread::spawn(move || drop(tell.send(keeper.wait())));
-        Running { role, address, url, door, gate, stopper, serving, tasks, ended: Some(ended) }
+        std::thread::spawn(move || drop(tell.send(thread.wait())));
+        Running { role, address, url, party, gate, stopper, serving, tasks, ended: Some(ended) }
     }
 
     /// What it is called.
     pub fn name(&self) -> &Name {
-        self.door.name()
+        self.party.name()
     }
 
     /// What it is.
@@ -66,8 +66,8 @@ impl Running {
     }
 
     /// The way to the party.
-    pub fn door(&self) -> &Door {
-        &self.door
+    pub fn handle(&self) -> &PartyHandle {
+        &self.party
     }
 
     /// Reads the keys of tokens anew.
@@ -94,11 +94,9 @@ impl Running {
         self.stopper.stop();
         let served = self.serving.await;
         let Some(ended) = self.ended else { return Ok(()) };
-        let door = self.door;
-        // It waits where many calls wait.
-        let closing = tokio::task::spawn_blocking(move || door.close());
+        self.party.close();
         let how = ended.await.map_err(|_| DaemonError::Task)?;
-        closing.await.and(served).map_err(|_| DaemonError::Task)?;
+        served.map_err(|_| DaemonError::Task)?;
         Ok(how?)
     }
 }

@@ -1,13 +1,14 @@
-//! Answers of the head as responses. A reservation carries an entity tag that begins with its version, so that a
+//! Answers of the party as responses. A reservation carries an entity tag that begins with its version, so that a
 //! change can say what it was decided upon, and ends with a digest of the document, so that nobody takes an old state
 //! for the new one.
 
+use super::documents;
 use super::problem::Refusal;
 use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
-use bookahead_protocol::{Answer, Reservation};
+use bookahead_protocol::{Answer, Millis, Reservation};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
@@ -60,17 +61,20 @@ pub(super) fn reservation(answer: Answer) -> Result<Reservation, Refusal> {
     match answer {
         Answer::Reservation(reservation) => Ok(reservation),
         Answer::Problem(problem) => Err((*problem).into()),
-        Answer::Offers(_) => Err(Refusal::internal("the head answered with offers; this is a defect")),
+        Answer::Offers(_) => Err(Refusal::internal("the party answered with offers; this is a defect")),
     }
 }
 
-/// The offers that an answer is.
-pub(super) fn offers(answer: Answer) -> Result<Response, Refusal> {
+/// The offers that an answer is, with the age of the look at the batch system that they rely on.
+pub(super) fn offers(answer: Answer, look_age: Option<Millis>) -> Result<Response, Refusal> {
     match answer {
-        Answer::Offers(offers) => written(&api::Offers::try_from(offers).map_err(out_of_calendar)?),
+        Answer::Offers(offers) => {
+            let offers = api::Offers::try_from(offers).map_err(out_of_calendar)?;
+            written(&api::Offers { looked_seconds_ago: look_age.map(documents::seconds), ..offers })
+        }
         Answer::Problem(problem) => Err((*problem).into()),
         Answer::Reservation(_) => {
-            Err(Refusal::internal("the head answered with a reservation; this is a defect"))
+            Err(Refusal::internal("the party answered with a reservation; this is a defect"))
         }
     }
 }

@@ -3,11 +3,11 @@
 
 use super::audit::Line;
 use super::problem::Refusal;
-use crate::party::{Origin, Viewer};
 use crate::security::{Identity, Role};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use bookahead_api::Code;
+use bookahead_party::{Origin, Viewer};
 use bookahead_protocol::{Caller, Name};
 use std::sync::Arc;
 
@@ -37,12 +37,12 @@ impl Asking {
         &self.0.identity.user
     }
 
-    /// As one who calls a head.
+    /// As one who calls the party.
     pub(super) fn caller(&self) -> Caller {
         self.0.identity.caller()
     }
 
-    /// As one who only looks at one reservation. The head knows operators, and no readers: who may see everything is
+    /// As one who only looks at one reservation. The party knows operators, and no readers: who may see everything is
     /// shown it as if he were one.
     pub(super) fn looking_caller(&self) -> Caller {
         let mut caller = self.caller();

@@ -7,10 +7,10 @@ use super::Shared;
 use super::asking::Asking;
 use super::openapi::Refused;
 use super::problem::Refusal;
-use crate::party::Filter;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use bookahead_party::Filter;
 use bookahead_plan::Time;
 use bookahead_protocol::{Moment, Name, Reservation, Slot, State as Life};
 use std::sync::Arc;
@@ -46,10 +46,10 @@ pub(super) async fn calendar(State(shared): State<Arc<Shared>>, asking: Asking) 
     };
     let mut calendar = Calendar::begin(&shared.about.name, &shared.about.version);
     let mut events = 0;
-    // A page at a time, so that nobody waits long behind a calendar.
+    // A page at a time, so that no other reader waits long for its copy.
     loop {
         let wanted = Filter { limit: filter.limit.min(MOST_EVENTS - events), ..filter.clone() };
-        let seen = shared.look(move |sight, now| (sight.list(now, &wanted), now));
+        let seen = shared.read_long(move |queries, now| (queries.list(now, &wanted), now));
         let ((page, more), now) = seen.await?;
         page.iter().for_each(|reservation| event(&mut calendar, &shared.about.name, now, reservation));
         events += page.len();
@@ -86,7 +86,7 @@ fn status(state: Life) -> &'static str {
     match state {
         Life::Requested | Life::Held => "TENTATIVE",
         Life::Committed | Life::ChangeRequested | Life::Active | Life::Completed => "CONFIRMED",
-        Life::Rejected | Life::Cancelled | Life::Terminated => "CANCELLED",
+        Life::Rejected | Life::Expired | Life::Cancelled | Life::Terminated => "CANCELLED",
     }
 }
 
@@ -149,6 +149,7 @@ mod tests {
             held_for: None,
             jobs: Vec::new(),
             missing: Vec::new(),
+            condition: Default::default(),
             version: 3,
         };
         let mut calendar = Calendar::begin(&"north".into(), "0.1.0");

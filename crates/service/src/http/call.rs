@@ -1,25 +1,78 @@
-//! The way of a request to the party and back. What changes something is a task of its own: a client that leaves does
-//! not stop what the head has begun, and its key stays taken until there is an answer.
+//! The way of a request to the party and back. What changes something is a task of its own: a client that leaves does not stop
+//! what the party has begun, and its key stays taken until there is an answer. What only reads is asked of a copy.
 
 use super::Shared;
 use super::asking::Asking;
 use super::key::CallKey;
 use super::problem::Refusal;
-use crate::keeper::Closed;
-use crate::party::{Input, Sight};
-use bookahead_protocol::{Answer, Call, Caller, Envelope, Key, Moment};
-use std::sync::Arc;
+use crate::thread::{NoReply, ReadKind};
+use bookahead_party::Queries;
+use bookahead_protocol::{Answer, Call, Caller, Envelope, Key, Millis, Moment};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 use tracing::Instrument;
 
+/// The party is asked at most this often to look at its batch system: looks cost the batch system time.
+const NUDGE_EVERY: Duration = Duration::from_secs(1);
+
 impl Shared {
-    /// Asks the head something that changes nothing.
-    pub(super) async fn ask(&self, asking: &Asking, caller: Caller, call: Call) -> Result<Answer, Refusal> {
-        let key = CallKey::new()?.key;
-        let answer = self.answer(asking, Envelope { key, caller, call }).await;
-        answer.map_err(|closed| self.closed(closed))
+    /// One reservation as the caller may see it.
+    pub(super) async fn show(&self, asking: &Asking, call: Call) -> Result<Answer, Refusal> {
+        let caller = asking.looking_caller();
+        match self.read(|queries, now| queries.ask(now, &caller, &call)) {
+            Some(answer) => {
+                self.metrics.answered_call(call.word(), &answer);
+                Ok(answer)
+            }
+            None => self.ask_party(asking, caller, call).await,
+        }
     }
 
-    /// Has the head change something.
+    /// What could be had, and how old the site's look at its batch system is, where it has one.
+    pub(super) async fn probe(
+        &self,
+        asking: &Asking,
+        call: Call,
+    ) -> Result<(Answer, Option<Millis>), Refusal> {
+        let (caller, asked) = (asking.caller(), call.clone());
+        let probe = move |queries: &mut dyn Queries, now| {
+            (queries.ask(now, &caller, &asked), queries.batch_health(now).map(|health| health.look_age))
+        };
+        let (answer, look_age) = self.read_long(probe).await?;
+        if let Some(look_age) = look_age {
+            self.nudge(look_age);
+        }
+        let answer = match answer {
+            Some(answer) => {
+                self.metrics.answered_call(call.word(), &answer);
+                answer
+            }
+            None => self.ask_party(asking, asking.caller(), call).await?,
+        };
+        Ok((answer, look_age.flatten()))
+    }
+
+    /// Has the party look at its batch system, where its last look is too old. Nobody waits for that.
+    fn nudge(&self, look_age: Option<Millis>) {
+        let Some(every) = self.look_every else { return };
+        if look_age.is_some_and(|age| age <= every) {
+            return;
+        }
+        let mut nudged = self.nudged.lock().unwrap_or_else(PoisonError::into_inner);
+        if nudged.is_none_or(|at| at.elapsed() >= NUDGE_EVERY) {
+            *nudged = Some(Instant::now());
+            self.party.tell(bookahead_party::Input::WantLook);
+        }
+    }
+
+    /// Asks the party something that changes nothing and that a copy cannot tell.
+    async fn ask_party(&self, asking: &Asking, caller: Caller, call: Call) -> Result<Answer, Refusal> {
+        let key = CallKey::new()?.key;
+        let answer = self.answer(asking, Envelope { key, caller, call }).await;
+        answer.map_err(|why| self.unanswered(why))
+    }
+
+    /// Has the party change something.
     pub(super) async fn command(
         self: &Arc<Self>,
         asking: &Asking,
@@ -37,7 +90,7 @@ impl Shared {
             asks.line().inspect(|line| line.note_outcome(outcome));
             answer
         });
-        answer.await?.map_err(|closed| self.closed(closed))
+        answer.await?.map_err(|why| self.unanswered(why))
     }
 
     /// Lets something come to its end whether its client stays or not, and nobody begin the same meanwhile.
@@ -58,28 +111,35 @@ impl Shared {
         done.map_err(|_| Refusal::internal("the call ended unexpectedly; this is a defect"))
     }
 
-    async fn answer(&self, asking: &Asking, envelope: Envelope) -> Result<Answer, Closed> {
-        let (word, origin) = (envelope.call.word(), asking.origin());
-        let call = |reply| Input::Call { envelope, origin, reply };
-        let answer = self.door.ask(self.limits.patience, call).await;
-        self.metrics.called(word, &answer);
+    async fn answer(&self, asking: &Asking, envelope: Envelope) -> Result<Answer, NoReply> {
+        let word = envelope.call.word();
+        let answer = self.party.call(self.limits.patience, envelope, asking.origin()).await;
+        match &answer {
+            Ok(answer) => self.metrics.answered_call(word, answer),
+            Err(_) => self.metrics.count_call(word, "unanswered"),
+        }
         answer
     }
 
-    /// Looks at the party.
-    pub(super) async fn look<T: Send + 'static>(
+    /// Reads a copy of the party: something short, of a few milliseconds.
+    pub(super) fn read<T>(&self, reader: impl FnOnce(&mut dyn Queries, Moment) -> T) -> T {
+        self.party.read(ReadKind::Short, reader)
+    }
+
+    /// Reads a copy of the party: something that may take longer.
+    pub(super) async fn read_long<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut dyn Sight, Moment) -> T + Send + 'static,
+        reader: impl FnOnce(&mut dyn Queries, Moment) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let seen = self.door.look(self.limits.patience, look).await;
-        seen.map_err(|closed| self.closed(closed))
+        let seen = self.party.read_long(self.limits.patience, reader).await;
+        seen.map_err(|why| self.unanswered(why))
     }
 
     /// Why there is no answer.
-    pub(super) fn closed(&self, closed: Closed) -> Refusal {
-        if closed == Closed::Full {
+    pub(super) fn unanswered(&self, why: NoReply) -> Refusal {
+        if why == NoReply::Full {
             self.metrics.turned_away("inbox");
         }
-        closed.into()
+        why.into()
     }
 }

@@ -1,10 +1,10 @@
-//! What is refused of a document or a filter before any head sees it: names that no log and no header could bear, and
+//! What is refused of a document or a filter before the party sees it: names that no log and no header could bear, and
 //! more than is served at once. A document can only be read through its check, so that none is forgotten.
 
 use super::Limits;
 use super::problem::Refusal;
 use bookahead_api::{
-    Attach, AttributeValue, Change, Code, Commit, Hold, Heartbeat, JobsQuery, ListQuery, Part, Probe,
+    Attach, AttributeValue, Change, Code, Commit, Extend, Heartbeat, Hold, JobsQuery, ListQuery, Part, Probe,
     Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SubmitJob,
 };
 use bookahead_protocol::Name;
@@ -55,7 +55,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Commit, Attach, Release);
+as_it_is!(Commit, Attach, Release, Extend);
 
 impl Checked for Request {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(code(request(|part| part["requirements"] = gpus(""))), "fine");
         assert_eq!(code(request(|part| part["requirements"] = gpus("\u{7f}"))), "bad-request");
         let none = Request { parts: Vec::new(), constraints: Vec::new(), objective: Default::default() };
-        assert!(none.check(&Limits::default()).is_ok(), "what is wrong with it the head says");
+        assert!(none.check(&Limits::default()).is_ok(), "what is wrong with it the party says");
         let many: Request = serde_json::from_value(json!({"parts": vec![json!({
             "capacity": 4, "duration_seconds": 60,
             "earliest_start": "2026-11-16T09:00:00Z", "latest_end": "2026-11-16T18:00:00Z"

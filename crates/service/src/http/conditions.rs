@@ -1,6 +1,6 @@
 //! `If-Match` and `If-None-Match` (RFC 9110): on what a request is decided. An entity tag of ours begins with the
 //! version of the terms, and that is what a change is compared by: a reservation that has begun meanwhile, or got a
-//! job, still has the terms that its owner has seen, and whether they can be changed in its new state the head says.
+//! job, still has the terms that its owner has seen, and whether they can be changed in its new state the party says.
 
 use super::problem::Refusal;
 use axum::http::HeaderMap;

@@ -1,19 +1,19 @@
 //! Stands before every route that needs to know who calls: it finds out who that is, and turns away whoever asks too
 //! often or comes when too many are inside. A handler behind it gets an [`Asking`].
 
-use super::Shared;
 use super::asking::Asking;
 use super::audit::{self, Line};
 use super::problem::{Refusal, ToldCode};
 use super::trace::Traced;
-use super::via::through;
-use crate::party::{Origin, Via};
+use super::via::{Via, through};
+use super::{Shared, server_clock};
 use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bookahead_api::Code;
+use bookahead_party::Origin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -56,6 +56,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal>
         );
         Refusal::new(Code::TooManyRequests, why).retry_after(seconds)
     })?;
+    server_clock::check(shared.party.clock(), request.headers())?;
     let via = through(request.headers(), shared.about.identity.as_ref())?;
     Ok((identity, via))
 }

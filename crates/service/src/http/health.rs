@@ -2,8 +2,9 @@
 
 use super::Shared;
 use super::answer::out_of_calendar;
+use super::documents;
 use super::problem::Refusal;
-use crate::keeper::Closed;
+use crate::thread::Liveness;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -11,14 +12,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Whoever is well answers within this.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How is it?
 ///
-/// Needs no authentication. The status is 503 where no calls are taken.
+/// Needs no authentication. The status is 503 where no calls are taken; a batch system that does not answer is told, and is no
+/// reason for that.
 #[utoipa::path(
     get, path = "/v1/health", operation_id = "health", tag = "operation", security(()),
     responses(
@@ -29,14 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
     )
 )]
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
-    let clock = shared.door.clock();
-    let seen = shared.door.look(PATIENCE, |_, _| ()).await;
-    let status = match seen {
+    let clock = shared.party.clock();
+    let status = match shared.party.liveness() {
         _ if shared.stop.is_said() => api::Status::Stopping,
-        // Who has much to do is well.
-        Ok(()) | Err(Closed::Full) => api::Status::Ready,
-        Err(Closed::Gone | Closed::Late) => api::Status::Failed,
+        Liveness::Alive => api::Status::Ready,
+        Liveness::Stuck | Liveness::Ended => api::Status::Failed,
     };
+    let batch = shared.read(|queries, now| queries.batch_health(now));
     let health = api::Health {
         status,
         name: shared.about.name.clone(),
@@ -44,7 +41,8 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
         version: shared.about.version.clone(),
         now: clock.now().second().try_into().map_err(out_of_calendar)?,
         clock_speed: clock.speed(),
-        journal_sequence: shared.door.durable(),
+        journal_sequence: shared.party.durable(),
+        batch: batch.map(documents::batch_health),
     };
     let well = status == api::Status::Ready;
     let code = if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -59,9 +57,8 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
     responses((status = 200, description = "All counts", body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    // Where the party cannot be asked, the last counts are told.
-    let counts = shared.door.look(PATIENCE, |sight, _| sight.counts()).await.ok();
-    let text = shared.metrics.text(counts.as_ref(), shared.door.durable(), shared.door.busy());
+    let counts = shared.read(|queries, _| queries.counts());
+    let text = shared.metrics.text(&counts, shared.party.durable(), shared.party.busy());
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }
 

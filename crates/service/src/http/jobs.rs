@@ -2,7 +2,7 @@
 //! submission that is repeated is the same job.
 
 use super::Shared;
-use super::answer::{created, written};
+use super::answer::{created, out_of_calendar, written};
 use super::asking::{Asking, Changing};
 use super::body::Document;
 use super::key::{Optional, Required};
@@ -10,17 +10,19 @@ use super::looking::PAGE;
 use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
 use super::problem::Refusal;
 use super::query::{Filters, Id, identity};
-use crate::keeper::Closed;
-use crate::party::{Input, Reply};
+use crate::thread::NoReply;
 use axum::extract::State;
 use axum::response::Response;
 use bookahead_api as api;
 use bookahead_api::ids::JobIdText;
+use bookahead_party::{CallId, Input};
+use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{JobId, Key};
 use std::sync::Arc;
 
 /// What a party says of a job that it is to change.
-type Outcome = Result<api::Job, api::Problem>;
+type Outcome = Result<Box<JobView>, Problem>;
 
 /// Submit a job
 ///
@@ -46,8 +48,8 @@ pub(super) async fn submit(
     Document(job): Document<api::SubmitJob>,
 ) -> Result<Response, Refusal> {
     let id = job.id.unwrap_or_else(|| key.job());
-    let (caller, origin, key) = (asking.caller(), asking.origin(), key.key);
-    let input = move |reply| Input::Submit { caller, key, id, job: Box::new(job), origin, reply };
+    let (caller, origin, key, job) = (asking.caller(), asking.origin(), key.key, Box::new(job.into()));
+    let input = move |call| Input::Submit { call, caller, key, id, job, origin };
     let job = shared.job_call(&asking, key, id, "submit", input).await?;
     created(&job, &format!("/v1/jobs/{}", job.id))
 }
@@ -71,26 +73,28 @@ pub(super) async fn list(
     let after = query.cursor.as_deref().map(identity::<JobId>).transpose();
     let after = after.map_err(|_| Refusal::bad_request("cursor is not the next of any page"))?;
     let viewer = asking.viewer();
-    let page = shared.look(move |sight, _| {
-        let jobs = sight.jobs(&viewer).into_iter();
+    let page = shared.read_long(move |queries, _| {
+        let jobs = queries.jobs(&viewer).into_iter();
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
         page(jobs, after, limit)
     });
-    written(
-        &page
-            .await?
-            .ok_or_else(|| Refusal::bad_request("the job of this cursor is no longer known; begin anew"))?,
-    )
+    written(&page.await??)
 }
 
 /// A page of jobs after one of them, if that is still there.
-fn page(mut jobs: impl Iterator<Item = api::Job>, after: Option<JobId>, limit: usize) -> Option<api::Jobs> {
+fn page(
+    mut jobs: impl Iterator<Item = JobView>,
+    after: Option<JobId>,
+    limit: usize,
+) -> Result<api::Jobs, Refusal> {
     if let Some(after) = after {
-        jobs.find(|job| job.id == after)?;
+        let gone = || Refusal::bad_request("the job of this cursor is no longer known; begin anew");
+        jobs.find(|job| job.id == after).ok_or_else(gone)?;
     }
-    let page: Vec<_> = jobs.by_ref().take(limit).collect();
+    let page = jobs.by_ref().take(limit).map(api::Job::try_from).collect::<Result<Vec<_>, _>>();
+    let page = page.map_err(out_of_calendar)?;
     let next = jobs.next().and(page.last()).map(|last| last.id.to_string());
-    Some(api::Jobs { jobs: page, next })
+    Ok(api::Jobs { jobs: page, next })
 }
 
 /// Show one job
@@ -105,9 +109,9 @@ pub(super) async fn show(
     Id(id): Id<JobId>,
 ) -> Result<Response, Refusal> {
     let viewer = asking.viewer();
-    let found = shared.look(move |sight, _| sight.jobs(&viewer).into_iter().find(|job| job.id == id)).await?;
-    let unknown = || Refusal::new(api::Code::UnknownJob, format!("{id} is not known here"));
-    written(&found.ok_or_else(unknown)?)
+    let found = shared.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
+    let found = found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
+    written(&api::Job::try_from(found).map_err(out_of_calendar)?)
 }
 
 /// End a job
@@ -128,8 +132,30 @@ pub(super) async fn cancel(
     Optional(key): Optional,
 ) -> Result<Response, Refusal> {
     let caller = asking.caller();
-    let input = move |reply| Input::CancelJob { caller, id, reply };
+    let input = move |call| Input::CancelJob { call, caller, id };
     written(&shared.job_call(&asking, key.key, id, "cancel-job", input).await?)
+}
+
+/// Let a job run
+///
+/// Of a copy that waits for it: of all copies of a job, its broker lets one run. One that runs or is over stays as it is.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/go", operation_id = "go_job", tag = "jobs",
+    params(
+        ("id" = JobIdText, Path, description = "Which"),
+        SpareKey,
+    ),
+    responses((status = 200, description = "How it is now", body = api::Job), Refused, OfJob)
+)]
+pub(super) async fn go(
+    State(shared): State<Arc<Shared>>,
+    Changing(asking): Changing,
+    Id(id): Id<JobId>,
+    Optional(key): Optional,
+) -> Result<Response, Refusal> {
+    let caller = asking.caller();
+    let input = move |call| Input::Go { call, caller, id };
+    written(&shared.job_call(&asking, key.key, id, "go", input).await?)
 }
 
 impl Shared {
@@ -140,25 +166,26 @@ impl Shared {
         key: Key,
         id: JobId,
         word: &'static str,
-        input: impl FnOnce(Reply<Outcome>) -> Input + Send + 'static,
+        input: impl FnOnce(CallId) -> Input + Send + 'static,
     ) -> Result<api::Job, Refusal> {
         asking.is_about(&id);
         let (shared, asks) = (self.clone(), asking.clone());
         let outcome = self.finish(asking, key, async move {
-            let outcome = shared.door.ask(shared.limits.patience, input).await;
+            let outcome = shared.party.job_call(shared.limits.patience, input).await;
             let said = described(&outcome);
             shared.metrics.count_call(word, said);
             asks.line().inspect(|line| line.note_outcome(said));
             outcome
         });
-        Ok(outcome.await?.map_err(|closed| self.closed(closed))??)
+        let view = outcome.await?.map_err(|why| self.unanswered(why))??;
+        api::Job::try_from(*view).map_err(out_of_calendar)
     }
 }
 
-fn described(outcome: &Result<Outcome, Closed>) -> &str {
+fn described(outcome: &Result<Outcome, NoReply>) -> &'static str {
     match outcome {
         Ok(Ok(_)) => "done",
-        Ok(Err(problem)) => &problem.code,
+        Ok(Err(problem)) => problem.why.code(),
         Err(_) => "unanswered",
     }
 }

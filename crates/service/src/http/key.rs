@@ -1,7 +1,7 @@
 //! `Idempotency-Key`: a text that a client makes for a call and repeats with it
-//! (draft-ietf-httpapi-idempotency-key-header). The head's [`Key`] is made from it and from the user, so that no user
+//! (draft-ietf-httpapi-idempotency-key-header). The party's [`Key`] is made from it and from the user, so that no user
 //! can collide with another's. A call whose first sending is still under way is not begun a second time. What the
-//! answer was, the head remembers.
+//! answer was, the party remembers.
 
 use super::Shared;
 use super::asking::Asking;
@@ -26,7 +26,7 @@ const MOST_UNDER_WAY: usize = 16_384;
 /// The key of a call, and what else follows from it.
 #[derive(Debug, Clone)]
 pub(super) struct CallKey {
-    /// What the head knows the call by.
+    /// What the party knows the call by.
     pub(super) key: Key,
     seed: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! What is too much for a party, whoever asks. What one user may have is the head's affair.
+//! What is too much for a party, whoever asks. What one user may have is the party's affair.
 
 use bookahead_plan::Seconds;
 use bookahead_protocol::request::MOST_PARTS;
@@ -28,8 +28,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A megabyte, as often as one likes, 16 parts, a leap year, pages of a thousand, a minute, a thousand requests
-    /// at once, and 256 who watch.
+    /// A megabyte, as often as one likes, 16 parts, a leap year, pages of a thousand, a bit more than the minute that a batch
+    /// system may take, a thousand requests at once, and 256 who watch.
     fn default() -> Limits {
         Limits {
             most_body: 1 << 20,
@@ -38,7 +38,7 @@ impl Default for Limits {
             most_parts: 16.min(MOST_PARTS),
             longest_window: Seconds(366 * 86_400),
             most_page: 1_000,
-            patience: Duration::from_secs(60),
+            patience: Duration::from_secs(75),
             concurrent: 1_000,
             watchers: 256,
         }

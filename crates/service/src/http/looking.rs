@@ -6,14 +6,15 @@ use super::answer::{out_of_calendar, written};
 use super::asking::{Asking, Registering};
 use super::body::Document;
 use super::check::over_limit;
+use super::documents;
 use super::openapi::{OfBody, Refused};
 use super::problem::Refusal;
 use super::query::{Filters, identity};
-use crate::party::{Filter, Input};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bookahead_api as api;
+use bookahead_party::Filter;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Moment;
 use std::sync::Arc;
@@ -38,10 +39,20 @@ pub(super) async fn list(
     Filters(query): Filters<api::ListQuery>,
 ) -> Result<Response, Refusal> {
     let filter = filter(&shared, &asking, query)?;
-    let (page, more) = shared.look(move |sight, now| sight.list(now, &filter)).await?;
+    let (page, more) = if is_narrow(&filter) {
+        shared.read_long(move |queries, now| queries.list(now, &filter)).await?
+    } else {
+        shared.read(|queries, now| queries.list(now, &filter))
+    };
     let next = page.last().filter(|_| more).map(|last| last.id.to_string());
     let reservations = page.into_iter().map(api::Reservation::try_from).collect::<Result<_, _>>();
     written(&api::Reservations { reservations: reservations.map_err(out_of_calendar)?, next })
+}
+
+/// Whether the whole book may have to be walked through for one page.
+fn is_narrow(filter: &Filter) -> bool {
+    let Filter { owner, states, resource, from, until, .. } = filter;
+    owner.is_some() || !states.is_empty() || resource.is_some() || from.is_some() || until.is_some()
 }
 
 fn filter(shared: &Shared, asking: &Asking, query: api::ListQuery) -> Result<Filter, Refusal> {
@@ -67,7 +78,7 @@ fn filter(shared: &Shared, asking: &Asking, query: api::ListQuery) -> Result<Fil
     responses((status = 200, description = "What there is", body = api::Resources), Refused)
 )]
 pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Asking) -> Result<Response, Refusal> {
-    let seen = shared.look(|sight, _| sight.resources()).await?;
+    let seen = shared.read(|queries, _| queries.resources());
     written(&api::Resources { resources: seen.into_iter().map(Into::into).collect() })
 }
 
@@ -92,11 +103,11 @@ pub(super) async fn schedule(
 ) -> Result<Response, Refusal> {
     let (viewer, longest) = (asking.viewer(), shared.limits.longest_window);
     let api::ScheduleQuery { resource, from, until } = query;
-    let seen = shared.look(move |sight, now| {
+    let seen = shared.read_long(move |queries, now| {
         let window = window(now, from.map(api::Timestamp::time), until.map(api::Timestamp::time), longest)?;
-        Ok::<_, Refusal>(sight.schedule(now, &viewer, window, resource.as_ref()))
+        Ok::<_, Refusal>(queries.schedule(now, &viewer, window, resource.as_ref()))
     });
-    written(&seen.await??)
+    written(&documents::schedule(seen.await??))
 }
 
 /// What is looked at: from now, and for a day, where nothing is said.
@@ -129,8 +140,8 @@ fn window(
     responses((status = 200, description = "Who is known", body = api::Sites), Refused)
 )]
 pub(super) async fn sites(State(shared): State<Arc<Shared>>, _: Asking) -> Result<Response, Refusal> {
-    let sites = shared.look(|sight, now| sight.sites(now)).await?;
-    written(&api::Sites { sites })
+    let known = shared.read(|queries, now| queries.sites(now));
+    written(&api::Sites { sites: known.into_iter().map(documents::site).collect() })
 }
 
 /// Register a site
@@ -152,11 +163,9 @@ pub(super) async fn register(
     Document(heartbeat): Document<api::Heartbeat>,
 ) -> Result<StatusCode, Refusal> {
     asking.is_about(&heartbeat.name);
-    let heard = shared
-        .door
-        .ask(shared.limits.patience, |reply| Input::Heard { heartbeat, round_trip: None, reply })
-        .await;
-    heard.map_err(|closed| shared.closed(closed))??;
+    let heartbeat = documents::heartbeat_from(heartbeat);
+    let heard = shared.party.register(shared.limits.patience, heartbeat, None).await;
+    heard.map_err(|why| shared.unanswered(why))??;
     Ok(StatusCode::NO_CONTENT)
 }
 

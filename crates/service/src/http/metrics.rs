@@ -5,7 +5,6 @@
 mod commands;
 
 use super::About;
-use crate::keeper::Closed;
 use commands::Commands;
 
 use bookahead_lrms::command::Runner;
@@ -92,7 +91,7 @@ impl Metrics {
         registry.register_with_unit("http_request_duration", help, unit, metrics.latency.clone());
         registry.register(
             "calls",
-            "Calls to the head, by their word and what came of them",
+            "Calls to the party, by their word and what came of them",
             metrics.calls.clone(),
         );
         registry.register(
@@ -108,8 +107,8 @@ impl Metrics {
             metrics.reservations.clone(),
         );
         registry.register("journal_sequence", "The last event that is durable", metrics.durable.clone());
-        let help = "How long the head has worked since the start, commands of the batch system included";
-        registry.register_with_unit("head_busy", help, Unit::Seconds, metrics.busy.clone());
+        let help = "How long the party thread has worked since the start";
+        registry.register_with_unit("party_busy", help, Unit::Seconds, metrics.busy.clone());
         if let Some(commands) = commands {
             registry.register_collector(Box::new(Commands(commands)));
         }
@@ -123,10 +122,10 @@ impl Metrics {
         self.latency.get_or_create(&Route { route: route.to_owned(), method }).observe(took.as_secs_f64());
     }
 
-    /// A call to the head had an outcome.
-    pub(super) fn called(&self, word: &'static str, answer: &Result<Answer, Closed>) {
-        self.count_call(word, answer.as_ref().map_or("unanswered", Answer::word));
-        if let Ok(Answer::Problem(problem)) = answer
+    /// A call had an answer.
+    pub(super) fn answered_call(&self, word: &'static str, answer: &Answer) {
+        self.count_call(word, answer.word());
+        if let Answer::Problem(problem) = answer
             && matches!(
                 problem.why,
                 Why::NoSlot(Reason::NoRoom | Reason::NotAdmitted) | Why::NoCandidate { .. }
@@ -147,19 +146,12 @@ impl Metrics {
     }
 
     /// All counts in the text format of OpenMetrics.
-    pub(super) fn text(
-        &self,
-        counts: Option<&BTreeMap<State, usize>>,
-        durable: u64,
-        busy: Duration,
-    ) -> String {
+    pub(super) fn text(&self, counts: &BTreeMap<State, usize>, durable: u64, busy: Duration) -> String {
         self.busy.set(busy.as_secs_f64());
-        if let Some(counts) = counts {
-            for state in State::ALL {
-                let count = counts.get(&state).copied().unwrap_or(0);
-                let gauge = self.reservations.get_or_create(&InState { state: state.word() });
-                gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
-            }
+        for state in State::ALL {
+            let count = counts.get(&state).copied().unwrap_or(0);
+            let gauge = self.reservations.get_or_create(&InState { state: state.word() });
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         self.durable.set(i64::try_from(durable).unwrap_or(i64::MAX));
         let mut text = String::new();

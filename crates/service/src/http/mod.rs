@@ -1,12 +1,12 @@
-//! The HTTP face of a party: one set of routes for a site and a broker. A request becomes a call to the head behind
-//! the door ([`crate::keeper`]), and the answer a document; what can be refused without the head is refused here,
-//! always as a problem document. Relies on [`crate::security`] to say who calls. Never decides anything that a head
-//! should decide, keeps nothing that must survive, and never blocks the runtime.
+//! The HTTP face of a party: one set of routes for a site and a broker. A request that changes something becomes a call to the
+//! party ([`crate::thread`]); one that only reads is answered by a copy of it. The answer becomes a document
+//! ([`documents`]). What can be refused without the party is refused here, always as a problem document. Relies on
+//! [`crate::security`] to say who calls. Never decides anything that a party should decide, and keeps nothing that must survive.
 //!
 //! - on the way in: [`observe`] (trace, metrics), [`guard`] (who, how often, how many at once), [`via`] (through whom), [`asking`] (what he may),
 //!   [`body`] and [`query`] (what), [`check`] (within bounds), [`key`] (once)
 //! - the routes: [`probes`], [`reservations`], [`looking`], [`jobs`], [`watch`], [`calendar`], [`health`]
-//! - on the way out: [`call`] (to the party and back), [`answer`], [`problem`], [`audit`]
+//! - on the way out: [`call`] (to the party and back), [`answer`], [`problem`], [`audit`], [`server_clock`]
 
 mod answer;
 mod asking;
@@ -16,6 +16,7 @@ mod calendar;
 mod call;
 mod check;
 mod conditions;
+pub(crate) mod documents;
 mod guard;
 mod health;
 mod jobs;
@@ -31,6 +32,7 @@ mod query;
 mod rate;
 mod reservations;
 pub mod serve;
+mod server_clock;
 mod stop;
 mod trace;
 mod via;
@@ -40,34 +42,37 @@ pub use limits::Limits;
 pub use openapi::openapi;
 pub use stop::{Stop, Stopper};
 
-use crate::keeper::Door;
 use crate::security::Gate;
+use crate::thread::PartyHandle;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use bookahead_api as api;
 use bookahead_lrms::command::Runner;
-use bookahead_protocol::Name;
+use bookahead_protocol::{Millis, Name};
 use key::UnderWay;
 use metrics::Metrics;
 use rate::Rates;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use tokio::sync::Semaphore;
 
 /// What is served, and how.
 #[derive(Clone)]
 pub struct Served {
-    /// The way to the party.
-    pub door: Door,
+    /// The party.
+    pub party: PartyHandle,
     /// Who says who calls.
     pub gate: Arc<Gate>,
     /// What is too much.
     pub limits: Limits,
     /// What the party says of itself.
     pub about: About,
-    /// Of a site with a batch system: whoever runs its commands.
+    /// Of a site with a batch system: what runs its commands.
     pub commands: Option<Runner>,
+    /// Of a site with a batch system: how often it looks at that. Who probes after an older look has it look again.
+    pub look_every: Option<Millis>,
 }
 
 /// What a party says of itself.
@@ -105,10 +110,13 @@ pub fn router_until(served: Served, stop: Stop) -> Router {
 
 /// What all handlers share.
 struct Shared {
-    door: Door,
+    party: PartyHandle,
     gate: Arc<Gate>,
     limits: Limits,
     about: About,
+    look_every: Option<Millis>,
+    /// When the party was last asked to look at its batch system.
+    nudged: Mutex<Option<Instant>>,
     stop: Stop,
     metrics: Metrics,
     /// Keys whose calls are not answered yet.
@@ -124,7 +132,7 @@ struct Shared {
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { door, gate, limits, about, commands } = served;
+        let Served { party, gate, limits, about, commands, look_every } = served;
         Shared {
             metrics: Metrics::new(&about, commands),
             under_way: Arc::default(),
@@ -132,10 +140,12 @@ impl Shared {
             places: Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS))),
             watchers: Arc::new(Semaphore::new(limits.watchers.min(Semaphore::MAX_PERMITS))),
             openapi: openapi::text().into(),
-            door,
+            party,
             gate,
             limits,
             about,
+            look_every,
+            nudged: Mutex::new(None),
             stop,
         }
     }

@@ -1,7 +1,7 @@
-//! Stands around every request: finds the trace that it belongs to, and counts and times the answer.
+//! Stands around every request: finds the trace that it belongs to, counts and times the answer, and tells the clock in it.
 
-use super::Shared;
 use super::trace::Traced;
+use super::{Shared, server_clock};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
@@ -20,8 +20,9 @@ pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Requ
     let traced = Traced::of(request.headers());
     let span = tracing::info_span!("request", method, route, trace = traced.id());
     request.extensions_mut().insert(traced);
-    let response = next.run(request).instrument(span).await;
+    let mut response = next.run(request).instrument(span).await;
     shared.metrics.answered(&route, method, response.status().as_u16(), began.elapsed());
+    server_clock::tell(shared.party.clock(), response.headers_mut());
     response
 }
 

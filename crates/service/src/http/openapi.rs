@@ -26,6 +26,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(probes::probe))
         .routes(routes!(reservations::reserve, looking::list))
         .routes(routes!(reservations::show, reservations::change, reservations::cancel))
+        .routes(routes!(reservations::hold))
         .routes(routes!(reservations::extend))
         .routes(routes!(reservations::commit))
         .routes(routes!(reservations::attach))
@@ -38,6 +39,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(looking::sites, looking::register))
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show, jobs::cancel))
+        .routes(routes!(jobs::go))
 }
 
 /// Routes for everybody.
@@ -98,7 +100,9 @@ pub(super) fn text() -> String {
     info(
         title = "Bookahead",
         description = "Advance reservations for clusters and other shared resources. A site and a broker answer the same routes. \
-            Times are RFC 3339 with an offset, in whole seconds; whatever is refused is told as a problem document (RFC 9457).",
+            Times are RFC 3339 with an offset, in whole seconds; whatever is refused is told as a problem document (RFC 9457). \
+            Every answer tells the clock of the server: its present in Bookahead-Now, its speed in Bookahead-Clock-Speed unless that is 1. \
+            A request with Bookahead-Clock-Speed is refused by a server whose clock has another speed.",
     ),
     tags(
         (name = "reservations", description = "From a question to a promise, and what becomes of it"),

@@ -28,6 +28,6 @@ pub(super) async fn probe(
     asking: Asking,
     Document(probe): Document<api::Probe>,
 ) -> Result<Response, Refusal> {
-    let answer = shared.ask(&asking, asking.caller(), probe.into()).await?;
-    answer::offers(answer)
+    let (answer, look_age) = shared.probe(&asking, probe.into()).await?;
+    answer::offers(answer, look_age)
 }

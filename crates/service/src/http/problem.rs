@@ -1,8 +1,8 @@
 //! A refusal on its way out: a problem document with the headers that go with its status. Everything that is not
-//! served comes out here, whether the head, the gate, an extractor or the router refuses it.
+//! served comes out here, whether the party, the gate, an extractor or the router refuses it.
 
-use crate::keeper::Closed;
 use crate::security::CHALLENGE;
+use crate::thread::NoReply;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -67,11 +67,11 @@ impl From<protocol::Problem> for Refusal {
     }
 }
 
-impl From<Closed> for Refusal {
-    fn from(closed: Closed) -> Refusal {
-        match closed {
-            Closed::Full | Closed::Gone => Refusal::new(Code::Unavailable, closed.to_string()),
-            Closed::Late => Refusal::new(Code::Late, closed.to_string()),
+impl From<NoReply> for Refusal {
+    fn from(why: NoReply) -> Refusal {
+        match why {
+            NoReply::Full | NoReply::Gone => Refusal::new(Code::Unavailable, why.to_string()),
+            NoReply::Late => Refusal::new(Code::Late, why.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Making reservations, and what is done with one: every route is one call to the head.
+//! Making reservations, and what is done with one: every route is one call to the party.
 
 use super::Shared;
 use super::answer::{self, Written};
@@ -34,7 +34,8 @@ type Answered = Result<Response, Refusal>;
             ("ETag" = String, description = "Its version, and what it looks like"),
         ), links(
             ("show" = (operation_id = "show_reservation", parameters(("id" = "$response.body#/id")))),
-            ("extend" = (operation_id = "extend_hold", parameters(("id" = "$response.body#/id")))),
+            ("hold" = (operation_id = "hold_reservation", parameters(("id" = "$response.body#/id")))),
+            ("extend" = (operation_id = "extend_reservation", parameters(("id" = "$response.body#/id")))),
             ("commit" = (operation_id = "commit_reservation", parameters(("id" = "$response.body#/id")))),
             ("attach" = (operation_id = "attach_job", parameters(("id" = "$response.body#/id")))),
             ("change" = (operation_id = "change_reservation", parameters(("id" = "$response.body#/id")))),
@@ -80,7 +81,7 @@ pub(super) async fn show(
     Id(id): Id<ReservationId>,
     headers: HeaderMap,
 ) -> Answered {
-    let answer = shared.ask(&asking, asking.looking_caller(), Call::Show { id }).await?;
+    let answer = shared.show(&asking, Call::Show { id }).await?;
     let written = Written::new(answer::reservation(answer)?)?;
     let known = conditions::has_already(&headers, &written.tag)?;
     Ok(if known { written.not_modified() } else { written.shown() })
@@ -90,7 +91,7 @@ pub(super) async fn show(
 ///
 /// How long is granted the answer says; without a body a minute is asked for.
 #[utoipa::path(
-    post, path = "/v1/reservations/{id}/extend", operation_id = "extend_hold", tag = "reservations",
+    post, path = "/v1/reservations/{id}/hold", operation_id = "hold_reservation", tag = "reservations",
     params(
         ("id" = ReservationIdText, Path, description = "Which"),
         SpareKey,
@@ -102,14 +103,45 @@ pub(super) async fn show(
         Refused, OfBody, OfReservation
     )
 )]
+pub(super) async fn hold(
+    State(shared): State<Arc<Shared>>,
+    Changing(asking): Changing,
+    Id(id): Id<ReservationId>,
+    Optional(key): Optional,
+    OrNothing(hold): OrNothing<api::Hold>,
+) -> Answered {
+    changed(&shared, &asking, key.key, hold.call(id)).await
+}
+
+/// Extend it
+///
+/// It lasts until a later end, with the capacity that it has at its end now. It stays as it is if that cannot be had. If-Match
+/// says what the extension was decided upon.
+#[utoipa::path(
+    post, path = "/v1/reservations/{id}/extend", operation_id = "extend_reservation", tag = "reservations",
+    params(
+        ("id" = ReservationIdText, Path, description = "Which"),
+        ("If-Match" = String, Header, pattern = r#"^(\*|"[0-9]{1,10}(-[0-9a-f]+)?")$"#, example = json!("\"1\""),
+            description = "The entity tag or the version that was seen, in quotes, or * for whichever it is"),
+        SpareKey,
+    ),
+    request_body = api::Extend,
+    responses(
+        (status = 200, description = "How it is now", body = api::Reservation,
+            headers(("ETag" = String, description = "Its version, and what it looks like"))),
+        Refused, OfBody, OfRoom, OfReservation, OfVersion
+    )
+)]
 pub(super) async fn extend(
     State(shared): State<Arc<Shared>>,
     Changing(asking): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
-    OrNothing(extend): OrNothing<api::Hold>,
+    headers: HeaderMap,
+    Document(extend): Document<api::Extend>,
 ) -> Answered {
-    changed(&shared, &asking, key.key, extend.call(id)).await
+    let version = conditions::demanded(&headers)?;
+    changed(&shared, &asking, key.key, extend.call(id, version)).await
 }
 
 /// Make it final

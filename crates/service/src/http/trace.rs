@@ -2,15 +2,15 @@
 //! own, and goes with every call that is made because of the request. Where there is none, or it is not valid, there
 //! is no trace.
 
-use crate::party::Trace;
 use axum::http::HeaderMap;
 use ring::rand::{SecureRandom, SystemRandom};
+use std::sync::Arc;
 
 /// The trace of a request, and the identity that logs name it by.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traced {
     /// What is handed on.
-    pub(super) trace: Trace,
+    pub(super) trace: Option<Arc<str>>,
 }
 
 impl Traced {

@@ -2,11 +2,14 @@
 //! ask each other in a circle, and says so at once. Whoever asked first asks everybody anyhow, so nothing is missed.
 
 use super::problem::Refusal;
-use crate::party::Via;
 use axum::http::HeaderMap;
 use bookahead_api::{Problem, header};
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Name, Why};
+use std::sync::Arc;
+
+/// The brokers that a call came through, by their identities, the first first.
+pub(super) type Via = Arc<[Name]>;
 
 /// Through whom a call came to a party. A broker has an identity, and passes calls on.
 pub(super) fn through(headers: &HeaderMap, itself: Option<&Name>) -> Result<Via, Refusal> {

@@ -10,13 +10,13 @@ use super::openapi::{OfReservation, Refused};
 use super::problem::Refusal;
 use super::query::Id;
 use super::{Shared, answer};
-use crate::keeper::{Numbered, Watching};
-use crate::party::{Notice, Viewer};
+use crate::thread::{Numbered, Watching};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use bookahead_api as api;
 use bookahead_api::ids::ReservationIdText;
+use bookahead_party::{Notice, Viewer};
 use bookahead_protocol::{Call, ReservationId};
 use std::sync::Arc;
 use stream::{Line, Watcher};
@@ -73,7 +73,7 @@ pub(super) async fn one(
     let place = shared.place()?;
     let seen = last_seen(&headers)?;
     let mut begun = shared.begin_watching(seen);
-    let shown = shared.ask(&asking, asking.looking_caller(), Call::Show { id }).await?;
+    let shown = shared.show(&asking, Call::Show { id }).await?;
     let shown = answer::reservation(shown)?;
     let goes_on = seen.is_some() && !begun.anew;
     begun.anew |= !goes_on;
@@ -146,10 +146,10 @@ impl Shared {
 
     fn begin_watching(&self, seen: Option<u64>) -> Begun {
         // Looked up before anything else: what is durable by now is part of everything that is looked at from now on.
-        let up_to = self.door.durable();
-        let watching = self.door.watch().begin(seen);
+        let up_to = self.party.durable();
+        let watching = self.party.watch().begin(seen);
         // Whoever has seen what never happened here comes from another journal.
-        let anew = watching.anew || seen.is_some_and(|seen| seen > self.door.durable());
+        let anew = watching.anew || seen.is_some_and(|seen| seen > self.party.durable());
         Begun { watching, anew, up_to }
     }
 }

@@ -57,7 +57,7 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use ticket::promise;
+use ticket::outcome;
 use writer::Writer;
 
 /// So many snapshots are kept: the newest, and one to fall back on until the next compaction.
@@ -169,17 +169,17 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         let what = || format!("the state up to record {up_to}");
         let state = serde_json::to_string(state);
         let state = state.map_err(|error| JournalError::Json { what: what(), why: error.to_string() })?;
-        let (done, waiting) = promise();
+        let (done, outcome) = outcome();
         self.queue.order(Order::Snapshot { up_to, state, done })?;
-        waiting.wait()
+        outcome.wait()
     }
 
     /// Drops the events that the newest snapshot stands for, and gives their room back; says how many they were. It reads
     /// and verifies the whole journal first, and drops nothing from one that is damaged. Meanwhile appends wait.
     pub fn compact(&self) -> Result<u64, JournalError> {
-        let (done, waiting) = promise();
+        let (done, outcome) = outcome();
         self.queue.order(Order::Compact { done })?;
-        waiting.wait()
+        outcome.wait()
     }
 }
 

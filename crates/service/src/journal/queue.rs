@@ -2,7 +2,7 @@
 //! journal. It never reorders, and once it is poisoned it takes nothing any more.
 
 use super::error::JournalError;
-use super::ticket::{Promise, Ticket, promise};
+use super::ticket::{Done, Ticket, outcome};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -19,15 +19,15 @@ pub(crate) enum Order {
     /// Write events.
     Append(Batch),
     /// Keep a snapshot.
-    Snapshot { up_to: u64, state: String, done: Promise<()> },
+    Snapshot { up_to: u64, state: String, done: Done<()> },
     /// Drop what the newest snapshot stands for; tells how many records were dropped.
-    Compact { done: Promise<u64> },
+    Compact { done: Done<u64> },
 }
 
 /// Events that were appended together, as JSON: they are written all or none.
 pub(crate) struct Batch {
     pub(crate) events: Vec<String>,
-    pub(crate) done: Promise<()>,
+    pub(crate) done: Done<()>,
 }
 
 /// What a batch counts for; one without events takes room, too.
@@ -76,12 +76,12 @@ impl State {
     }
 
     fn enter(&mut self, events: Vec<String>) -> Ticket {
-        let (done, waiting) = promise();
+        let (done, outcome) = outcome();
         let first = self.next;
         self.next += events.len() as u64;
         self.waiting += size(&events);
         self.orders.push_back(Order::Append(Batch { events, done }));
-        Ticket { sequences: first..self.next, waiting }
+        Ticket { sequences: first..self.next, outcome }
     }
 }
 
@@ -184,9 +184,9 @@ impl Queue {
         for order in orders {
             let poisoned = JournalError::Poisoned { why: why.clone() };
             match order {
-                Order::Append(batch) => batch.done.keep(Err(poisoned)),
-                Order::Snapshot { done, .. } => done.keep(Err(poisoned)),
-                Order::Compact { done } => done.keep(Err(poisoned)),
+                Order::Append(batch) => drop(batch.done.send(Err(poisoned))),
+                Order::Snapshot { done, .. } => drop(done.send(Err(poisoned))),
+                Order::Compact { done } => drop(done.send(Err(poisoned))),
             }
         }
     }

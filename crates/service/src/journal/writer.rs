@@ -54,18 +54,22 @@ impl Writer {
 
     /// One transaction. An error is told to all whose events were in it, and ends the writer.
     fn write(&mut self, batches: Vec<Batch>) -> Result<(), JournalError> {
-        let events = batches.iter().flat_map(|batch| &batch.events);
-        let written = self.transaction("writing events", |writer| writer.insert(events));
+        let mut events = batches.iter().flat_map(|batch| &batch.events).peekable();
+        let written = match events.peek() {
+            // All that was appended before is on disk already.
+            None => Ok(self.tail),
+            Some(_) => self.transaction("writing events", |writer| writer.insert(events)),
+        };
         match written {
             Ok(tail) => {
                 self.tail = tail;
-                batches.into_iter().for_each(|batch| batch.done.keep(Ok(())));
+                batches.into_iter().for_each(|batch| drop(batch.done.send(Ok(()))));
                 Ok(())
             }
             Err(error) => {
                 // Later appends are to be refused before anybody learns of this one.
                 self.queue.poison(&error.to_string());
-                batches.into_iter().for_each(|batch| batch.done.keep(Err(error.clone())));
+                batches.into_iter().for_each(|batch| drop(batch.done.send(Err(error.clone()))));
                 Err(error)
             }
         }
@@ -110,13 +114,13 @@ impl Writer {
             Order::Snapshot { up_to, state, done } => {
                 let outcome = self.snapshot(up_to, &state);
                 let fatal = fatal(&outcome);
-                done.keep(outcome);
+                let _ = done.send(outcome);
                 fatal
             }
             Order::Compact { done } => {
                 let outcome = self.compact();
                 let fatal = fatal(&outcome);
-                done.keep(outcome);
+                let _ = done.send(outcome);
                 fatal
             }
         }

@@ -1,6 +1,6 @@
 //! Who somebody was found to be, and what his roles allow.
 
-use crate::party::Viewer;
+use bookahead_party::Viewer;
 use bookahead_protocol::{Caller, Name};
 use serde::Deserialize;
 use std::collections::BTreeSet;

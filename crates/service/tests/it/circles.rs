@@ -5,8 +5,7 @@ use bookahead_api as api;
 use bookahead_client::Client;
 use bookahead_protocol::Name;
 use bookahead_service::config::SiteConfig;
-use bookahead_service::daemon::{self, Running};
-use bookahead_service::site::Found;
+use bookahead_service::daemon::{self, OnLostJournal, Running};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -80,8 +79,8 @@ async fn two_brokers_that_name_each_other_find_the_sites_of_both_once_and_quickl
     // The second asks the first, and is asked by it.
     let west = start(&folder, "west", &[("east", east.url())], &[east.url()]).await;
     let sites = [
-        daemon::site(&site_of("x", east.url()), folder.path(), Found::Ask).await.unwrap(),
-        daemon::site(&site_of("y", west.url()), folder.path(), Found::Ask).await.unwrap(),
+        daemon::site(&site_of("x", east.url()), folder.path(), OnLostJournal::Ask).await.unwrap(),
+        daemon::site(&site_of("y", west.url()), folder.path(), OnLostJournal::Ask).await.unwrap(),
     ];
     let (at_east, at_west) = (client(east.url()), client(west.url()));
     offers(&at_east, &["west/y/cluster", "x/cluster"]).await;
@@ -114,7 +113,9 @@ async fn in_a_ring_of_three_every_site_is_found_once() {
     let c = start(&folder, "c", &[("a", a.url())], &[b.url()]).await;
     let mut sites = Vec::new();
     for (name, broker) in [("x", &a), ("y", &b), ("z", &c)] {
-        sites.push(daemon::site(&site_of(name, broker.url()), folder.path(), Found::Ask).await.unwrap());
+        sites.push(
+            daemon::site(&site_of(name, broker.url()), folder.path(), OnLostJournal::Ask).await.unwrap(),
+        );
     }
     let asked = client(a.url());
     offers(&asked, &["b/c/z/cluster", "b/y/cluster", "x/cluster"]).await;
@@ -136,7 +137,7 @@ async fn a_broker_that_names_itself_is_no_peer_of_its_own() {
          [[peer]]\nname = \"mirror\"\nurl = \"{url}\"\n[[broker]]\nurl = \"{url}\"\n"
     );
     let grid = daemon::broker(&broker(&text), folder.path()).await.unwrap();
-    let x = daemon::site(&site_of("x", grid.url()), folder.path(), Found::Ask).await.unwrap();
+    let x = daemon::site(&site_of("x", grid.url()), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = client(grid.url());
     offers(&asked, &["x/cluster"]).await;
     let (places, took) = probe(&asked).await;
@@ -154,11 +155,12 @@ async fn a_broker_that_names_itself_is_no_peer_of_its_own() {
         resources: Vec::new(),
         attributes: Default::default(),
         loads: Vec::new(),
+        hold_takes_ms: None,
         version: None,
     };
     let refused = asked.heartbeat(&heartbeat).await.unwrap_err();
     let problem = refused.problem().unwrap();
-    assert_eq!((problem.code.as_str(), problem.status), ("circle", 409), "{problem:?}");
+    assert_eq!((problem.code.as_str(), problem.status), ("forbidden", 403), "{problem:?}");
     assert!(problem.detail.contains("this broker itself"), "{problem:?}");
     stop(grid).await;
     stop(x).await;
@@ -169,7 +171,7 @@ async fn brokers_of_one_name_are_no_circle() {
     let (folder, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let top = start(&folder, "grid", &[], &[]).await;
     let under = start(&other, "grid", &[], &[top.url()]).await;
-    let x = daemon::site(&site_of("x", under.url()), folder.path(), Found::Ask).await.unwrap();
+    let x = daemon::site(&site_of("x", under.url()), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = client(top.url());
     registered(&asked, "grid").await;
     offers(&asked, &["grid/x/cluster"]).await;
@@ -184,7 +186,7 @@ async fn brokers_of_one_name_are_no_circle() {
 async fn a_call_that_says_where_it_has_been_is_answered_by_that() {
     let folder = TempDir::new().unwrap();
     let grid = start(&folder, "grid", &[], &[]).await;
-    let x = daemon::site(&site_of("x", grid.url()), folder.path(), Found::Ask).await.unwrap();
+    let x = daemon::site(&site_of("x", grid.url()), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = client(grid.url());
     offers(&asked, &["x/cluster"]).await;
     let itself = asked.sites().await.unwrap().sites.remove(0);

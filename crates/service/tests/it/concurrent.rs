@@ -2,9 +2,6 @@
 
 use crate::*;
 use bookahead_service::journal::MOST_WAITING;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 
 const THREADS: u32 = 64;
 const APPENDS: u32 = 40;
@@ -89,35 +86,4 @@ fn an_append_of_nothing_says_when_all_before_it_is_written() {
     assert_eq!(journal.append(&[]).unwrap().wait(), Ok(8..8));
     journal.close().unwrap();
     assert_eq!(all(&path).unwrap().len(), 7);
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
-#[test]
-fn a_ticket_can_be_awaited() {
-    let (_folder, path) = folder();
-    let (journal, _) = open(&path);
-    let sequences = block_on(async {
-        let first = journal.append(&notes(0..2))?.await?;
-        let second = journal.append(&notes(2..5))?.await?;
-        Ok::<_, JournalError>([first, second])
-    });
-    assert_eq!(sequences, Ok([1..3, 3..6]));
 }

@@ -5,10 +5,9 @@ use bookahead_api as api;
 use bookahead_client::{Client, Options, make};
 use bookahead_protocol::{Name, ReservationId};
 use bookahead_service::config::{BrokerConfig, SiteConfig};
-use bookahead_service::daemon::{self, Running};
+use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::journal;
 use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
-use bookahead_service::site::Found;
 use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -107,7 +106,7 @@ pub(crate) async fn stop(running: Running) {
 async fn what_was_booked_through_a_broker_is_there_after_both_were_stopped_and_started() {
     let folder = TempDir::new().unwrap();
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     let (asked, below) = (client(grid.url()), client(site.url()));
     registered(&asked, "north").await;
     let offers =
@@ -119,7 +118,7 @@ async fn what_was_booked_through_a_broker_is_there_after_both_were_stopped_and_s
     stop(grid).await;
 
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     let (asked, below) = (client(grid.url()), client(site.url()));
     assert_eq!(asked.show(id).await.unwrap().state, api::State::Committed);
     let there = below.list(&api::ListQuery::default()).await.unwrap().reservations;
@@ -142,7 +141,7 @@ async fn a_broker_of_brokers_books_at_the_sites_below() {
     let top = daemon::broker(&broker(&GRID.replace("grid", "top")), folder.path()).await.unwrap();
     let under = format!("{GRID}[[broker]]\nurl = \"{}\"\n", top.url());
     let grid = daemon::broker(&broker(&under), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = client(top.url());
     registered(&asked, "grid").await;
     eventually("the resources of the site are known at the top", || async {
@@ -163,7 +162,7 @@ async fn nobody_listens_beyond_this_machine_without_asking_who_calls() {
     let public = |more: &str| {
         let open = SiteConfig { listen: ([0, 0, 0, 0], 0).into(), ..north(None, more) };
         let base = folder.path().to_owned();
-        async move { daemon::site(&open, &base, Found::Ask).await }
+        async move { daemon::site(&open, &base, OnLostJournal::Ask).await }
     };
     let refused = |result: Result<Running, daemon::DaemonError>| match result {
         Ok(_) => panic!("it listens"),
@@ -190,23 +189,23 @@ fn private(path: &Path) {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_cannot_have_one_journal() {
     let folder = TempDir::new().unwrap();
-    let first = daemon::site(&north(None, ""), folder.path(), Found::Ask).await.unwrap();
-    let Err(why) = daemon::site(&north(None, ""), folder.path(), Found::Ask).await else {
+    let first = daemon::site(&north(None, ""), folder.path(), OnLostJournal::Ask).await.unwrap();
+    let Err(why) = daemon::site(&north(None, ""), folder.path(), OnLostJournal::Ask).await else {
         panic!("both run")
     };
     assert!(why.to_string().contains("in use by process"), "{why}");
     let Err(why) = daemon::compact_site(&north(None, ""), folder.path()) else { panic!("it is compacted") };
     assert!(why.to_string().contains("in use by process"), "{why}");
     stop(first).await;
-    stop(daemon::site(&north(None, ""), folder.path(), Found::Ask).await.unwrap()).await;
+    stop(daemon::site(&north(None, ""), folder.path(), OnLostJournal::Ask).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_ends_by_itself_is_noticed() {
     let folder = TempDir::new().unwrap();
-    let mut running = daemon::site(&north(None, ""), folder.path(), Found::Ask).await.unwrap();
+    let mut running = daemon::site(&north(None, ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(50), running.failed()).await.is_err());
-    running.door().close();
+    running.handle().close();
     tokio::time::timeout(PATIENCE, running.failed()).await.unwrap();
     stop(running).await;
 }
@@ -215,18 +214,17 @@ async fn one_that_ends_by_itself_is_noticed() {
 async fn a_compacted_journal_is_one_snapshot_and_means_the_same() {
     let folder = TempDir::new().unwrap();
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = client(grid.url());
     registered(&asked, "north").await;
     let ids = [book(&asked).await, book(&asked).await];
     stop(grid).await;
     stop(site).await;
 
-    let runtime = tokio::runtime::Handle::current();
     let (grid, base) = (broker(GRID), folder.path().to_owned());
     let compacted = tokio::task::spawn_blocking(move || {
         let site = daemon::compact_site(&north(None, ""), &base).unwrap();
-        (site, daemon::compact_broker(&grid, &base, &runtime).unwrap())
+        (site, daemon::compact_broker(&grid, &base).unwrap())
     });
     let (of_site, of_broker) = compacted.await.unwrap();
     for compacted in [of_site, of_broker] {
@@ -236,7 +234,7 @@ async fn a_compacted_journal_is_one_snapshot_and_means_the_same() {
     }
 
     let grid = daemon::broker(&broker(GRID), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), Found::Ask).await.unwrap();
+    let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     for id in ids {
         assert_eq!(client(grid.url()).show(id).await.unwrap().state, api::State::Committed);
     }
@@ -271,7 +269,8 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
     in_folder("own.token", "not-a-token");
     let calls = format!("{security}[calls]\ntoken_file = \"own.token\"\n");
     let grid = daemon::broker(&broker(&format!("{GRID}open = true\n{calls}")), folder.path()).await.unwrap();
-    let site = daemon::site(&north(Some(grid.url()), &calls), folder.path(), Found::Ask).await.unwrap();
+    let site =
+        daemon::site(&north(Some(grid.url()), &calls), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = with_token(grid.url(), token("ada", Role::User));
     eventually("the site was turned away", || async {
         let metrics = asked.metrics().await.unwrap();
@@ -306,10 +305,14 @@ async fn a_living_workload_in_faster_time_is_there_from_the_beginning() {
          [[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n\
          jobs = {{ load = 0.9, seed = 1, warm_up = \"1d\" }}\n"
     ));
-    let running = daemon::site(&busy, folder.path(), Found::Ask).await.unwrap();
+    let running = daemon::site(&busy, folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = client(running.url());
     let health = asked.health().await.unwrap();
     assert_eq!(health.clock_speed, 60);
+    assert_eq!(asked.server_clock().unwrap().speed, 60, "every answer tells it");
+    let error = asked.with_clock_speed(1).sites().await.unwrap_err();
+    assert_eq!(error.problem().unwrap().code, "other-clock");
+    asked.with_clock_speed(60).sites().await.unwrap();
     eventually("jobs run", || async {
         let sites = asked.sites().await.unwrap().sites;
         (sites[0].loads[0].running_jobs > 0).then_some(())

@@ -10,21 +10,21 @@ mod wire;
 
 use bookahead_api as api;
 use bookahead_client::{Client, Options};
-use bookahead_lrms::builtin::sources;
 use bookahead_lrms::{Builtin, Hosted};
+use bookahead_party::Heartbeat;
+use bookahead_party::site::{Site, SiteOptions};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
 use bookahead_plan::{Capacity, Policy, Time};
-use bookahead_protocol::Resource;
 use bookahead_protocol::ledger::{Offered, Rules};
+use bookahead_protocol::{Millis, Resource};
 use bookahead_service::clock::Clock;
 use bookahead_service::http::{About, Limits, Served, Stop, Stopper, router_until, serve};
-use bookahead_service::keeper::{Door, Keeper, Keeping};
 use bookahead_service::security::{Claims, Gate, Keys, Role, Secret, TokenRules, mint};
-use bookahead_service::site::Site;
+use bookahead_service::thread::{BatchSide, Outlets, PartyError, PartyHandle, PartyOptions, PartyThread};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock, mpsc};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -35,15 +35,15 @@ pub(crate) use wire::{Reply, Wire};
 const SECRET: &[u8] = b"only tests sign their tokens with this";
 
 /// Nothing here takes that long, unless it hangs.
-const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// A site named north with one cluster, at work behind its routes.
 pub(crate) struct North {
     pub(crate) address: SocketAddr,
     stopper: Stopper,
-    keeper: Keeper,
+    thread: PartyThread,
     serving: JoinHandle<()>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl North {
@@ -54,12 +54,24 @@ impl North {
 
     /// With eight processors.
     pub(crate) async fn with_limits(limits: Limits) -> North {
+        let scheduler = BatchSide::Inline(Box::new(scheduler()));
+        North::with_batch(limits, None, (site_rules(None), SiteOptions::default()), |_| scheduler).await
+    }
+
+    /// With another batch system than its own scheduler. After a look that is older than `look_every`, a probe asks for another.
+    pub(crate) async fn with_batch(
+        limits: Limits,
+        look_every: Option<Millis>,
+        (rules, options): (Rules, SiteOptions),
+        batch: impl FnOnce(&PartyHandle) -> BatchSide,
+    ) -> North {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut keeping = Keeping::new("north".into(), folder.path().join("journal"), Clock::WALL);
-        keeping.options = crate::unsynced();
-        let keeper = keeping.start(|_| site()).unwrap();
+        let site = Site::new(rules, about(), options).unwrap();
+        let mut options = PartyOptions::new("north".into(), folder.path().join("journal"), Clock::WALL);
+        options.options = crate::unsynced();
+        let thread = options.start(site, |party| Outlets::only(batch(party))).unwrap();
         let (stopper, stop) = Stop::pair();
         let about = About {
             name: "north".into(),
@@ -69,18 +81,18 @@ impl North {
             identity: None,
         };
         let gate = Gate::new(Keys::of_secret(Secret::new(SECRET).unwrap()), TokenRules::default());
-        let served =
-            Served { door: keeper.door().clone(), gate: Arc::new(gate), limits, about, commands: None };
+        let (party, gate) = (thread.handle().clone(), Arc::new(gate));
+        let served = Served { party, gate, limits, about, commands: None, look_every };
         let router = router_until(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };
         let serving = tokio::spawn(serve::serve(listener, None, router, until));
-        North { address, stopper, keeper, serving, _folder: folder }
+        North { address, stopper, thread, serving, folder }
     }
 
     /// The way to the party, past the routes.
-    pub(crate) fn door(&self) -> &Door {
-        self.keeper.door()
+    pub(crate) fn party(&self) -> &PartyHandle {
+        self.thread.handle()
     }
 
     /// Somebody who speaks plain HTTP.
@@ -99,34 +111,31 @@ impl North {
         Client::new(&format!("http://{}", self.address), options).unwrap()
     }
 
-    /// Keeps the head from answering until the guard is dropped.
+    /// Keeps the disk busy until the guard is dropped, so that no reply can leave.
     pub(crate) fn hold_up(&self) -> Held {
-        let (release, wait) = mpsc::channel::<()>();
-        let door = self.door().clone();
-        let (begun, held) = mpsc::channel();
-        tokio::spawn(async move {
-            let look = door.look(LONG, move |_, _| {
-                begun.send(()).unwrap();
-                let _ = wait.recv_timeout(LONG);
-            });
-            look.await
-        });
-        tokio::task::block_in_place(|| held.recv_timeout(LONG)).unwrap();
-        Held(release)
+        let journal = rusqlite::Connection::open(self.folder.path().join("journal")).unwrap();
+        journal.execute_batch("BEGIN IMMEDIATE").unwrap();
+        Held(journal)
+    }
+
+    /// Waits until the party has ended by itself.
+    pub(crate) fn ended(self) -> Result<(), PartyError> {
+        self.thread.wait()
     }
 
     /// Stops, and waits until it has.
     pub(crate) async fn end(self) {
         self.stopper.stop();
         tokio::time::timeout(LONG, self.serving).await.unwrap().unwrap();
-        self.keeper.close().unwrap();
+        self.thread.close().unwrap();
     }
 }
 
-/// The head answers nobody for as long as this is there.
-pub(crate) struct Held(#[allow(dead_code, reason = "its end is what is waited for")] mpsc::Sender<()>);
+/// No reply leaves for as long as this is there.
+pub(crate) struct Held(#[allow(dead_code, reason = "its end is what is waited for")] rusqlite::Connection);
 
-fn site() -> Site {
+/// Eight processors; a batch system is asked where there is a time for its consent.
+pub(crate) fn site_rules(consent: Option<Millis>) -> Rules {
     let placement = placement::Rules {
         policy: Policy::EASY,
         method: Method::EarliestStart { local_jobs_preferred: false },
@@ -134,17 +143,24 @@ fn site() -> Site {
         admission: Admission::default(),
     };
     let resource = Resource::new("north", "cluster", "processors", 8);
-    let hosted = Hosted {
-        name: "cluster".into(),
-        capacity: Capacity(8),
-        policy: Policy::EASY,
-        source: Box::new(sources::Nothing),
-    };
-    let lrms = Builtin::new(vec![hosted], Clock::WALL.now(), None).unwrap();
-    let about =
-        json!({"name": "north", "url": "http://north", "role": "site", "resources": [], "state": "up"});
-    let about = serde_json::from_value(about).unwrap();
-    Site::new(Rules::new("north", vec![Offered { resource, placement }]), about, Box::new(lrms)).unwrap()
+    Rules { consent, ..Rules::new("north", vec![Offered { resource, placement }]) }
+}
+
+fn about() -> Heartbeat {
+    Heartbeat {
+        name: "north".into(),
+        url: "http://north".into(),
+        role: bookahead_party::Role::Site,
+        resources: Vec::new(),
+        attributes: BTreeMap::new(),
+        loads: Vec::new(),
+        hold_takes: None,
+        version: None,
+    }
+}
+
+fn scheduler() -> Builtin {
+    Builtin::new(vec![Hosted::new("cluster".into(), Capacity(8))], Clock::WALL.now(), None).unwrap()
 }
 
 /// A token of a user with one role.

@@ -12,6 +12,7 @@ mod failing_disk;
 mod flooding;
 mod formats;
 mod http;
+mod kept_journals;
 mod killed;
 mod ledgers;
 mod log_damage;

@@ -1,251 +1,151 @@
-//! A site whose batch system has a will of its own: it refuses, is silent, and forgets.
+//! A site whose batch system takes its time, through its routes: a call waits for it, and nothing else does.
 
-use bookahead_api as api;
-use bookahead_lrms::{
-    Backing, Capabilities, Job, JobChange, JobState, JobStatus, Lrms, LrmsError, Seen, Snapshot,
-};
-use bookahead_plan::placement::{self, Admission, Method, SlotRules};
-use bookahead_plan::{Capacity, Policy, Seconds, Span, Time};
-use bookahead_protocol::ledger::{Offered, Rules};
-use bookahead_protocol::problem::Why;
-use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource,
-};
+use crate::http::{LONG, North, reserve, site_rules};
+use bookahead_party::site::{OnLostJournal, SiteOptions};
+use bookahead_party::{BatchError, BatchOrder, BatchReport, Input, Look, Seen, Tagged};
+use bookahead_plan::{Capacity, Interval, Seconds, Span};
+use bookahead_protocol::{Millis, ReservationId};
 use bookahead_service::clock::Clock;
-use bookahead_service::keeper::{Door, Keeper, Keeping};
-use bookahead_service::party::{Input, Origin};
-use bookahead_service::site::Site;
+use bookahead_service::http::Limits;
+use bookahead_service::thread::{BatchSide, Liveness, PartyHandle};
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, mpsc};
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Keeps eight cores at most, whoever asks, and does as it is told by the test.
-#[derive(Default)]
-struct Mood {
-    kept: BTreeMap<ReservationId, Vec<Span>>,
-    jobs: BTreeMap<JobId, JobState>,
-    silent: bool,
-    submitted: usize,
+/// A batch system that does what the test says.
+#[derive(Clone)]
+struct Slow {
+    orders: Arc<Mutex<mpsc::Receiver<BatchOrder>>>,
+    party: Arc<Mutex<Option<PartyHandle>>>,
 }
 
-struct Reluctant(Arc<Mutex<Mood>>);
-
-fn silence() -> LrmsError {
-    LrmsError::Silent { what: "it".into(), after: Duration::from_secs(1) }
-}
-
-impl Lrms for Reluctant {
-    fn capabilities(&self) -> Capabilities {
-        let (whole_nodes, change_while_active, operator_only) = (false, true, false);
-        Capabilities { smallest_step: Seconds(1), whole_nodes, change_while_active, operator_only }
+impl Slow {
+    /// A site with eight processors on it, which looks by itself every hour only. After a look that is older than `look_every`, a
+    /// probe asks for another.
+    async fn start(consent: Millis, look_every: Millis) -> (North, Slow) {
+        let (sender, orders) = mpsc::channel();
+        let slow = Slow { orders: Arc::new(Mutex::new(orders)), party: Arc::default() };
+        let told = slow.clone();
+        let options =
+            SiteOptions { on_lost_journal: Some(OnLostJournal::Ask), look_every: Millis::seconds(3_600) };
+        let site = (site_rules(Some(consent)), options);
+        let north = North::with_batch(Limits::default(), Some(look_every), site, move |party| {
+            *told.party.lock().unwrap() = Some(party.clone());
+            BatchSide::Worker(Box::new(move |orders| {
+                orders.into_iter().for_each(|order| drop(sender.send(order)));
+            }))
+        });
+        let north = north.await;
+        (north, slow)
     }
 
-    fn advance(&mut self, _: Moment) -> Result<Vec<JobChange>, LrmsError> {
-        Ok(Vec::new())
+    /// The next order that it is given.
+    fn order(&self) -> BatchOrder {
+        tokio::task::block_in_place(|| self.orders.lock().unwrap().recv_timeout(LONG)).unwrap()
     }
 
-    fn next_event(&self) -> Option<Moment> {
-        None
+    fn report(&self, report: BatchReport) {
+        self.party.lock().unwrap().as_ref().unwrap().tell(Input::Batch(report));
     }
 
-    fn snapshot(&mut self, _: Moment) -> Result<Snapshot, LrmsError> {
-        let mood = self.0.lock().unwrap();
-        if mood.silent {
-            return Err(silence());
-        }
-        let seen = Seen { backings: mood.kept.clone(), ..Seen::default() };
-        Ok(Snapshot { resources: BTreeMap::from([("cluster".into(), seen)]) })
-    }
-
-    fn back(&mut self, _: Moment, backing: &Backing) -> Result<(), LrmsError> {
-        let mut mood = self.0.lock().unwrap();
-        if mood.silent {
-            return Err(silence());
-        }
-        let others = mood.kept.iter().filter(|(id, _)| **id != backing.id).flat_map(|(_, spans)| spans);
-        let all: u32 = others.chain(&backing.spans).map(|span| span.capacity.0).sum();
-        if all > 8 {
-            return Err(LrmsError::Refused { what: "it".into(), said: "Requested nodes are busy".into() });
-        }
-        mood.kept.remove(&backing.id);
-        if !backing.spans.is_empty() {
-            mood.kept.insert(backing.id, backing.spans.clone());
-        }
-        Ok(())
-    }
-
-    fn submit(&mut self, _: Moment, job: &Job) -> Result<(), LrmsError> {
-        let mut mood = self.0.lock().unwrap();
-        if mood.silent {
-            return Err(silence());
-        }
-        mood.submitted += 1;
-        mood.jobs.insert(job.id, JobState::Running);
-        Ok(())
-    }
-
-    fn cancel(&mut self, _: Moment, id: JobId) -> Result<(), LrmsError> {
-        self.0.lock().unwrap().jobs.remove(&id);
-        Ok(())
-    }
-
-    fn jobs(&self) -> Vec<JobStatus> {
-        let mood = self.0.lock().unwrap();
-        let status = |(id, state): (&JobId, &JobState)| JobStatus {
-            id: *id,
-            state: state.clone(),
-            submitted: Time(0),
-            started: None,
-            ended: None,
-            expected_start: None,
+    /// Carries out an order; a look finds nothing but these.
+    fn carry_out(&self, order: &BatchOrder, tagged: Vec<Tagged>) {
+        let report = match order {
+            BatchOrder::Look { order } => {
+                let resources = BTreeMap::from([("cluster".into(), Arc::new(Seen::default()))]);
+                let look = Look { resources, tagged, ..Look::default() };
+                BatchReport::Looked { order: Some(*order), at: Clock::WALL.now(), outcome: Ok(look) }
+            }
+            BatchOrder::Keep { order, backing } => {
+                BatchReport::Kept { order: *order, id: backing.id, outcome: Ok(()) }
+            }
+            other => panic!("{other:?} was not expected"),
         };
-        mood.jobs.iter().map(status).collect()
+        self.report(report);
     }
 }
 
-/// With sixteen processors in the book, of which its batch system grants eight.
-fn start(folder: &Path, mood: &Arc<Mutex<Mood>>) -> Keeper {
-    let method = Method::EarliestStart { local_jobs_preferred: false };
-    let slots = SlotRules { most: 5, gap: Seconds(10), natural: true };
-    let placement = placement::Rules { policy: Policy::EASY, method, slots, admission: Admission::default() };
-    let resource = Resource::new("north", "cluster", "processors", 16);
-    let rules = Rules::new("north", vec![Offered { resource, placement }]);
-    let about = api::Site {
-        name: "north".into(),
-        url: "http://127.0.0.1:1".into(),
-        role: api::Role::Site,
-        resources: Vec::new(),
-        attributes: BTreeMap::new(),
-        loads: Vec::new(),
-        last_heard: None,
-        round_trip_ms: None,
-        state: api::Reachability::Up,
-        version: None,
-    };
-    let site = Site::new(rules, about, Box::new(Reluctant(mood.clone()))).unwrap();
-    Keeping::new("north".into(), folder.join("journal"), Clock::WALL)
-        .start(move |_| site.looking_every(Millis(50)))
-        .unwrap()
-}
-
-fn ada() -> Caller {
-    Caller { user: "ada".into(), roles: Vec::new() }
-}
-
-/// An hour of so many processors, some time tomorrow.
-fn reserve(id: u128, capacity: u32) -> Call {
-    let begin = Clock::WALL.now().second() + Seconds(86_400);
-    let wanted = placement::Request {
-        earliest_start: begin,
-        latest_end: begin + Seconds(3_600),
-        duration: Seconds(3_600),
-        capacity: Capacity(capacity),
-    };
-    let part = Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None };
-    let request = Request::single(part);
-    Call::Reserve { id: ReservationId(id), request, hold_for: Millis::seconds(60), book: true }
-}
-
-fn envelope(key: u128, call: Call) -> Envelope {
-    Envelope { key: Key(key), caller: ada(), call }
-}
-
-async fn ask(door: &Door, key: u128, call: Call) -> Answer {
-    let envelope = envelope(key, call);
-    door.ask(PATIENCE, |reply| Input::Call { envelope, origin: Origin::default(), reply }).await.unwrap()
-}
-
-fn why(answer: &Answer) -> Why {
-    let Answer::Problem(problem) = answer else { panic!("{answer:?} is no refusal") };
-    problem.why.clone()
-}
-
-#[tokio::test]
-async fn what_the_batch_system_refuses_is_not_promised() {
-    let (folder, mood) = (tempfile::tempdir().unwrap(), Arc::default());
-    let keeper = start(folder.path(), &mood);
-    assert_eq!(ask(keeper.door(), 1, reserve(1, 6)).await.word(), "committed");
-    let refused = ask(keeper.door(), 2, reserve(2, 6)).await;
-    assert!(matches!(why(&refused), Why::NotGranted(said) if said.contains("nodes are busy")));
-    assert_eq!(mood.lock().unwrap().kept.len(), 1);
-    keeper.close().unwrap();
-}
-
-#[tokio::test]
-async fn room_that_was_just_given_back_is_waited_for() {
-    let (folder, mood) = (tempfile::tempdir().unwrap(), Arc::default());
-    let keeper = start(folder.path(), &mood);
-    for round in 0..20 {
-        let (old, new) = (round + 1, round + 2);
-        if round == 0 {
-            assert_eq!(ask(keeper.door(), 1_000, reserve(old, 8)).await.word(), "committed");
-        }
-        // Both come in before anything is durable, so that the second is decided while the batch system still has the first.
-        let cancel = ask(keeper.door(), 2_000 + round, Call::Cancel { id: ReservationId(old) });
-        let again = ask(keeper.door(), 3_000 + round, reserve(new, 8));
-        let (cancelled, granted) = tokio::join!(cancel, again);
-        assert_eq!((cancelled.word(), granted.word()), ("cancelled", "committed"), "round {round}");
-    }
-    keeper.close().unwrap();
-}
-
-#[tokio::test]
-async fn silence_puts_a_call_off_without_a_trace_and_what_is_promised_is_kept_afterwards() {
-    let (folder, mood) = (tempfile::tempdir().unwrap(), Arc::<Mutex<Mood>>::default());
-    let keeper = start(folder.path(), &mood);
-    let first = reserve(1, 4);
-    assert_eq!(ask(keeper.door(), 1, first).await.word(), "committed");
-    mood.lock().unwrap().silent = true;
-    let call = reserve(2, 2);
-    assert_eq!(why(&ask(keeper.door(), 2, call.clone()).await), Why::NoBatchSystem);
-    assert_eq!(ask(keeper.door(), 3, Call::Show { id: ReservationId(1) }).await.word(), "committed");
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_batch_system_takes_its_time_everything_else_is_answered() {
+    let (north, slow) = Slow::start(Millis::seconds(60), Millis::seconds(3_600)).await;
+    let ada = north.ada();
+    slow.carry_out(&slow.order(), Vec::new());
+    let body = json!({"request": crate::http::request(4), "book": true}).to_string();
+    let waiting = ada.begin("POST", "/v1/reservations", &[("idempotency-key", "k")], &body).await;
+    let keep = slow.order();
+    assert!(matches!(&keep, BatchOrder::Keep { backing, .. } if backing.spans.len() == 1), "{keep:?}");
+    for path in
+        ["/v1/reservations", "/v1/resources", "/v1/schedule", "/v1/sites", "/v1/jobs", "/v1/calendar.ics"]
     {
-        let mut mood = mood.lock().unwrap();
-        mood.kept.clear();
-        mood.silent = false;
+        assert_eq!(ada.get(path).await.status, 200, "{path}");
     }
-    assert_eq!(ask(keeper.door(), 2, call).await.word(), "committed", "the same call again");
-    until(|| mood.lock().unwrap().kept.len() == 2).await;
-    keeper.close().unwrap();
+    let probed = ada.post("/v1/probes", &json!({"request": crate::http::request(4)})).await.document(200);
+    assert_eq!(probed["looked_seconds_ago"], 0);
+    let offered = |probed: &serde_json::Value| probed["offers"][0]["slots"][0]["capacity"].clone();
+    assert_eq!(offered(&probed), 4, "what waits is taken, and there is other room");
+    let health = ada.get("/v1/health").await.document(200);
+    assert_eq!((&health["status"], &health["batch"]["state"]), (&json!("ready"), &json!("ok")));
+    slow.carry_out(&keep, Vec::new());
+    let answer = tokio::time::timeout(LONG, crate::http::Reply::read(waiting)).await.unwrap();
+    let booked = answer.document(201);
+    assert_eq!(booked["state"], "committed");
+    let shown = ada.get(&format!("/v1/reservations/{}", booked["id"].as_str().unwrap())).await;
+    assert_eq!(shown.document(200)["state"], "committed", "what was answered is shown");
+    north.end().await;
 }
 
-#[tokio::test]
-async fn a_job_that_was_taken_and_is_forgotten_is_lost_and_never_submitted_twice() {
-    let (folder, mood) = (tempfile::tempdir().unwrap(), Arc::<Mutex<Mood>>::default());
-    let keeper = start(folder.path(), &mood);
-    let job = r#"{"capacity": 1, "limit_seconds": 60, "work": {"type": "pretended", "run_seconds": 1}}"#;
-    let job: api::SubmitJob = serde_json::from_str(job).unwrap();
-    let (id, caller) = (JobId(7), ada());
-    let submitted = keeper
-        .door()
-        .ask(PATIENCE, |reply| Input::Submit {
-            caller,
-            key: Key(7),
-            id,
-            job: Box::new(job),
-            origin: Origin::default(),
-            reply,
-        })
-        .await
-        .unwrap();
-    assert_eq!(submitted.unwrap().state, api::JobState::Running);
-    keeper.close().unwrap();
-    mood.lock().unwrap().jobs.clear();
-    let keeper = start(folder.path(), &mood);
-    let viewer = bookahead_service::party::Viewer { user: "ada".into(), sees_all: true };
-    let jobs = keeper.door().look(PATIENCE, move |sight, _| sight.jobs(&viewer)).await.unwrap();
-    assert_eq!((jobs[0].state, mood.lock().unwrap().submitted), (api::JobState::Lost, 1));
-    keeper.close().unwrap();
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_batch_system_refuses_is_told_in_its_words_and_what_it_does_not_answer_is_refused_in_time() {
+    let (north, slow) = Slow::start(Millis::seconds(1), Millis::seconds(3_600)).await;
+    let ada = north.ada();
+    slow.carry_out(&slow.order(), Vec::new());
+    let asked = tokio::spawn({
+        let ada = ada.clone();
+        async move { ada.post_once("/v1/reservations", "refused", &reserve(4)).await }
+    });
+    let BatchOrder::Keep { order, backing } = slow.order() else { panic!("no reservation was ordered") };
+    let outcome = Err(BatchError::Refused("Requested nodes are busy".into()));
+    slow.report(BatchReport::Kept { order, id: backing.id, outcome });
+    let refused = asked.await.unwrap();
+    assert_eq!(refused.problem(), (409, "not-granted".into()));
+    assert!(refused.body.contains("Requested nodes are busy"), "{}", refused.body);
+    let late = ada.post_once("/v1/reservations", "late", &reserve(4)).await;
+    assert_eq!(late.problem(), (409, "batch-timeout".into()));
+    north.end().await;
 }
 
-/// Waits for something that is to come.
-async fn until(come: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !come() {
-        assert!(std::time::Instant::now() < deadline, "it has not come");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn a_probe_after_an_old_look_has_the_site_look_again() {
+    let (north, slow) = Slow::start(Millis::seconds(60), Millis(0)).await;
+    let ada = north.ada();
+    let first = slow.order();
+    let probe = json!({"request": crate::http::request(4)});
+    assert_eq!(ada.post("/v1/probes", &probe).await.problem(), (503, "no-batch-system".into()));
+    slow.carry_out(&first, Vec::new());
+    loop {
+        let reply = ada.post("/v1/probes", &probe).await;
+        if reply.status == 200 {
+            assert!(reply.document(200)["looked_seconds_ago"].is_u64());
+            break;
+        }
     }
+    // Nothing but a probe asks for this one.
+    while slow.orders.lock().unwrap().try_recv().is_err() {
+        ada.post("/v1/probes", &probe).await.document(200);
+    }
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_does_not_know_what_it_finds_ends_with_a_message() {
+    let (north, slow) = Slow::start(Millis::seconds(60), Millis::seconds(3_600)).await;
+    let begin = Clock::WALL.now().second() + Seconds(3_600);
+    let spans = vec![Span { interval: Interval::new(begin, begin + Seconds(60)), capacity: Capacity(2) }];
+    let id = ReservationId(7);
+    let found = Tagged { id, owner: None, resource: "cluster".into(), spans };
+    slow.carry_out(&slow.order(), vec![found]);
+    let why = tokio::task::block_in_place(|| north.ended()).unwrap_err();
+    assert!(why.to_string().contains("--adopt"), "{why}");
+    let party = slow.party.lock().unwrap().take().unwrap();
+    assert_eq!(party.liveness(), Liveness::Ended);
 }

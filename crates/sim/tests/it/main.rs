@@ -4,8 +4,6 @@
 mod equals_oracles;
 mod equals_reference;
 mod faults;
-mod gridsim;
-mod gridsim_promises;
 mod invariants;
 mod known_answers;
 mod reference;

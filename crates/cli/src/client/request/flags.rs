@@ -74,20 +74,17 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The request that is meant; says what had to be assumed about times.
-    pub(crate) fn request(&self, session: &Session) -> Result<api::Request> {
-        let reader = session.reader()?;
-        session.tell_clock();
-        let request = match &self.file {
+    /// The description, from the options or from the file. Standard input cannot be read twice, so it is read here, before
+    /// anything that may be repeated.
+    pub(crate) fn read(&self) -> Result<Description> {
+        Ok(match &self.file {
             Some(path) => {
                 let mut file = RequestFile::open(path)?;
                 self.replace_defaults(&mut file.described);
-                file.described.request(&reader).map_err(|fault| file.usage(&fault))
+                Description::File(file)
             }
-            None => self.described().request(&reader).map_err(|Fault { what, .. }| Usage(what)),
-        };
-        session.tell_assumed(&reader);
-        Ok(request?)
+            None => Description::Options(self.described()),
+        })
     }
 
     fn replace_defaults(&self, described: &mut Described) {
@@ -116,6 +113,27 @@ impl Wanted {
         let mut described = Described { parts, constraints, ..Described::default() };
         self.replace_defaults(&mut described);
         described
+    }
+}
+
+/// What is wanted, with times as they were written.
+pub(crate) enum Description {
+    File(RequestFile),
+    Options(Described),
+}
+
+impl Description {
+    /// The request that is meant, by the clock of the session.
+    pub(crate) fn request(&self, session: &Session) -> Result<api::Request, Usage> {
+        let reader = session.reader();
+        let request = match self {
+            Description::File(file) => file.described.request(&reader).map_err(|fault| file.usage(&fault)),
+            Description::Options(described) => {
+                described.request(&reader).map_err(|Fault { what, .. }| Usage(what))
+            }
+        }?;
+        session.has_read(&reader);
+        Ok(request)
     }
 }
 

@@ -14,4 +14,4 @@ pub(crate) mod requirement;
 mod tests;
 pub(crate) mod text;
 
-pub(crate) use flags::{Wanted, flags_of, terms_of};
+pub(crate) use flags::{Description, Wanted, flags_of, terms_of};

@@ -6,7 +6,6 @@ use super::file::RequestFile;
 use super::length::Gap;
 use super::requirement::Required;
 use crate::client::reader::Reader;
-use crate::client::when::Clock;
 use bookahead_api::{Constraint, Objective, Part, Request, Requirement, Timestamp};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -16,7 +15,7 @@ use std::path::Path;
 /// Sunday 2026-11-15, 16:30 in Berlin.
 fn reader() -> Reader {
     let now = "2026-11-15T15:30:00Z".parse().unwrap();
-    Reader::new(Clock { now, zone: TimeZone::get("Europe/Berlin").unwrap() }).unwrap()
+    Reader::new(now, TimeZone::get("Europe/Berlin").unwrap())
 }
 
 fn at(text: &str) -> Timestamp {

@@ -10,6 +10,7 @@ pub(crate) fn word(job: &Job) -> String {
     let word = match job.state {
         JobState::Placing => "placing",
         JobState::Waiting => "waiting",
+        JobState::Claiming => "waiting for its go",
         JobState::Running => "running",
         JobState::Done => return or_nothing(job.exit, |exit| format!("done, exit code {exit}")),
         JobState::Cancelled => "cancelled",

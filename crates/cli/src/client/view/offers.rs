@@ -89,7 +89,7 @@ mod tests {
             impact: Some(Impact { delayed_jobs: 1, total_delay_seconds: 120, longest_delay_seconds: 120 }),
             cost_thousandths: 3_200,
         };
-        let offers = Offers { offers: vec![Offer { slots: vec![slot] }] };
+        let offers = Offers { offers: vec![Offer { slots: vec![slot] }], looked_seconds_ago: None };
         let berlin = Dates::new(TimeZone::get("Europe/Berlin").unwrap());
         let text = table(&offers, &berlin).table().to_string();
         let lines: Vec<&str> = text.lines().collect();

@@ -12,10 +12,10 @@ pub(crate) fn word(state: State) -> &'static str {
     life_cycle::State::from(state).word()
 }
 
-/// `accepted, held for 4:59`; `left` is on the user's clock.
+/// `held for 4:59`; `left` is on the user's clock.
 pub(crate) fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     match reservation.held_for_ms {
-        Some(millis) => format!("{}, held for {}", word(reservation.state), countdown(left(millis))),
+        Some(millis) => format!("held for {}", countdown(left(millis))),
         None => word(reservation.state).to_owned(),
     }
 }

@@ -10,13 +10,11 @@ use bookahead_protocol::Name;
 use std::collections::BTreeMap;
 use std::io::{self, Write, stdout};
 
-/// All of them, and the resources by the names that they have at `asked`, the one who tells.
-pub(crate) fn print(sites: &[Site], asked: &str, dates: &Dates) -> io::Result<()> {
+/// All of them, and the resources by the names that they have at the server, which is the first.
+pub(crate) fn print(sites: &[Site], dates: &Dates) -> io::Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "{}", parties(sites, dates).table())?;
-    let own: Vec<&Site> = sites.iter().filter(|site| site.name.as_str() == asked).collect();
-    let known = if own.is_empty() { sites.iter().collect() } else { own };
-    write!(out, "{}", resources(&known).table())
+    write!(out, "{}", resources(sites.first()).table())
 }
 
 fn parties(sites: &[Site], dates: &Dates) -> Columns {
@@ -56,11 +54,11 @@ fn parties(sites: &[Site], dates: &Dates) -> Columns {
     table
 }
 
-fn resources(sites: &[&Site]) -> Columns {
+fn resources(server: Option<&Site>) -> Columns {
     let mut table =
         Columns::new(&["resource", "site", "capacity", "kind", "joins", "price per hour", "attributes"]);
     for Resource { name, kind, site, capacity, joins, attributes: more, price_thousandths, through: _ } in
-        sites.iter().flat_map(|site| &site.resources)
+        server.into_iter().flat_map(|site| &site.resources)
     {
         table.row([
             name.to_string(),

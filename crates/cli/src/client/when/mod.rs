@@ -19,7 +19,6 @@ use std::fmt;
 /// An instant, as written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum When {
-    /// By the clock of whoever is asked.
     Now,
     /// So long after now; before it where it is negative.
     In(Seconds),
@@ -83,7 +82,7 @@ read_from_text!(When, "a time in quotes, such as \"tomorrow 9:00\"");
 /// What a text that depends on it is read by.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
-    /// What time it is for whoever is asked.
+    /// The present: the user's, or the server's where its clock is faster.
     pub(crate) now: Timestamp,
     /// The zone of whoever asks.
     pub(crate) zone: TimeZone,

@@ -11,7 +11,7 @@ use crate::services::{runtime, until};
 use bookahead_api as api;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId, State};
-use bookahead_service::keeper::Point;
+use bookahead_service::thread::Point;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::Path;

@@ -39,7 +39,7 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     let fleeting = id_of(&ada.document(&[&["reserve"], &short[..]].concat()));
     let held = ada.document(&[&["reserve", "--hold", "20s"], &wanted[..]].concat());
     let id = id_of(&held);
-    assert_eq!(held["state"], "accepted");
+    assert_eq!(held["state"], "held");
     let kept = cluster.one_for("north", id);
     assert_eq!((kept.begin, kept.end, kept.cores), (begin.0, begin.0 + 8, 6));
     until(|| match &cluster.kept_for("north", fleeting)[..] {
@@ -48,14 +48,17 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     });
 
     let text = id.to_string();
-    assert_eq!(ada.document(&["extend", &text, "--hold", "60s"])["state"], "accepted");
+    assert_eq!(ada.document(&["hold", &text, "--for", "60s"])["state"], "held");
     assert_eq!(ada.document(&["commit", &text])["state"], "committed");
     let changed = ada.document(&["change", &text, "--duration", "6s", "--from", &from]);
     let end = begin + Seconds(6);
     assert_eq!(changed["slots"][0]["end"], written(end));
     assert_eq!(ada.document(&["show", &text]), changed);
-    let kept = cluster.one_for("north", id);
-    assert_eq!((kept.begin, kept.end, kept.cores), (begin.0, end.0, 6));
+    // What is given back is given back after the answer.
+    until(|| match cluster.one_for("north", id) {
+        kept if (kept.begin, kept.end, kept.cores) == (begin.0, end.0, 6) => Ok(()),
+        kept => Err(format!("{kept:?}")),
+    });
 
     let traces = Traces::new(cluster.folder(), "job");
     ada.folder.write("script.sh", traces.endless());

@@ -23,6 +23,7 @@ mod nodes;
 mod over_ssh;
 mod projects;
 mod silence;
+mod slow;
 mod sshd;
 pub(crate) mod terminal;
 mod watcher;

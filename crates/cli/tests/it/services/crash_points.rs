@@ -5,7 +5,7 @@
 use super::grid::{Grid, Shape};
 use super::negotiation::{Negotiation, Outcome, Phase};
 use super::{quick, runtime, side_by_side};
-use bookahead_service::keeper::Point;
+use bookahead_service::thread::Point;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};

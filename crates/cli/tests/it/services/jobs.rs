@@ -8,7 +8,7 @@ use bookahead_api as api;
 use bookahead_client::{ClientError, make};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{JobId, State};
-use bookahead_service::keeper::Point;
+use bookahead_service::thread::Point;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};

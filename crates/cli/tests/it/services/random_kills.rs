@@ -1,5 +1,5 @@
 //! Kill -9 at random moments: sites and brokers, one after the other, while a negotiation is under way. The enumeration of
-//! [`super::crash_points`] knows only steps of the keeper; a moment can lie anywhere, and a second crash may come before all
+//! [`super::crash_points`] knows only steps of the party thread; a moment can lie anywhere, and a second crash may come before all
 //! is well again after the first.
 
 use super::grid::{Grid, SITES, Shape};

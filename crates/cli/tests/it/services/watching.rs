@@ -9,7 +9,7 @@ use bookahead_api as api;
 use bookahead_client::Watch;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId};
-use bookahead_service::keeper::Point;
+use bookahead_service::thread::Point;
 use std::path::Path;
 
 /// What is told of a site by its journal: number, kind and reservation.

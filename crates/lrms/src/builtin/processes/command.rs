@@ -9,7 +9,7 @@
 use super::folder::JobFolder;
 use super::system::{self, FOLDER_VARIABLE};
 use crate::error::LrmsError;
-use crate::job::{Job, Work};
+use bookahead_party::{Job, Work};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};

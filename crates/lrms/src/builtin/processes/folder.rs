@@ -14,7 +14,7 @@
 //! bounded; the file system is.
 
 use crate::error::LrmsError;
-use crate::job::{Job, JobState, Work};
+use bookahead_party::{Job, JobState, Work};
 use bookahead_plan::Time;
 use bookahead_protocol::JobId;
 use serde::de::DeserializeOwned;

@@ -13,7 +13,7 @@ pub(super) mod folder;
 mod system;
 
 use crate::error::LrmsError;
-use crate::job::{Job, JobState, Why, Work};
+use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::Time;
 use bookahead_protocol::{JobId, Millis, Moment};
 use folder::{JobFolder, Over, Progress, Record};
@@ -72,7 +72,7 @@ impl From<Found> for JobState {
         match found {
             Found::Running => JobState::Running,
             Found::Exited(exit) => JobState::Done { exit },
-            Found::Gone => JobState::Killed(Why::Lost),
+            Found::Gone => JobState::Killed(Ended::Lost),
         }
     }
 }

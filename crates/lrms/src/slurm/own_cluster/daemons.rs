@@ -124,7 +124,7 @@ fn started(name: &str, mut command: Command, folder: &Path, log: PathBuf) -> Res
     command.stdin(Stdio::null()).stdout(file).stderr(also).process_group(0).current_dir(folder);
     command.env("SLURM_CONF", config::conf(folder)).env(FOLDER_VARIABLE, folder);
     let program = command.get_program().to_string_lossy().into_owned();
-    let child = command.spawn().map_err(|source| LrmsError::CannotRun { program, source })?;
+    let child = command.spawn().map_err(|source| LrmsError::cannot_run(program, source))?;
     Ok(Daemon { name: name.to_owned(), child, log })
 }
 
@@ -138,7 +138,7 @@ impl Daemon {
                 what: format!("ended by itself ({status})"),
                 log: self.log_end(),
             }),
-            Err(source) => Err(LrmsError::CannotRun { program: self.name.clone(), source }.into()),
+            Err(source) => Err(LrmsError::cannot_run(self.name.clone(), source).into()),
         }
     }
 

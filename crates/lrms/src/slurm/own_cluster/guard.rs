@@ -38,7 +38,7 @@ impl Guard {
         command.args(["-c", SCRIPT, "bookahead-cluster"]).arg(folder).arg(FOLDER_VARIABLE);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.env_remove(FOLDER_VARIABLE).current_dir("/");
-        let failed = |source| LrmsError::CannotRun { program: "/bin/sh".into(), source };
+        let failed = |source| LrmsError::cannot_run("/bin/sh".into(), source);
         Ok(Guard(command.spawn().map_err(failed)?))
     }
 }

@@ -4,7 +4,8 @@ use super::pretend::Pretend;
 use super::settings;
 use crate::{at, backing, job, span};
 use bookahead_lrms::batch::{Accounts, Settings, Unit};
-use bookahead_lrms::{Backing, Batch, Lrms, LrmsError};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_party::Backing;
 use bookahead_protocol::{Name, ReservationId};
 use std::collections::BTreeMap;
 
@@ -20,15 +21,15 @@ fn owners() -> Accounts {
 #[test]
 fn owners_have_the_account_that_is_named_for_them_or_is_called_as_they_are() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = with(&pretend, owners()).unwrap();
+    let batch = with(&pretend, owners()).unwrap();
     for (id, owner) in [(1, "ann@uni.org"), (2, "bob")] {
         let said = Backing { owner: Name::from(owner), ..backing(id, &[span(10, 20, 1)]) };
-        batch.back(at(0), &said).unwrap();
+        batch.keep(at(0), &said).unwrap();
     }
     let accounts: Vec<String> =
         pretend.world().ours().iter().map(|reserved| reserved.accounts[0].clone()).collect();
     assert_eq!(accounts, ["ann2", "bob"]);
-    let submitted = bookahead_lrms::Job { user: Name::from("zoe"), ..job(1, 1, 10, 5) };
+    let submitted = bookahead_party::Job { user: Name::from("zoe"), ..job(1, 1, 10, 5) };
     batch.submit(at(0), &submitted).unwrap();
     assert_eq!(pretend.world().jobs[0].account, "zoe_x");
 }
@@ -36,12 +37,12 @@ fn owners_have_the_account_that_is_named_for_them_or_is_called_as_they_are() {
 #[test]
 fn who_has_no_account_is_refused_and_nobody_becomes_the_superuser_unasked() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = with(&pretend, owners()).unwrap();
+    let batch = with(&pretend, owners()).unwrap();
     for owner in ["root", "", "-x", "a b", "a;b", "ü", "0", "$", "a$b"] {
         let said = Backing { owner: Name::from(owner), ..backing(1, &[span(10, 20, 1)]) };
-        let refused = batch.back(at(0), &said).unwrap_err();
+        let refused = batch.keep(at(0), &said).unwrap_err();
         assert!(matches!(refused, LrmsError::NoAccount { .. }) && refused.is_refusal(), "{owner}: {refused}");
-        let submitted = bookahead_lrms::Job { user: Name::from(owner), ..job(1, 1, 10, 5) };
+        let submitted = bookahead_party::Job { user: Name::from(owner), ..job(1, 1, 10, 5) };
         assert!(batch.submit(at(0), &submitted).unwrap_err().is_refusal());
     }
     assert_eq!(pretend.world().log, [""; 0]);
@@ -50,22 +51,22 @@ fn who_has_no_account_is_refused_and_nobody_becomes_the_superuser_unasked() {
 #[test]
 fn what_belongs_to_nobody_can_be_given_back() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = with(&pretend, owners()).unwrap();
-    batch.back(at(0), &backing(1, &[span(10, 20, 1)])).unwrap();
-    batch.back(at(0), &Backing { owner: Name::from(""), ..backing(1, &[]) }).unwrap();
+    let batch = with(&pretend, owners()).unwrap();
+    batch.keep(at(0), &backing(1, &[span(10, 20, 1)])).unwrap();
+    batch.keep(at(0), &Backing { owner: Name::from(""), ..backing(1, &[]) }).unwrap();
     assert!(pretend.world().ours().is_empty());
 }
 
 #[test]
 fn all_belongs_to_the_service_where_the_site_says_so() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = with(&pretend, Accounts::Service("root".into())).unwrap();
-    batch.back(at(0), &backing(7, &[span(10, 20, 1)])).unwrap();
+    let batch = with(&pretend, Accounts::Service("root".into())).unwrap();
+    batch.keep(at(0), &backing(7, &[span(10, 20, 1)])).unwrap();
     assert_eq!(pretend.world().ours()[0].accounts, ["root"]);
     batch.submit(at(0), &job(1, 1, 10, 5)).unwrap();
     assert_eq!(pretend.world().jobs[0].account, "service", "as whom commands run");
-    assert_eq!(batch.tagged(at(0)).unwrap()[0].id, ReservationId(7));
-    assert_eq!(batch.tagged(at(0)).unwrap()[0].owner, Some(Name::from("ann")));
+    assert_eq!(batch.look(at(0)).unwrap().tagged[0].id, ReservationId(7));
+    assert_eq!(batch.look(at(0)).unwrap().tagged[0].owner, Some(Name::from("ann")));
 }
 
 #[test]

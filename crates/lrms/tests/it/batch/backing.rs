@@ -1,10 +1,11 @@
 //! What is kept free is what was said last, at no moment less than before, and nothing is done where nothing changes.
 
 use super::pretend::{Fault, Pretend, World};
-use super::{batch, batch_of_nodes, seen};
+use super::{Drive, batch, batch_of_nodes, seen};
 use crate::{at, backing, cpu, inside, job, span};
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::error::Kept;
-use bookahead_lrms::{Backing, JobState, Lrms, LrmsError, Why};
+use bookahead_party::{Backing, Ended, JobState};
 use bookahead_plan::Span;
 use bookahead_protocol::{Name, ReservationId};
 
@@ -31,43 +32,43 @@ fn verbs(world: &World) -> Vec<String> {
 #[test]
 fn each_span_becomes_a_reservation_with_a_name_that_tells_whose_it_is() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(0x1f, &[span(10, 20, 12), span(20, 30, 4), span(10, 20, 2)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(0x1f, &[span(10, 20, 12), span(20, 30, 4), span(10, 20, 2)])).unwrap();
     let world = pretend.world();
     assert_eq!(kept(&world), [(10, 20, 14), (20, 30, 4)]);
     let names: Vec<&str> = world.ours().iter().map(|reserved| reserved.name.as_str()).collect();
     assert_eq!(names, ["ba.uni--a.1f.0.ann", "ba.uni--a.1f.1.ann"]);
-    assert_eq!(world.looks, 2, "one before each command that needs to know what is there");
+    assert_eq!(world.looks, 1, "what we made ourselves is known");
 }
 
 #[test]
 fn saying_the_same_again_is_no_command_and_no_look() {
     let pretend = Pretend::new(2, 8);
     let said = backing(1, &[span(10, 20, 12), span(20, 30, 4)]);
-    let mut one = batch(&pretend);
-    one.back(at(0), &said).unwrap();
+    let one = batch(&pretend);
+    one.keep(at(0), &said).unwrap();
     let (commands, looks) = effort(&pretend);
-    one.back(at(3), &said).unwrap();
+    one.keep(at(3), &said).unwrap();
     assert_eq!(effort(&pretend), (commands, looks));
-    let mut restarted = batch(&pretend);
-    restarted.back(at(5), &said).unwrap();
+    let restarted = batch(&pretend);
+    restarted.keep(at(5), &said).unwrap();
     assert_eq!(effort(&pretend), (commands, looks + 1));
     pretend.world().pass(15);
-    restarted.back(at(15), &said).unwrap();
+    restarted.keep(at(15), &said).unwrap();
     assert_eq!(pretend.world().log.len(), commands, "also after it has begun");
     pretend.world().pass(10);
-    restarted.back(at(25), &said).unwrap();
-    restarted.back(at(35), &said).unwrap();
+    restarted.keep(at(25), &said).unwrap();
+    restarted.keep(at(35), &said).unwrap();
     assert_eq!(pretend.world().log.len(), commands, "also after a part of it is over");
 }
 
 #[test]
 fn one_that_changes_keeps_its_jobs() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
     batch.submit(at(0), &inside(job(1, 2, 5, 5), 1)).unwrap();
-    batch.back(at(0), &backing(1, &[span(15, 40, 6)])).unwrap();
+    batch.keep(at(0), &backing(1, &[span(15, 40, 6)])).unwrap();
     assert_eq!(kept(&pretend.world()), [(15, 40, 6)]);
     assert_eq!(verbs(&pretend.world()), ["create", "submit", "change"]);
     assert_eq!(pretend.world().live().len(), 1);
@@ -77,9 +78,9 @@ fn one_that_changes_keeps_its_jobs() {
 fn where_nothing_can_be_changed_the_new_one_is_made_before_the_old_one_goes() {
     let pretend = Pretend::new(2, 8);
     pretend.world().changes = false;
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
-    batch.back(at(0), &backing(1, &[span(12, 20, 5)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
+    batch.keep(at(0), &backing(1, &[span(12, 20, 5)])).unwrap();
     assert_eq!(kept(&pretend.world()), [(12, 20, 5)]);
     assert_eq!(verbs(&pretend.world()), ["create", "create", "delete"]);
 }
@@ -88,9 +89,9 @@ fn where_nothing_can_be_changed_the_new_one_is_made_before_the_old_one_goes() {
 fn where_the_old_one_is_in_the_way_it_goes_first() {
     let pretend = Pretend::new(2, 8);
     pretend.world().changes = false;
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 12)])).unwrap();
-    batch.back(at(0), &backing(1, &[span(12, 22, 14)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 12)])).unwrap();
+    batch.keep(at(0), &backing(1, &[span(12, 22, 14)])).unwrap();
     assert_eq!(kept(&pretend.world()), [(12, 22, 14)]);
     assert_eq!(verbs(&pretend.world()), ["create", "create", "delete", "create"]);
 }
@@ -100,11 +101,11 @@ fn two_become_one_although_they_are_in_its_way() {
     for changes in [true, false] {
         let pretend = Pretend::new(2, 8);
         pretend.world().changes = changes;
-        let mut batch = batch(&pretend);
-        batch.back(at(0), &backing(1, &[span(10, 20, 12), span(20, 30, 16)])).unwrap();
-        batch.back(at(0), &backing(1, &[span(10, 30, 16)])).unwrap();
+        let batch = batch(&pretend);
+        batch.keep(at(0), &backing(1, &[span(10, 20, 12), span(20, 30, 16)])).unwrap();
+        batch.keep(at(0), &backing(1, &[span(10, 30, 16)])).unwrap();
         assert_eq!(kept(&pretend.world()), [(10, 30, 16)]);
-        batch.back(at(0), &backing(1, &[span(10, 15, 16), span(15, 30, 3)])).unwrap();
+        batch.keep(at(0), &backing(1, &[span(10, 15, 16), span(15, 30, 3)])).unwrap();
         assert_eq!(kept(&pretend.world()), [(10, 15, 16), (15, 30, 3)]);
     }
 }
@@ -113,27 +114,27 @@ fn two_become_one_although_they_are_in_its_way() {
 fn what_has_jobs_in_it_is_never_deleted_for_another() {
     let pretend = Pretend::new(2, 8);
     pretend.world().changes = false;
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
     batch.submit(at(0), &inside(job(1, 2, 5, 5), 1)).unwrap();
-    let refused = batch.back(at(0), &backing(1, &[span(10, 30, 4)])).unwrap_err();
+    let refused = batch.keep(at(0), &backing(1, &[span(10, 30, 4)])).unwrap_err();
     assert!(refused.is_refusal() && refused.to_string().contains("jobs wait or run in it"), "{refused}");
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
-    batch.back(at(0), &backing(1, &[])).unwrap();
+    batch.keep(at(0), &backing(1, &[])).unwrap();
     assert!(pretend.world().live().is_empty(), "unless all is given back");
     assert!(pretend.world().ours().is_empty());
-    let told = batch.advance(at(1)).unwrap();
-    assert_eq!(told[0].state, JobState::Killed(Why::ReservationOver));
+    let told = batch.pass(at(1)).unwrap();
+    assert_eq!(told[0].state, JobState::Killed(Ended::ReservationOver));
 }
 
 #[test]
 fn the_old_one_is_not_given_up_for_a_new_one_that_has_no_room() {
     let pretend = Pretend::new(2, 8);
     pretend.world().changes = false;
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 8)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 8)])).unwrap();
     pretend.world().reserve_foreign("maintenance", &[1], 15, 25);
-    let refused = batch.back(at(2), &backing(1, &[span(12, 20, 12)])).unwrap_err();
+    let refused = batch.keep(at(2), &backing(1, &[span(12, 20, 12)])).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
     assert!(refused.to_string().contains("what was kept before is kept"), "{refused}");
     assert_eq!(verbs(&pretend.world()), ["create", "create"], "nothing was deleted");
@@ -143,15 +144,15 @@ fn the_old_one_is_not_given_up_for_a_new_one_that_has_no_room() {
 #[test]
 fn what_was_made_before_a_refusal_is_undone() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
     pretend.world().faults.extend([Fault::None, Fault::None, Fault::Refuse]);
     let wanted = [span(10, 25, 5), span(30, 40, 5), span(50, 60, 5)];
-    let refused = batch.back(at(0), &backing(1, &wanted)).unwrap_err();
+    let refused = batch.keep(at(0), &backing(1, &wanted)).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
     assert_eq!(verbs(&pretend.world()), ["create", "change", "create", "create", "delete", "change"]);
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
-    batch.back(at(0), &backing(1, &wanted)).unwrap();
+    batch.keep(at(0), &backing(1, &wanted)).unwrap();
     assert_eq!(kept(&pretend.world()), [(10, 25, 5), (30, 40, 5), (50, 60, 5)]);
 }
 
@@ -159,10 +160,10 @@ fn what_was_made_before_a_refusal_is_undone() {
 fn an_old_one_that_will_not_go_leaves_everything_as_it_was() {
     let pretend = Pretend::new(2, 8);
     pretend.world().changes = false;
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4)])).unwrap();
     pretend.world().faults.extend([Fault::None, Fault::Refuse, Fault::None, Fault::Refuse]);
-    let refused = batch.back(at(0), &backing(1, &[span(10, 25, 5)])).unwrap_err();
+    let refused = batch.keep(at(0), &backing(1, &[span(10, 25, 5)])).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
 }
@@ -171,18 +172,18 @@ fn an_old_one_that_will_not_go_leaves_everything_as_it_was() {
 fn where_the_old_one_cannot_be_put_back_that_is_said() {
     let pretend = Pretend::new(2, 8);
     pretend.world().changes = false;
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 16)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 16)])).unwrap();
     // The new one does not fit beside the old; the old goes; the new is refused; so is the old.
     pretend.world().faults.extend([Fault::None, Fault::None, Fault::Refuse, Fault::Refuse]);
-    let failed = batch.back(at(0), &backing(1, &[span(10, 25, 16)])).unwrap_err();
+    let failed = batch.keep(at(0), &backing(1, &[span(10, 25, 16)])).unwrap_err();
     assert!(
         matches!(failed, LrmsError::NotBacked { kept: Kept::Less, .. }) && !failed.is_refusal(),
         "{failed}"
     );
     assert_eq!(kept(&pretend.world()), []);
-    assert!(seen(&mut batch, 0).backings.is_empty());
-    batch.back(at(0), &backing(1, &[span(10, 25, 16)])).unwrap();
+    assert!(seen(&batch, 0).backings.is_empty());
+    batch.keep(at(0), &backing(1, &[span(10, 25, 16)])).unwrap();
     assert_eq!(kept(&pretend.world()), [(10, 25, 16)]);
 }
 
@@ -190,14 +191,14 @@ fn where_the_old_one_cannot_be_put_back_that_is_said() {
 fn after_silence_it_looks_before_anything_else_is_done() {
     for fault in [Fault::SilentBefore, Fault::SilentAfter] {
         let pretend = Pretend::new(2, 8);
-        let mut batch = batch(&pretend);
+        let batch = batch(&pretend);
         let said = backing(1, &[span(10, 20, 4)]);
         pretend.world().faults.push_back(fault);
-        let failed = batch.back(at(0), &said).unwrap_err();
+        let failed = batch.keep(at(0), &said).unwrap_err();
         assert!(matches!(failed, LrmsError::NotBacked { kept: Kept::Unknown, .. }), "{failed}");
         assert!(!failed.is_refusal() && failed.to_string().contains("did not answer"), "{failed}");
         let looks = pretend.world().looks;
-        batch.back(at(0), &said).unwrap();
+        batch.keep(at(0), &said).unwrap();
         assert!(pretend.world().looks > looks);
         let expected = if fault == Fault::SilentBefore { 2 } else { 1 };
         assert_eq!(pretend.world().log.len(), expected, "what was done is not done again");
@@ -208,35 +209,35 @@ fn after_silence_it_looks_before_anything_else_is_done() {
 #[test]
 fn what_was_made_in_silence_is_deleted_when_it_is_given_back() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(2, &[span(10, 20, 4)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(2, &[span(10, 20, 4)])).unwrap();
     pretend.world().faults.push_back(Fault::SilentAfter);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap_err();
-    batch.back(at(0), &backing(1, &[])).unwrap();
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4)])).unwrap_err();
+    batch.keep(at(0), &backing(1, &[])).unwrap();
     assert_eq!(pretend.world().ours().len(), 1);
 }
 
 #[test]
 fn what_comes_late_after_silence_is_found_and_ended() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
+    let batch = batch(&pretend);
     pretend.world().faults.push_back(Fault::SilentLate);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4)])).unwrap_err();
-    batch.back(at(0), &backing(1, &[])).unwrap();
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4)])).unwrap_err();
+    batch.keep(at(0), &backing(1, &[])).unwrap();
     pretend.world().settle();
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)], "it came after the look");
-    assert!(seen(&mut batch, 2).backings.contains_key(&ReservationId(1)), "the site sees it");
-    batch.back(at(2), &backing(1, &[])).unwrap();
+    assert!(seen(&batch, 2).backings.contains_key(&ReservationId(1)), "the site sees it");
+    batch.keep(at(2), &backing(1, &[])).unwrap();
     assert_eq!(kept(&pretend.world()), []);
 }
 
 #[test]
 fn what_came_late_is_seen_before_something_is_changed() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 1)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 1)])).unwrap();
     pretend.world().add_foreign("ba.uni--a.1.5.ann", [("n1".into(), 3)].into(), 10, 20);
-    batch.back(at(0), &backing(1, &[span(10, 20, 2)])).unwrap();
+    batch.keep(at(0), &backing(1, &[span(10, 20, 2)])).unwrap();
     let world = pretend.world();
     let cores: Vec<u32> = world.reservations.iter().map(|reserved| reserved.cores.values().sum()).collect();
     assert_eq!(cores, [2]);
@@ -245,87 +246,87 @@ fn what_came_late_is_seen_before_something_is_changed() {
 #[test]
 fn what_cannot_be_deleted_is_tried_again_and_the_rest_goes() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 4), span(20, 30, 2)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 4), span(20, 30, 2)])).unwrap();
     pretend.world().faults.push_back(Fault::Refuse);
-    let failed = batch.back(at(0), &backing(1, &[])).unwrap_err();
+    let failed = batch.keep(at(0), &backing(1, &[])).unwrap_err();
     assert!(
         matches!(failed, LrmsError::NotBacked { kept: Kept::More, .. }) && !failed.is_refusal(),
         "{failed}"
     );
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
-    batch.back(at(0), &backing(1, &[])).unwrap();
+    batch.keep(at(0), &backing(1, &[])).unwrap();
     assert_eq!(kept(&pretend.world()), []);
 }
 
 #[test]
 fn what_somebody_deleted_or_a_short_grant_is_seen_and_put_right() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
+    let batch = batch(&pretend);
     let said = backing(1, &[span(10, 20, 4)]);
     pretend.world().faults.push_back(Fault::Short);
-    batch.back(at(0), &said).unwrap();
-    assert_eq!(seen(&mut batch, 2).backings[&ReservationId(1)], [span(10, 20, 3)]);
-    batch.back(at(2), &said).unwrap();
+    batch.keep(at(0), &said).unwrap();
+    assert_eq!(seen(&batch, 2).backings[&ReservationId(1)], [span(10, 20, 3)]);
+    batch.keep(at(2), &said).unwrap();
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
     pretend.world().reservations.clear();
-    assert!(seen(&mut batch, 4).backings.is_empty());
-    batch.back(at(4), &said).unwrap();
+    assert!(seen(&batch, 4).backings.is_empty());
+    batch.keep(at(4), &said).unwrap();
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
 }
 
 #[test]
 fn what_failed_nodes_or_others_took_is_made_anew_elsewhere_unless_somebody_is_in_it() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
+    let batch = batch(&pretend);
     let said = backing(1, &[span(10, 20, 4)]);
     let nodes = || pretend.world().ours()[0].cores.keys().cloned().collect::<Vec<_>>();
-    batch.back(at(0), &said).unwrap();
+    batch.keep(at(0), &said).unwrap();
     assert_eq!(nodes(), ["n0"]);
     pretend.world().reserve_foreign("maintenance", &[0], 15, 30);
-    assert_ne!(seen(&mut batch, 2).backings[&ReservationId(1)], said.spans, "it is noticed by a look");
-    batch.back(at(2), &said).unwrap();
+    assert_ne!(seen(&batch, 2).backings[&ReservationId(1)], said.spans, "it is noticed by a look");
+    batch.keep(at(2), &said).unwrap();
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
     assert_eq!(nodes(), ["n1"]);
     pretend.world().nodes[1].usable = false;
-    assert!(seen(&mut batch, 4).backings[&ReservationId(1)].is_empty());
-    let refused = batch.back(at(4), &said).unwrap_err();
+    assert!(seen(&batch, 4).backings[&ReservationId(1)].is_empty());
+    let refused = batch.keep(at(4), &said).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)], "there is no room, and nothing is given up");
     pretend.world().reservations.retain(|reserved| reserved.name != "maintenance");
-    seen(&mut batch, 6);
+    seen(&batch, 6);
     batch.submit(at(6), &inside(job(1, 2, 5, 5), 1)).unwrap();
-    let refused = batch.back(at(8), &said).unwrap_err();
+    let refused = batch.keep(at(8), &said).unwrap_err();
     assert!(refused.is_refusal() && refused.to_string().contains("jobs wait or run in it"), "{refused}");
     assert_eq!(nodes(), ["n1"], "a job waits in it");
     pretend.world().nodes[1].usable = true;
-    seen(&mut batch, 10);
-    batch.back(at(10), &said).unwrap();
+    seen(&batch, 10);
+    batch.keep(at(10), &said).unwrap();
 }
 
 #[test]
 fn what_begins_at_once_begins_a_little_later_and_is_as_good() {
     let pretend = Pretend::new(2, 8);
     pretend.world().pass(103);
-    let mut batch = batch(&pretend);
+    let batch = batch(&pretend);
     let said = backing(1, &[span(90, 200, 4)]);
-    batch.back(at(101), &said).unwrap();
+    batch.keep(at(101), &said).unwrap();
     assert_eq!(kept(&pretend.world()), [(103, 200, 4)], "its clock is ahead");
-    assert_eq!(seen(&mut batch, 103).backings[&ReservationId(1)], [span(90, 200, 4)]);
-    batch.back(at(101), &said).unwrap();
-    batch.back(at(150), &said).unwrap();
+    assert_eq!(seen(&batch, 103).backings[&ReservationId(1)], [span(90, 200, 4)]);
+    batch.keep(at(101), &said).unwrap();
+    batch.keep(at(150), &said).unwrap();
     assert_eq!(pretend.world().log.len(), 1);
 }
 
 #[test]
 fn what_is_over_is_neither_made_nor_deleted() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
+    let batch = batch(&pretend);
     pretend.world().pass(50);
-    batch.back(at(50), &backing(1, &[span(10, 50, 4)])).unwrap();
+    batch.keep(at(50), &backing(1, &[span(10, 50, 4)])).unwrap();
     assert_eq!(pretend.world().log.len(), 0);
-    batch.back(at(50), &backing(1, &[span(10, 60, 4)])).unwrap();
-    batch.back(at(60), &backing(1, &[])).unwrap();
+    batch.keep(at(50), &backing(1, &[span(10, 60, 4)])).unwrap();
+    batch.keep(at(60), &backing(1, &[])).unwrap();
     assert_eq!(verbs(&pretend.world()), ["create"]);
 }
 
@@ -333,26 +334,26 @@ fn what_is_over_is_neither_made_nor_deleted() {
 fn minutes_are_asked_for_where_only_minutes_can_be_had() {
     let pretend = Pretend::new(2, 8);
     pretend.world().step = 60;
-    let mut one = batch(&pretend);
+    let one = batch(&pretend);
     let said = backing(1, &[span(70, 150, 16), span(150, 250, 2)]);
-    one.back(at(0), &said).unwrap();
+    one.keep(at(0), &said).unwrap();
     assert_eq!(kept(&pretend.world()), [(60, 180, 16), (180, 300, 2)]);
-    one.back(at(0), &said).unwrap();
-    batch(&pretend).back(at(30), &said).unwrap();
+    one.keep(at(0), &said).unwrap();
+    batch(&pretend).keep(at(30), &said).unwrap();
     assert_eq!(pretend.world().log.len(), 2);
 }
 
 #[test]
 fn whole_nodes_are_counted_as_such() {
     let pretend = Pretend::new(3, 8);
-    let mut one = batch_of_nodes(&pretend);
+    let one = batch_of_nodes(&pretend);
     let said = backing(1, &[span(10, 20, 2)]);
-    one.back(at(0), &said).unwrap();
+    one.keep(at(0), &said).unwrap();
     assert_eq!(kept(&pretend.world()), [(10, 20, 16)]);
-    let mut restarted = batch_of_nodes(&pretend);
-    restarted.back(at(0), &said).unwrap();
-    assert_eq!(seen(&mut restarted, 0).backings[&ReservationId(1)], [span(10, 20, 2)]);
-    assert!(restarted.back(at(0), &backing(2, &[span(10, 20, 2)])).unwrap_err().is_refusal());
+    let restarted = batch_of_nodes(&pretend);
+    restarted.keep(at(0), &said).unwrap();
+    assert_eq!(seen(&restarted, 0).backings[&ReservationId(1)], [span(10, 20, 2)]);
+    assert!(restarted.keep(at(0), &backing(2, &[span(10, 20, 2)])).unwrap_err().is_refusal());
     assert_eq!(pretend.world().ours().len(), 1);
 }
 
@@ -362,19 +363,19 @@ fn what_another_site_or_nobody_we_know_made_is_left_alone() {
     for name in ["ba.uni-b.1.0.ann", "ba.uni--a.1f", "maintenance"] {
         pretend.world().reserve_foreign(name, &[0], 100, 200);
     }
-    let mut batch = batch(&pretend);
-    assert_eq!(batch.tagged(at(0)).unwrap(), []);
-    batch.back(at(0), &backing(1, &[])).unwrap();
+    let batch = batch(&pretend);
+    assert_eq!(batch.look(at(0)).unwrap().tagged, []);
+    batch.keep(at(0), &backing(1, &[])).unwrap();
     assert_eq!(pretend.world().log.len(), 0);
 }
 
 #[test]
 fn a_lost_ledger_can_be_made_anew() {
     let pretend = Pretend::new(2, 8);
-    let mut one = batch(&pretend);
-    one.back(at(0), &backing(1, &[span(20, 30, 2), span(10, 20, 4)])).unwrap();
-    one.back(at(0), &Backing { owner: Name::from("bob@x"), ..backing(2, &[span(10, 20, 1)]) }).unwrap();
-    let tagged = batch(&pretend).tagged(at(0)).unwrap();
+    let one = batch(&pretend);
+    one.keep(at(0), &backing(1, &[span(20, 30, 2), span(10, 20, 4)])).unwrap();
+    one.keep(at(0), &Backing { owner: Name::from("bob@x"), ..backing(2, &[span(10, 20, 1)]) }).unwrap();
+    let tagged = batch(&pretend).look(at(0)).unwrap().tagged;
     let found: Vec<(u128, Option<&str>, &Name, &[Span])> = tagged
         .iter()
         .map(|tagged| {
@@ -389,6 +390,6 @@ fn a_lost_ledger_can_be_made_anew() {
 fn a_resource_that_is_not_there_is_refused() {
     let pretend = Pretend::new(2, 8);
     let said = Backing { resource: Name::from("gpu"), ..backing(1, &[span(10, 20, 1)]) };
-    let refused = batch(&pretend).back(at(0), &said).unwrap_err();
+    let refused = batch(&pretend).keep(at(0), &said).unwrap_err();
     assert!(matches!(refused, LrmsError::UnknownResource { .. }), "{refused}");
 }

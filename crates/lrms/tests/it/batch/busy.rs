@@ -2,11 +2,12 @@
 //! is given up; none of them ends because less is kept.
 
 use super::pretend::{Fault, Pretend};
-use super::{batch, seen};
+use super::{Drive, batch, seen};
 use crate::{at, backing, inside, job, span};
 use bookahead_lrms::batch::FactState;
 use bookahead_lrms::error::Kept;
-use bookahead_lrms::{Backing, Batch, Lrms, LrmsError};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_party::Backing;
 use bookahead_plan::Span;
 use bookahead_protocol::ReservationId;
 
@@ -14,9 +15,9 @@ use bookahead_protocol::ReservationId;
 fn busy(nodes: usize) -> (Pretend, Batch, Backing) {
     let pretend = Pretend::new(nodes, 4);
     pretend.world().moves_jobs = true;
-    let mut batch = batch(&pretend);
+    let batch = batch(&pretend);
     let said = backing(1, &[span(0, 100, 8)]);
-    batch.back(at(0), &said).unwrap();
+    batch.keep(at(0), &said).unwrap();
     for (id, cores) in [(1, 4), (2, 4)] {
         batch.submit(at(0), &inside(job(id, cores, 90, 90), 1)).unwrap();
     }
@@ -27,11 +28,11 @@ fn busy(nodes: usize) -> (Pretend, Batch, Backing) {
         world.nodes[0].usable = false;
         world.jobs[0].state = FactState::Failed { why: "its node failed".into() };
     }
-    assert_eq!(kept(&mut batch, 2), [span(0, 100, 4)]);
+    assert_eq!(kept(&batch, 2), [span(0, 100, 4)]);
     (pretend, batch, said)
 }
 
-fn kept(batch: &mut Batch, second: i64) -> Vec<Span> {
+fn kept(batch: &Batch, second: i64) -> Vec<Span> {
     seen(batch, second).backings[&ReservationId(1)].clone()
 }
 
@@ -53,10 +54,10 @@ fn less(cores: u32) -> Backing {
 
 #[test]
 fn where_there_is_room_it_is_made_anew_and_its_jobs_belong_to_the_new_one() {
-    let (pretend, mut batch, said) = busy(4);
-    assert!(seen(&mut batch, 2).in_use.contains(&ReservationId(1)));
+    let (pretend, batch, said) = busy(4);
+    assert!(seen(&batch, 2).in_use.contains(&ReservationId(1)));
     let before = told(&pretend);
-    batch.back(at(2), &said).unwrap();
+    batch.keep(at(2), &said).unwrap();
     assert_eq!(verbs(&pretend, before), ["create", "move", "delete"]);
     {
         let world = pretend.world();
@@ -70,37 +71,37 @@ fn where_there_is_room_it_is_made_anew_and_its_jobs_belong_to_the_new_one() {
         );
         assert_eq!(runs.placed.keys().collect::<Vec<_>>(), ["n1"], "it runs on where it is");
     }
-    let after = seen(&mut batch, 4);
+    let after = seen(&batch, 4);
     assert_eq!(after.backings[&ReservationId(1)], said.spans);
     assert_eq!(after.view.running.len(), 1, "it takes what no reservation has");
-    batch.back(at(4), &said).unwrap();
+    batch.keep(at(4), &said).unwrap();
     assert_eq!(told(&pretend), before + 3, "and that is all");
 }
 
 #[test]
 fn where_there_is_no_room_that_is_refused_and_what_is_left_of_it_stays_with_its_jobs() {
-    let (pretend, mut batch, said) = busy(3);
-    let refused = batch.back(at(2), &said).unwrap_err();
+    let (pretend, batch, said) = busy(3);
+    let refused = batch.keep(at(2), &said).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
     let before = told(&pretend);
     for cores in [4, 1, 0] {
-        batch.back(at(4), &less(cores)).unwrap();
+        batch.keep(at(4), &less(cores)).unwrap();
     }
     assert_eq!(told(&pretend), before, "less is wanted, and it has that");
-    assert_eq!(kept(&mut batch, 6), [span(0, 100, 4)]);
-    assert!(batch.back(at(6), &less(5)).unwrap_err().is_refusal(), "it has not so much");
+    assert_eq!(kept(&batch, 6), [span(0, 100, 4)]);
+    assert!(batch.keep(at(6), &less(5)).unwrap_err().is_refusal(), "it has not so much");
     assert_eq!(pretend.world().live().len(), 1);
     pretend.world().nodes[0].usable = true;
     let before = told(&pretend);
-    assert_eq!(kept(&mut batch, 8), said.spans, "the node is back");
-    batch.back(at(8), &said).unwrap();
+    assert_eq!(kept(&batch, 8), said.spans, "the node is back");
+    batch.keep(at(8), &said).unwrap();
     assert_eq!(told(&pretend), before);
 }
 
 #[test]
 fn of_what_is_spared_times_change_all_the_same() {
-    let (pretend, mut batch, _) = busy(3);
-    batch.back(at(2), &Backing { spans: vec![span(0, 60, 2)], ..less(0) }).unwrap();
+    let (pretend, batch, _) = busy(3);
+    batch.keep(at(2), &Backing { spans: vec![span(0, 60, 2)], ..less(0) }).unwrap();
     {
         let world = pretend.world();
         let ours = world.ours();
@@ -108,32 +109,32 @@ fn of_what_is_spared_times_change_all_the_same() {
         assert_eq!(ours[0].cores.values().sum::<u32>(), 8, "it is not made smaller");
     }
     // Whoever gives it up gives up its jobs.
-    batch.back(at(4), &backing(1, &[])).unwrap();
+    batch.keep(at(4), &backing(1, &[])).unwrap();
     let world = pretend.world();
     assert_eq!((world.ours().len(), world.live().len()), (0, 0));
 }
 
 #[test]
 fn jobs_that_may_not_move_stay_where_they_were() {
-    let (pretend, mut batch, said) = busy(4);
+    let (pretend, batch, said) = busy(4);
     let before = told(&pretend);
     pretend.world().faults.extend([Fault::None, Fault::Refuse]);
-    let refused = batch.back(at(2), &said).unwrap_err();
+    let refused = batch.keep(at(2), &said).unwrap_err();
     assert!(matches!(refused, LrmsError::NotBacked { kept: Kept::AsBefore, .. }), "{refused}");
     assert_eq!(verbs(&pretend, before), ["create", "move", "move", "delete"]);
-    assert_eq!(kept(&mut batch, 4), [span(0, 100, 4)]);
+    assert_eq!(kept(&batch, 4), [span(0, 100, 4)]);
     assert_eq!(pretend.world().live().len(), 1);
 }
 
 #[test]
 fn jobs_of_which_it_is_not_known_whether_they_moved_are_not_deleted_with_the_old() {
     for fault in [Fault::SilentBefore, Fault::SilentAfter] {
-        let (pretend, mut batch, said) = busy(4);
+        let (pretend, batch, said) = busy(4);
         pretend.world().faults.extend([Fault::None, fault]);
-        assert!(!batch.back(at(2), &said).unwrap_err().is_refusal());
+        assert!(!batch.keep(at(2), &said).unwrap_err().is_refusal());
         assert_eq!(pretend.world().ours().len(), 2);
-        batch.back(at(4), &said).unwrap();
+        batch.keep(at(4), &said).unwrap();
         assert_eq!(pretend.world().live().len(), 1, "{fault:?}");
-        assert_eq!(kept(&mut batch, 6), said.spans);
+        assert_eq!(kept(&batch, 6), said.spans);
     }
 }

@@ -4,7 +4,8 @@ use super::pretend::Pretend;
 use super::{batch, place, settings};
 use crate::at;
 use bookahead_lrms::batch::{Finding, Grade, Place, Settings, Unit};
-use bookahead_lrms::{Batch, Clocks, Lrms, LrmsError};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_party::Clocks;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::Name;
 
@@ -22,7 +23,7 @@ fn a_capacity_that_is_not_there_is_wrong_and_the_right_one_is_told() {
         (Unit::Nodes, 16, Some("write capacity = 2")),
         (Unit::Nodes, 2, None),
     ] {
-        let mut batch = Batch::new(Box::new(pretend.clone()), settings(unit, offered)).unwrap();
+        let batch = Batch::new(Box::new(pretend.clone()), settings(unit, offered)).unwrap();
         let findings = batch.examine(at(0));
         assert_eq!(findings[0].what, "the pretended one");
         let capacity = about(&findings, "capacity of cpu");
@@ -47,8 +48,8 @@ fn a_resource_without_nodes_and_one_that_shares_nodes_are_wrong() {
 #[test]
 fn clocks_that_do_not_agree_are_noticed() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    assert_eq!(batch.clock(), None);
+    let batch = batch(&pretend);
+    assert_eq!(batch.seen().clocks, None);
     for (theirs, grade, words) in [
         (100, Grade::Well, "the same time"),
         (102, Grade::Well, "2 s ahead"),
@@ -59,8 +60,8 @@ fn clocks_that_do_not_agree_are_noticed() {
         let findings = batch.examine(at(100));
         let clocks = about(&findings, "clocks");
         assert!(clocks.grade == grade && clocks.seen.contains(words), "{clocks:?}");
-        assert_eq!(batch.clock(), Some(Clocks { ours: Time(100), theirs: Time(theirs) }));
-        assert_eq!(batch.clock().unwrap().skew(), Seconds(theirs - 100));
+        assert_eq!(batch.seen().clocks, Some(Clocks { ours: Time(100), theirs: Time(theirs) }));
+        assert_eq!(batch.seen().clocks.unwrap().skew(), Seconds(theirs - 100));
     }
 }
 

@@ -2,10 +2,10 @@
 //! is there, nothing is done where nothing changes, and no job of ours is forgotten or there twice.
 
 use super::pretend::{Fault, Pretend};
-use super::{batch, seen};
+use super::{Drive, batch, seen};
 use crate::{at, backing, cases, inside, job, span};
+use bookahead_lrms::Batch;
 use bookahead_lrms::batch::Tag;
-use bookahead_lrms::{Batch, Lrms};
 use bookahead_plan::{Span, Time};
 use bookahead_protocol::{JobId, Name, ReservationId};
 use proptest::prelude::*;
@@ -106,7 +106,7 @@ impl Play {
                 self.pretend.world().pass(*seconds);
                 self.now += seconds;
             }
-            Step::Advance => drop(self.batch.advance(at(self.now))),
+            Step::Advance => drop(self.batch.pass(at(self.now))),
             Step::Look => self.assert_in_bounds(),
         }
     }
@@ -115,7 +115,7 @@ impl Play {
     fn back(&mut self, id: u128, spans: Vec<Span>) {
         let shorted = self.pretend.world().faults.contains(&Fault::Short);
         let (before, looks) = (self.kept(id), self.pretend.world().looks);
-        let said = self.batch.back(at(self.now), &backing(id, &spans));
+        let said = self.batch.keep(at(self.now), &backing(id, &spans));
         match said {
             // What somebody took away since the last look may be missing; where it looked, it knows.
             Ok(()) if !shorted && self.pretend.world().looks > looks => self.assert_kept(id, &spans),
@@ -152,7 +152,7 @@ impl Play {
 
     fn assert_in_bounds(&mut self) {
         let all = NODES as u32 * CORES;
-        let seen = seen(&mut self.batch, self.now);
+        let seen = seen(&self.batch, self.now);
         assert!(seen.lost.0 <= all);
         assert!(seen.view.running.iter().map(|job| job.capacity.0).sum::<u32>() <= all - seen.lost.0);
         assert!(seen.view.running.iter().all(|job| job.expected_end > Time(self.now)));
@@ -174,24 +174,24 @@ impl Play {
             world.pass(5);
         }
         self.now += 5;
-        self.batch.snapshot(at(self.now)).unwrap();
-        self.batch.advance(at(self.now)).unwrap();
+        self.batch.look(at(self.now)).unwrap();
+        self.batch.pass(at(self.now)).unwrap();
         self.assert_jobs_are_there_once();
         let live = self.batch.jobs().into_iter().filter(|status| !status.state.is_over());
         for id in live.map(|status| status.id).collect::<Vec<_>>() {
             self.batch.cancel(at(self.now), id).unwrap();
         }
         assert!(self.pretend.world().live().is_empty());
-        let found: BTreeSet<u128> = seen(&mut self.batch, self.now).backings.keys().map(|id| id.0).collect();
+        let found: BTreeSet<u128> = seen(&self.batch, self.now).backings.keys().map(|id| id.0).collect();
         for id in found.into_iter().filter(|id| !self.said.contains_key(id)) {
-            self.batch.back(at(self.now), &backing(id, &[])).unwrap();
+            self.batch.keep(at(self.now), &backing(id, &[])).unwrap();
         }
         self.say_all();
     }
 
     fn say_all(&mut self) {
         for (id, spans) in &self.said {
-            self.batch.back(at(self.now), &backing(*id, spans)).unwrap();
+            self.batch.keep(at(self.now), &backing(*id, spans)).unwrap();
         }
     }
 
@@ -225,7 +225,7 @@ proptest! {
             play.batch = batch(&play.pretend);
         }
         play.say_all();
-        play.batch.advance(at(play.now + 2)).unwrap();
+        play.batch.pass(at(play.now + 2)).unwrap();
         prop_assert_eq!(play.pretend.world().log.len(), commands, "nothing is done where nothing changes");
         play.assert_in_bounds();
     }

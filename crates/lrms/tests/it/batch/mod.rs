@@ -1,22 +1,51 @@
-//! The layer between a site and every batch system, over one that is only pretended.
+//! The layer between orders and every batch system, over one that is only pretended.
 
 mod accounts;
 mod backing;
 mod busy;
 mod examine;
 mod faults;
+mod held;
 mod jobs;
 mod names;
 mod plain_view;
 mod pretend;
 mod projects;
+mod side_by_side;
 mod view;
 
 use bookahead_lrms::batch::{Accounts, Place, Settings, Unit};
-use bookahead_lrms::{Batch, Lrms, Seen};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_party::{JobChange, JobStatus, Seen};
 use bookahead_plan::Capacity;
-use bookahead_protocol::Name;
+use bookahead_protocol::{Moment, Name};
 use pretend::Pretend;
+use std::sync::Arc;
+
+/// A batch system, driven from one thread.
+trait Drive {
+    /// Looks what became of jobs, if it is time to.
+    fn pass(&self, now: Moment) -> Result<Vec<JobChange>, LrmsError>;
+    fn jobs(&self) -> Vec<JobStatus>;
+}
+
+impl Drive for Batch {
+    fn pass(&self, now: Moment) -> Result<Vec<JobChange>, LrmsError> {
+        let is_due = self.next_look().is_some_and(|due| due <= now);
+        let looked = if is_due { self.look(now).map(drop) } else { Ok(()) };
+        let followed = looked.and_then(|()| self.follow(now, || false));
+        let changes = self.changes();
+        // What is known already is told in any case.
+        if changes.is_empty() {
+            followed?;
+        }
+        Ok(changes)
+    }
+
+    fn jobs(&self) -> Vec<JobStatus> {
+        self.seen().jobs
+    }
+}
 
 fn place(unit: Unit) -> Place {
     Place { resource: crate::cpu(), unit, partition: None, features: Vec::new() }
@@ -39,6 +68,6 @@ fn batch_of_nodes(pretend: &Pretend) -> Batch {
     Batch::new(Box::new(pretend.clone()), settings(Unit::Nodes, capacity)).unwrap()
 }
 
-fn seen(batch: &mut Batch, second: i64) -> Seen {
-    batch.snapshot(crate::at(second)).unwrap().resources.remove(&crate::cpu()).unwrap()
+fn seen(batch: &Batch, second: i64) -> Arc<Seen> {
+    batch.look(crate::at(second)).unwrap().resources.remove(&crate::cpu()).unwrap()
 }

@@ -3,8 +3,9 @@
 use super::pretend::Pretend;
 use super::{seen, settings};
 use crate::cases;
+use bookahead_lrms::Batch;
 use bookahead_lrms::batch::{FactState, Handle, JobFact, Node, Reserved, Tag, Unit};
-use bookahead_lrms::{Batch, Seen};
+use bookahead_party::Seen;
 use bookahead_plan::{Interval, Seconds, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
 use proptest::prelude::*;
@@ -73,6 +74,7 @@ fn jobs() -> impl Strategy<Value = Vec<JobFact>> {
             limit: limit.map(Seconds),
             reservations: within.into_iter().map(|at| Handle(at.to_string())).collect(),
             expected_start: None,
+            awaits_go: false,
         };
         jobs.into_iter().enumerate().map(job).collect()
     })
@@ -139,7 +141,7 @@ proptest! {
             let mut world = pretend.world();
             (world.nodes, world.reservations, world.jobs) = (nodes.clone(), reservations.clone(), jobs);
         }
-        let seen = seen(&mut Batch::new(Box::new(pretend), settings(unit, capacity)).unwrap(), 0);
+        let seen = seen(&Batch::new(Box::new(pretend), settings(unit, capacity)).unwrap(), 0);
         let here = |node: &&Node| node.usable && !node.resources.is_empty();
         let usable: Vec<&Node> = nodes.iter().filter(here).collect();
         let there: u32 = usable.iter().map(|node| share(unit, node, node.cores)).sum();

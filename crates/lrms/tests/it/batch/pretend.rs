@@ -1,13 +1,14 @@
 //! A batch system that is only pretended: nodes, reservations to the core, jobs and a clock of its own, all in memory. It
 //! outlives the adapters that drive it, and fails on order.
 
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{
-    BatchSystem, FactState, Finding, Handle, JobFact, Node, Picture, Reserved, Submission, Traits, Unit,
-    Wanted,
+    BatchSystem, FactState, Finding, Handle, JobFact, NO_GO, Node, Picture, Reserved, Submission, Traits,
+    Unit, Wanted,
 };
-use bookahead_lrms::{Capabilities, LrmsError, Work};
+use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -43,8 +44,11 @@ pub(super) struct World {
     /// The project of each reservation and job that was made.
     pub(super) projects: Vec<Option<String>>,
     pub(super) looks: usize,
-    /// The last look came after so many commands.
-    looked_after: usize,
+    /// What was said to be made: whoever makes more has to see it, if no two do so at once.
+    made: BTreeSet<Handle>,
+    pub(super) one_at_a_time: bool,
+    /// Of jobs that claim: for how long, and when they got their go.
+    claims: BTreeMap<String, (i64, Option<i64>)>,
     /// Whether a reservation can be given other terms.
     pub(super) changes: bool,
     /// Whether jobs can be given another reservation.
@@ -89,7 +93,9 @@ impl Pretend {
             log: Vec::new(),
             projects: Vec::new(),
             looks: 0,
-            looked_after: 0,
+            made: BTreeSet::new(),
+            one_at_a_time: true,
+            claims: BTreeMap::new(),
             changes: true,
             moves_jobs: false,
             step: 1,
@@ -181,6 +187,7 @@ impl World {
             limit: limit.map(Seconds),
             reservations: Vec::new(),
             expected_start: None,
+            awaits_go: false,
         });
     }
 
@@ -211,7 +218,15 @@ impl World {
     fn due(&self, job: &JobFact) -> Option<(String, FactState)> {
         let ran = (Time(self.clock) - job.started.filter(|_| job.state == FactState::Running)?).0;
         let limit = job.limit.map_or(i64::MAX, |limit| limit.0);
-        if self.runs.get(&job.native).is_some_and(|run| *run <= ran) {
+        let claim = self.claims.get(&job.native);
+        if claim.is_some_and(|(within, went)| went.is_none() && *within <= ran) {
+            return Some((job.native.clone(), FactState::Done { exit: NO_GO }));
+        }
+        let worked = match claim {
+            None => Some(ran),
+            Some((_, went)) => went.map(|went| self.clock - went),
+        };
+        if self.runs.get(&job.native).zip(worked).is_some_and(|(run, worked)| *run <= worked) {
             return Some((job.native.clone(), FactState::Done { exit: 0 }));
         }
         (limit <= ran).then(|| (job.native.clone(), FactState::OutOfTime))
@@ -319,7 +334,7 @@ impl World {
         node.cores.saturating_sub(most)
     }
 
-    fn make(&mut self, wanted: &Wanted, missing: u32) -> Result<Handle, LrmsError> {
+    fn make(&mut self, wanted: &Wanted, missing: u32) -> Result<Reserved, LrmsError> {
         if self.reservations.iter().any(|reserved| reserved.name == wanted.name) {
             return Err(refused("there is one of this name"));
         }
@@ -329,9 +344,9 @@ impl World {
         let handle = Handle(format!("r{}", self.next));
         let (name, accounts) = (wanted.name.clone(), vec![wanted.account.clone()]);
         self.projects.push(wanted.project.clone());
-        let reserved = Reserved { handle: handle.clone(), name, interval, cores, spread: true, accounts };
-        self.reservations.push(reserved);
-        Ok(handle)
+        let reserved = Reserved { handle, name, interval, cores, spread: true, accounts };
+        self.reservations.push(reserved.clone());
+        Ok(reserved)
     }
 
     fn chosen(
@@ -342,6 +357,12 @@ impl World {
         except: Option<&Handle>,
     ) -> Result<BTreeMap<String, u32>, LrmsError> {
         let busy = || refused("requested nodes are busy");
+        if !wanted.nodes.is_empty() {
+            let named = |node: &&Node| wanted.nodes.iter().any(|(name, _)| *name == node.name);
+            let mut nodes = self.nodes.iter().filter(named);
+            let free = nodes.all(|node| node.usable && self.free(node, interval, except) == node.cores);
+            return free.then(|| wanted.nodes.iter().cloned().collect()).ok_or_else(busy);
+        }
         if wanted.place.unit == Unit::Cores {
             return self.placed(interval, wanted.amount - missing, except).ok_or_else(busy);
         }
@@ -388,7 +409,9 @@ impl World {
             limit: Some(job.limit),
             reservations: job.reservations.clone(),
             expected_start: None,
+            awaits_go: job.go_within.is_some(),
         });
+        self.claims.extend(job.go_within.map(|within| (native.clone(), (within.0, None))));
         Ok(native)
     }
 
@@ -409,19 +432,16 @@ impl World {
 impl BatchSystem for Pretend {
     fn traits(&self) -> Traits {
         let world = self.world();
-        let capabilities = Capabilities {
+        Traits {
             smallest_step: Seconds(world.step),
-            whole_nodes: false,
-            change_while_active: world.changes,
-            operator_only: true,
-        };
-        Traits { capabilities, longest_name: world.longest_name, moves_jobs: world.moves_jobs }
+            longest_name: world.longest_name,
+            moves_jobs: world.moves_jobs,
+        }
     }
 
-    fn look(&mut self) -> Result<Picture, LrmsError> {
+    fn look(&self) -> Result<Picture, LrmsError> {
         let mut world = self.world();
         world.looks += 1;
-        world.looked_after = world.log.len();
         if world.deaf {
             return Err(silent());
         }
@@ -433,9 +453,12 @@ impl BatchSystem for Pretend {
         })
     }
 
-    fn create(&mut self, wanted: &Wanted, picture: &Picture) -> Result<Handle, LrmsError> {
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         let mut world = self.world();
-        assert_eq!(world.log.len(), world.looked_after, "something was done since the last look");
+        let there = world.reservations.iter().filter(|one| world.made.contains(&one.handle));
+        for one in there.filter(|_| world.one_at_a_time) {
+            assert!(picture.reservations.contains(one), "{one:?} is not in {:?}", picture.reservations);
+        }
         assert_eq!(picture.nodes.len(), world.nodes.len());
         match world.fault(format!("create {}", wanted.name))? {
             Fault::SilentLate => {
@@ -445,17 +468,21 @@ impl BatchSystem for Pretend {
             Fault::Short if wanted.amount > 1 => world.make(wanted, 1),
             fault => {
                 let made = world.make(wanted, 0);
-                if fault == Fault::SilentAfter { Err(silent()) } else { made }
+                if fault == Fault::SilentAfter {
+                    return Err(silent());
+                }
+                world.made.extend(made.iter().map(|made| made.handle.clone()));
+                made
             }
         }
     }
 
     fn change(
-        &mut self,
+        &self,
         handle: &Handle,
         wanted: &Wanted,
         _picture: &Picture,
-    ) -> Result<Option<Handle>, LrmsError> {
+    ) -> Result<Option<Reserved>, LrmsError> {
         let mut world = self.world();
         if !world.changes {
             return Ok(None);
@@ -467,13 +494,17 @@ impl BatchSystem for Pretend {
         let Some(reserved) = reserved else { return Err(refused("no such reservation")) };
         assert_eq!(reserved.name, wanted.name, "a reservation keeps its name");
         (reserved.interval, reserved.cores) = (interval, cores);
+        let reserved = reserved.clone();
         match fault {
-            Fault::SilentAfter | Fault::SilentLate => Err(silent()),
-            _ => Ok(Some(handle.clone())),
+            Fault::SilentAfter | Fault::SilentLate => {
+                world.made.remove(handle);
+                Err(silent())
+            }
+            _ => Ok(Some(reserved)),
         }
     }
 
-    fn delete(&mut self, handle: &Handle) -> Result<(), LrmsError> {
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let mut world = self.world();
         match world.fault(format!("delete {handle}"))? {
             Fault::SilentLate => {
@@ -487,7 +518,7 @@ impl BatchSystem for Pretend {
         }
     }
 
-    fn move_jobs(&mut self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+    fn move_jobs(&self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
         let mut world = self.world();
         assert!(world.moves_jobs, "it says that it cannot");
         let fault = world.fault(format!("move {from} {to}"))?;
@@ -500,7 +531,7 @@ impl BatchSystem for Pretend {
         }
     }
 
-    fn submit(&mut self, job: &Submission) -> Result<String, LrmsError> {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let mut world = self.world();
         match world.fault(format!("submit {}", job.name))? {
             Fault::SilentLate => {
@@ -514,7 +545,18 @@ impl BatchSystem for Pretend {
         }
     }
 
-    fn cancel(&mut self, native: &str) -> Result<(), LrmsError> {
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        let mut world = self.world();
+        let fault = world.fault(format!("go {native}"))?;
+        let clock = world.clock;
+        let job = world.jobs.iter_mut().find(|job| job.native == native && !job.state.is_over());
+        let Some(job) = job else { return Err(refused("it is over")) };
+        job.awaits_go = false;
+        world.claims.entry(native.into()).and_modify(|(_, went)| *went = Some(clock));
+        if fault == Fault::SilentAfter { Err(silent()) } else { Ok(()) }
+    }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         let mut world = self.world();
         match world.fault(format!("cancel {native}"))? {
             Fault::SilentLate => {
@@ -528,11 +570,11 @@ impl BatchSystem for Pretend {
         }
     }
 
-    fn outcome(&mut self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         Ok(self.world().accounting.get(native).cloned())
     }
 
-    fn examine(&mut self) -> Vec<Finding> {
+    fn examine(&self) -> Vec<Finding> {
         vec![Finding::well("the pretended one", "is there")]
     }
 }

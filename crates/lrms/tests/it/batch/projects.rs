@@ -5,7 +5,8 @@ use super::settings;
 use crate::{at, backing, job, span};
 use bookahead_lrms::batch::projects::is_project;
 use bookahead_lrms::batch::{Accounts, Projects, Settings, Unit};
-use bookahead_lrms::{Backing, Batch, Job, Lrms, LrmsError};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_party::{Backing, Job};
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +23,10 @@ fn projects(usual: Option<&str>, map: &[(&str, &str)]) -> Projects {
 fn owners_have_the_project_that_is_named_for_them_or_the_usual_one() {
     for usual in [None, Some("physics")] {
         let pretend = Pretend::new(2, 8);
-        let mut batch = with(&pretend, projects(usual, &[("bob", "chem")])).unwrap();
+        let batch = with(&pretend, projects(usual, &[("bob", "chem")])).unwrap();
         for (id, owner) in [(1, "ann"), (2, "bob")] {
             let said = Backing { owner: Name::from(owner), ..backing(id, &[span(10, 20, 1)]) };
-            batch.back(at(0), &said).unwrap();
+            batch.keep(at(0), &said).unwrap();
             batch.submit(at(0), &Job { user: Name::from(owner), ..job(id, 1, 10, 5) }).unwrap();
         }
         let (usual, chem) = (usual.map(str::to_owned), Some("chem".to_owned()));

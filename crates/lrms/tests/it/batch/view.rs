@@ -1,10 +1,10 @@
 //! What is to be seen, from what is there.
 
-use super::pretend::{Pretend, World};
+use super::pretend::{Fault, Pretend, World};
 use super::{batch, batch_of_nodes, seen, settings};
 use crate::{at, backing, cpu, inside, job, span};
+use bookahead_lrms::Batch;
 use bookahead_lrms::batch::{FactState, Handle, Unit};
-use bookahead_lrms::{Batch, Lrms};
 use bookahead_plan::{Capacity, Running, Seconds, Time};
 use bookahead_protocol::ReservationId;
 
@@ -26,11 +26,8 @@ fn running_jobs_end_when_their_time_is_up_or_in_ten_years_or_in_a_second() {
     pretend.world().add_job("2", FactState::Running, &[("n1", 1)], None);
     pretend.world().add_job("3", FactState::Running, &[("n2", 4)], Some(5));
     pretend.world().add_job("4", FactState::Running, &[("elsewhere", 4)], Some(5));
-    let mut batch = batch(&pretend);
-    assert_eq!(
-        seen(&mut batch, 10).view.running,
-        [running(10 + DECADE, 1), running(100, 10), running(11, 4)]
-    );
+    let batch = batch(&pretend);
+    assert_eq!(seen(&batch, 10).view.running, [running(10 + DECADE, 1), running(100, 10), running(11, 4)]);
 }
 
 #[test]
@@ -39,8 +36,8 @@ fn a_node_is_taken_once_until_its_last_job_ends() {
     pretend.world().add_job("1", FactState::Running, &[("n0", 3), ("n1", 2)], Some(100));
     pretend.world().add_job("2", FactState::Running, &[("n1", 1)], Some(200));
     pretend.world().add_job("3", FactState::Running, &[("n1", 1)], Some(50));
-    let mut batch = batch_of_nodes(&pretend);
-    assert_eq!(seen(&mut batch, 0).view.running, [running(200, 1), running(100, 1)]);
+    let batch = batch_of_nodes(&pretend);
+    assert_eq!(seen(&batch, 0).view.running, [running(200, 1), running(100, 1)]);
 }
 
 #[test]
@@ -50,23 +47,23 @@ fn jobs_of_which_it_is_not_told_where_they_run_count_too() {
     let (cores, nodes) = (5, 2);
     let fact = pretend.world().jobs.remove(0);
     pretend.world().jobs.push(bookahead_lrms::batch::JobFact { cores, nodes, ..fact });
-    assert_eq!(seen(&mut batch(&pretend), 0).view.running, [running(100, 5)]);
-    assert_eq!(seen(&mut batch_of_nodes(&pretend), 0).view.running, [running(100, 2)]);
+    assert_eq!(seen(&batch(&pretend), 0).view.running, [running(100, 5)]);
+    assert_eq!(seen(&batch_of_nodes(&pretend), 0).view.running, [running(100, 2)]);
 }
 
 #[test]
 fn jobs_inside_a_reservation_are_not_seen_until_it_is_gone() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(0, 50, 4)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(0, 50, 4)])).unwrap();
     batch.submit(at(0), &inside(job(1, 2, 100, 100), 1)).unwrap();
     batch.submit(at(0), &inside(job(2, 4, 100, 100), 1)).unwrap();
     pretend.world().pass(10);
-    let view = seen(&mut batch, 10).view;
+    let view = seen(&batch, 10).view.clone();
     assert_eq!((view.running.len(), view.waiting.len()), (0, 0));
     // It is over, and a job in it is still to be ended.
     pretend.world().reservations.clear();
-    assert_eq!(seen(&mut batch, 12).view.running, [running(101, 2)]);
+    assert_eq!(seen(&batch, 12).view.running, [running(101, 2)]);
 }
 
 #[test]
@@ -75,7 +72,7 @@ fn a_job_that_uses_more_than_its_reservation_has_takes_that_from_others() {
     pretend.world().reserve_foreign("flexible", &[0], 0, 100);
     pretend.world().add_job("1", FactState::Running, &[("n0", 8), ("n1", 3)], Some(60));
     pretend.world().jobs[0].reservations.push(Handle("foreign-flexible".into()));
-    assert_eq!(seen(&mut batch(&pretend), 0).view.running, [running(60, 3)]);
+    assert_eq!(seen(&batch(&pretend), 0).view.running, [running(60, 3)]);
 }
 
 #[test]
@@ -90,7 +87,7 @@ fn waiting_jobs_are_in_the_order_of_the_batch_system_and_fit() {
     waits(&mut world, "4", 0, Some(0));
     world.clock = 0;
     drop(world);
-    let waiting = seen(&mut batch(&pretend), 0).view.waiting;
+    let waiting = seen(&batch(&pretend), 0).view.waiting.clone();
     let shown: Vec<(i64, i64, u32, i32)> =
         waiting.iter().map(|job| (job.submit.0, job.estimate.0, job.capacity.0, job.priority)).collect();
     assert_eq!(shown, [(0, 100, 3, 0), (-50, DECADE, 16, -1), (-50, 1, 1, -2)]);
@@ -104,21 +101,21 @@ fn what_others_reserved_is_counted_once_and_only_where_we_are() {
     world.add_foreign("cores", [("n0".into(), 4), ("elsewhere".into(), 8)].into(), 50, 150);
     world.reserve_foreign("over", &[0], -20, 0);
     drop(world);
-    let foreign = seen(&mut batch(&pretend), 0).view.foreign;
+    let foreign = seen(&batch(&pretend), 0).view.foreign.clone();
     assert_eq!(foreign, [span(50, 100, 4), span(100, 200, 16)]);
-    let foreign = seen(&mut batch_of_nodes(&pretend), 0).view.foreign;
+    let foreign = seen(&batch_of_nodes(&pretend), 0).view.foreign.clone();
     assert_eq!(foreign, [span(50, 100, 1), span(100, 200, 2)]);
 }
 
 #[test]
 fn what_failed_is_lost_and_takes_what_was_on_it_along() {
     let pretend = Pretend::new(4, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 12)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 12)])).unwrap();
     pretend.world().reserve_foreign("maintenance", &[1], 100, 200);
     pretend.world().add_job("1", FactState::Running, &[("n1", 2), ("n2", 2)], Some(100));
     pretend.world().nodes[1].usable = false;
-    let seen = seen(&mut batch, 2);
+    let seen = seen(&batch, 2);
     assert_eq!(seen.lost, Capacity(8));
     assert_eq!(seen.backings[&ReservationId(1)], [span(10, 20, 8)]);
     assert_eq!(seen.view.foreign, []);
@@ -128,20 +125,20 @@ fn what_failed_is_lost_and_takes_what_was_on_it_along() {
 #[test]
 fn a_backing_of_which_nothing_is_left_is_still_told_of() {
     let pretend = Pretend::new(1, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 20, 8)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 20, 8)])).unwrap();
     pretend.world().nodes[0].usable = false;
-    assert_eq!(seen(&mut batch, 2).backings[&ReservationId(1)], []);
+    assert_eq!(seen(&batch, 2).backings[&ReservationId(1)], []);
 }
 
 #[test]
 fn whole_nodes_that_others_reserved_over_ours_are_not_kept() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 50, 12)])).unwrap();
-    batch.back(at(0), &backing(2, &[span(60, 90, 2)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 50, 12)])).unwrap();
+    batch.keep(at(0), &backing(2, &[span(60, 90, 2)])).unwrap();
     pretend.world().reserve_foreign("later", &[0], 30, 100);
-    let kept = seen(&mut batch, 2).backings;
+    let kept = seen(&batch, 2).backings.clone();
     assert_eq!(kept[&ReservationId(1)], [span(10, 30, 12), span(30, 50, 4)]);
     assert_eq!(kept[&ReservationId(2)], []);
     assert_eq!(pretend.world().log.len(), 2, "looking does nothing");
@@ -150,16 +147,16 @@ fn whole_nodes_that_others_reserved_over_ours_are_not_kept() {
 #[test]
 fn cores_that_others_reserved_beside_ours_take_nothing_away() {
     let pretend = Pretend::new(1, 8);
-    let mut batch = batch(&pretend);
-    batch.back(at(0), &backing(1, &[span(10, 50, 5)])).unwrap();
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 50, 5)])).unwrap();
     pretend.world().add_foreign("beside", [("n0".into(), 3)].into(), 0, 100);
-    assert_eq!(seen(&mut batch, 2).backings[&ReservationId(1)], [span(10, 50, 5)]);
+    assert_eq!(seen(&batch, 2).backings[&ReservationId(1)], [span(10, 50, 5)]);
     // Where it is not told what each has of the node, only one who has all of it counts.
     pretend.world().reservations[1].cores.insert("n0".into(), 7);
     pretend.world().reservations[1].spread = false;
-    assert_eq!(seen(&mut batch, 4).backings[&ReservationId(1)], [span(10, 50, 5)]);
+    assert_eq!(seen(&batch, 4).backings[&ReservationId(1)], [span(10, 50, 5)]);
     pretend.world().reservations[1].cores.insert("n0".into(), 8);
-    assert_eq!(seen(&mut batch, 6).backings[&ReservationId(1)], []);
+    assert_eq!(seen(&batch, 6).backings[&ReservationId(1)], []);
 }
 
 #[test]
@@ -168,31 +165,35 @@ fn no_sum_exceeds_what_the_site_offers() {
     pretend.world().add_job("1", FactState::Running, &[("n0", 8), ("n1", 8)], Some(100));
     pretend.world().add_job("2", FactState::Running, &[("n2", 8)], Some(50));
     pretend.world().reserve_foreign("maintenance", &[0, 1, 2, 3], 100, 200);
-    let mut batch = Batch::new(Box::new(pretend.clone()), settings(Unit::Cores, 20)).unwrap();
-    let shown = seen(&mut batch, 0);
+    let batch = Batch::new(Box::new(pretend.clone()), settings(Unit::Cores, 20)).unwrap();
+    let shown = seen(&batch, 0);
     assert_eq!(shown.view.running, [running(100, 16), running(50, 4)]);
     assert_eq!(shown.view.foreign, [span(100, 200, 20)]);
     assert_eq!(shown.lost, Capacity::ZERO);
     pretend.world().nodes.clear();
-    assert_eq!(seen(&mut batch, 2).lost, Capacity(20));
+    assert_eq!(seen(&batch, 2).lost, Capacity(20));
 }
 
 #[test]
-fn a_look_is_used_again_while_it_is_young_and_nothing_was_done() {
+fn reservations_are_made_by_a_look_that_is_young_and_what_we_made_since_is_seen_without_another() {
     let pretend = Pretend::new(2, 8);
-    let mut batch = batch(&pretend);
+    let batch = batch(&pretend);
     let looks = || pretend.world().looks;
-    batch.views(at(0)).unwrap();
-    batch.views(at(0) + bookahead_protocol::Millis(999)).unwrap();
-    batch.snapshot(at(0)).unwrap();
-    assert_eq!(looks(), 1);
-    batch.views(at(1)).unwrap();
-    assert_eq!(looks(), 2);
-    batch.back(at(1), &backing(1, &[span(10, 20, 1)])).unwrap();
-    assert_eq!(looks(), 2);
-    batch.views(at(1)).unwrap();
+    for (id, second) in [(1, 0), (2, 1), (3, 29)] {
+        batch.keep(at(second), &backing(id, &[span(100, 200, 1)])).unwrap();
+        assert_eq!(looks(), 1);
+    }
+    assert_eq!(batch.seen().resources[&cpu()].backings.len(), 3);
+    batch.keep(at(31), &backing(4, &[span(100, 200, 1)])).unwrap();
+    assert_eq!(looks(), 2, "it is too old");
+    batch.keep(at(32), &backing(4, &[span(100, 300, 1)])).unwrap();
+    assert_eq!(looks(), 3, "jobs may have come into what is there");
+    pretend.world().faults.push_back(Fault::SilentAfter);
+    batch.keep(at(33), &backing(5, &[span(100, 200, 1)])).unwrap_err();
     assert_eq!(looks(), 3);
-    assert_eq!(batch.views(at(1)).unwrap().on(&cpu()).foreign, []);
+    batch.keep(at(33), &backing(6, &[span(100, 200, 1)])).unwrap();
+    assert_eq!(looks(), 4, "it is not known what became of the last");
+    assert_eq!(batch.seen().resources[&cpu()].backings.len(), 6);
 }
 
 #[test]
@@ -207,12 +208,12 @@ fn hostile_numbers_do_no_harm() {
     world.add_job("2", FactState::Running, &[("n1", u32::MAX)], Some(i64::MIN));
     waits(&mut world, "3", u32::MAX, Some(i64::MIN));
     drop(world);
-    let mut batch = Batch::new(Box::new(pretend.clone()), settings(Unit::Cores, u32::MAX)).unwrap();
-    let shown = seen(&mut batch, 0);
+    let batch = Batch::new(Box::new(pretend.clone()), settings(Unit::Cores, u32::MAX)).unwrap();
+    let shown = seen(&batch, 0);
     assert_eq!(shown.view.foreign, [span(i64::MIN, i64::MAX, u32::MAX)]);
     assert_eq!(shown.view.waiting[0].estimate, Seconds(1));
     batch.examine(at(0));
     let nothing =
-        Batch::new(Box::new(pretend.clone()), settings(Unit::Cores, 0)).map(|mut batch| seen(&mut batch, 0));
+        Batch::new(Box::new(pretend.clone()), settings(Unit::Cores, 0)).map(|batch| seen(&batch, 0));
     assert_eq!(nothing.unwrap().view.foreign, []);
 }

@@ -22,7 +22,7 @@ fn engine(commands: &Scripted, time_out: Duration) -> GridEngine {
 
 /// Asks for four slots, of a Grid Engine that grants what `qrstat` then shows.
 fn create(commands: &Scripted) -> Result<Handle, LrmsError> {
-    engine(commands, LONG).create(&wanted(BEGIN, 0, 100, 4), &picture())
+    engine(commands, LONG).create(&wanted(BEGIN, 0, 100, 4), &picture()).map(|made| made.handle)
 }
 
 fn granting() -> Scripted {
@@ -116,7 +116,7 @@ fn details_that_are_older_than_a_job_are_asked_for_again() {
     let place = Place { partition: None, ..place("all.q") };
     let settings = Settings { bin: Some(commands.bin()), ..Settings::new(vec![place], "smp") };
     // One at a time, so that it is known which of the two answers which.
-    let mut engine = GridEngine::new(Runner::local(LONG).at_most(1), settings);
+    let engine = GridEngine::new(Runner::local(LONG).at_most(1), settings);
     let listed = JOB.replace(
         "<queue_info/>",
         "<queue_info><Queue-List><name>all.q@a</name><slots_total>8</slots_total></Queue-List></queue_info>",
@@ -143,7 +143,7 @@ fn a_command_that_hangs_is_silence() {
     for program in ["qconf", "qrstat"] {
         commands.says(program, "");
     }
-    let mut engine = engine(&commands, Duration::from_millis(300));
+    let engine = engine(&commands, Duration::from_millis(300));
     assert!(matches!(engine.look().unwrap_err(), LrmsError::Silent { .. }));
     let error = engine.create(&wanted(BEGIN, 0, 100, 4), &picture()).unwrap_err();
     assert!(matches!(error, LrmsError::Silent { .. }));

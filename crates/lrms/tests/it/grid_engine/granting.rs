@@ -88,7 +88,7 @@ fn nothing_is_reserved_where_no_job_can_run() {
 #[test]
 fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination() {
     let cell = OwnCell::start();
-    let mut engine = cell.engine();
+    let engine = cell.engine();
     assert!(engine.examine().iter().all(|finding| finding.grade == Grade::Well), "{:?}", engine.examine());
     assert!(engine.look().unwrap().reservations.is_empty());
 
@@ -109,7 +109,7 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
     let longest = engine.traits().longest_name;
     let named = |length: usize| Wanted { name: "n".repeat(length), ..good.clone() };
     assert!(refusal(engine.create(&named(longest + 1), &picture)).contains("it is called"));
-    let handle = engine.create(&named(longest), &picture).unwrap();
+    let handle = engine.create(&named(longest), &picture).unwrap().handle;
     engine.delete(&handle).unwrap();
     assert!(engine.look().unwrap().reservations.is_empty());
 
@@ -131,7 +131,7 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
     let findings = unprivileged.examine();
     let told = findings.iter().find(|finding| finding.grade == Grade::Wrong).unwrap();
     assert!(told.what == RESERVING && told.advice.as_ref().unwrap().contains("arusers"));
-    let ours = engine.create(&good, &picture).unwrap();
+    let ours = engine.create(&good, &picture).unwrap().handle;
     refusal(unprivileged.delete(&ours));
     cell.done(&["qconf", "-au", "nobody", "arusers"]);
     assert!(refusal(unprivileged.delete(&ours)).contains("privileges"));

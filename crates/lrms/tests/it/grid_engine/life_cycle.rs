@@ -14,7 +14,7 @@ fn a_job_starts_with_its_reservation_and_is_gone_with_it() {
     let mut engine = cell.engine();
     let before = engine.look().unwrap();
     let wanted = wanted(before.clock.unwrap(), 6, 10, 4);
-    let handle = engine.create(&wanted, &before).unwrap();
+    let handle = engine.create(&wanted, &before).unwrap().handle;
     let (begin, end) = (wanted.interval.begin, wanted.interval.end);
 
     let picture = engine.look().unwrap();

@@ -1,5 +1,6 @@
 //! Grid Engine, driven as a site drives it, against daemons of the tests' own, and against commands that lie.
 
+mod claims;
 mod fake;
 mod granting;
 mod jobs;
@@ -8,9 +9,10 @@ mod many_jobs;
 mod own_cell;
 mod trouble;
 
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, FactState, Handle, JobFact, Picture, Submission, Wanted};
 use bookahead_lrms::grid_engine::GridEngine;
-use bookahead_lrms::{LrmsError, Work};
+use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
 use own_cell::{OwnCell, place};
 use std::time::Duration;
@@ -24,6 +26,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
         amount,
         account: "root".into(),
         project: None,
+        nodes: Vec::new(),
     }
 }
 
@@ -31,7 +34,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
 fn reserve(engine: &mut GridEngine, ahead: i64, length: i64, amount: u32) -> Result<Handle, LrmsError> {
     let picture = engine.look().unwrap();
     let wanted = wanted(picture.clock.unwrap(), ahead, length, amount);
-    engine.create(&wanted, &picture)
+    engine.create(&wanted, &picture).map(|made| made.handle)
 }
 
 fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Submission {
@@ -44,6 +47,7 @@ fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Sub
         account: None,
         project: None,
         work,
+        go_within: None,
     }
 }
 

@@ -35,7 +35,7 @@ fn change(commands: &Scripted, wanted: &Wanted) -> Result<Option<Handle>, LrmsEr
         accounts: vec!["ann".into()],
     };
     picture.reservations.push(there);
-    lsf(commands).change(&handle(), wanted, &picture)
+    lsf(commands).change(&handle(), wanted, &picture).map(|changed| changed.map(|changed| changed.handle))
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn endless(host: &str, cores: u32) -> JobFact {
         limit: None,
         reservations: Vec::new(),
         expected_start: None,
+        awaits_go: false,
     }
 }
 
@@ -39,7 +40,7 @@ fn what_is_granted_is_read_back() {
         let commands = commands();
         commands.says("brsvadd", CREATED);
         commands.says("brsvs", &listed(&[("node1", 8), ("node2", 4)], window));
-        assert_eq!(lsf(&commands).create(&wanted(12), &picture()).unwrap(), handle());
+        assert_eq!(lsf(&commands).create(&wanted(12), &picture()).unwrap().handle, handle());
         let call = "brsvadd|-N|ba_77_0|-u|ann|-n|12|-m|node1 node2|-b|2026:11:15:2:0|-e|2026:11:15:3:0";
         assert_eq!(commands.calls_of("brsvadd"), [call]);
         assert!(commands.calls_of("brsvdel").is_empty());
@@ -119,7 +120,7 @@ fn one_that_is_there_already_with_the_same_terms_is_no_error() {
     let commands = commands();
     commands.refuses("brsvadd", "Reservation name ba_77_0 is already used.");
     commands.says("brsvs", &listed(&[("node3", 8), ("node4", 4)], WINDOW));
-    assert_eq!(lsf(&commands).create(&wanted(12), &picture()).unwrap(), handle());
+    assert_eq!(lsf(&commands).create(&wanted(12), &picture()).unwrap().handle, handle());
     let refused = lsf(&commands).create(&wanted(11), &picture()).unwrap_err();
     assert!(refused.to_string().contains("there is one of this name"), "{refused}");
 }
@@ -177,7 +178,7 @@ fn garbage_and_silence_are_no_refusals() {
     assert!(matches!(lsf(&commands).create(&wanted(12), &picture()), Err(LrmsError::Unreadable { .. })));
     let commands = super::commands();
     commands.hangs("brsvadd");
-    let mut lsf = with(&commands, Runner::local(Duration::from_millis(300)), place(Unit::Cores));
+    let lsf = with(&commands, Runner::local(Duration::from_millis(300)), place(Unit::Cores));
     assert!(matches!(lsf.create(&wanted(12), &picture()), Err(LrmsError::Silent { .. })));
 }
 

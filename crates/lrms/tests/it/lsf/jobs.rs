@@ -1,9 +1,10 @@
 //! Submitting and ending jobs, and what became of them.
 
 use super::{NO_JOBS, at, commands, handle, lsf, place, with};
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Place, Submission, Unit};
 use bookahead_lrms::lsf::{Lsf, Settings};
-use bookahead_lrms::{LrmsError, Work};
+use bookahead_party::Work;
 use bookahead_plan::Seconds;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ fn submission() -> Submission {
         account: None,
         project: None,
         work: Work::Pretended { run: Seconds(5) },
+        go_within: None,
     }
 }
 

@@ -121,7 +121,7 @@ fn which_hosts_belong_to_a_queue_is_asked_for_every_ten_minutes_only() {
     }
     commands.says("bjobs", NO_JOBS);
     commands.says("brsvs", HEAD);
-    let mut lsf = lsf(&commands);
+    let lsf = lsf(&commands);
     for asked in [1, 1, 2] {
         lsf.look().unwrap();
         assert_eq!(commands.calls_of("bqueues").len(), asked);

@@ -57,6 +57,7 @@ fn wanted(amount: u32) -> Wanted {
         amount,
         account: "ann".into(),
         project: None,
+        nodes: Vec::new(),
     }
 }
 

@@ -28,7 +28,7 @@ fn what_is_granted_is_read_back() {
     there(&commands, &[], "1", "ann");
     commands.says("setres", CREATED);
     there(&commands, &GRANTED, "1", "ann");
-    assert_eq!(maui(&commands).create(&wanted(), &picture()).unwrap(), handle());
+    assert_eq!(maui(&commands).create(&wanted(), &picture()).unwrap().handle, handle());
     let call = "setres|-u|ann|-n|ba.7.0|-e|03:00:00_11/15/26|-s|02:00:00_11/15/26|-r|PROCS=1|-f|big|TASKS==6";
     assert_eq!(commands.calls_of("setres"), [call]);
     assert!(commands.calls_of("releaseres").is_empty());
@@ -61,7 +61,7 @@ fn what_has_begun_begins_at_once() {
 fn one_that_is_there_already_is_not_made_again() {
     let commands = commands();
     there(&commands, &GRANTED, "1", "ann");
-    assert_eq!(maui(&commands).create(&wanted(), &picture()).unwrap(), handle());
+    assert_eq!(maui(&commands).create(&wanted(), &picture()).unwrap().handle, handle());
     assert!(commands.calls_of("setres").is_empty());
 }
 
@@ -72,7 +72,7 @@ fn another_of_the_same_name_is_not_taken_for_it() {
     there(&commands, &[other], "1", "ann");
     commands.says("setres", &CREATED.replace("ba.7.0.0", "ba.7.0.1"));
     there(&commands, &[other, ("n1", "ba.7.0.1", 6, "02:00:00")], "1", "ann");
-    assert_eq!(maui(&commands).create(&wanted(), &picture()).unwrap().0, "ba.7.0.1");
+    assert_eq!(maui(&commands).create(&wanted(), &picture()).unwrap().handle.0, "ba.7.0.1");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn garbage_and_silence_are_no_refusals() {
     let commands = super::commands();
     there(&commands, &[], "1", "ann");
     commands.hangs("setres");
-    let mut maui = with(&commands, Runner::local(Duration::from_secs(1)), place(Unit::Cores));
+    let maui = with(&commands, Runner::local(Duration::from_secs(1)), place(Unit::Cores));
     assert!(matches!(maui.create(&wanted(), &picture()), Err(LrmsError::Silent { .. })));
 }
 

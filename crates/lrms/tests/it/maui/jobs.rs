@@ -1,10 +1,11 @@
 //! Submitting and ending jobs, and what became of them.
 
 use super::{QSTAT, commands, handle, maui, place, with};
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Place, Submission, Unit};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::maui::{Maui, Settings};
-use bookahead_lrms::{LrmsError, Work};
+use bookahead_party::Work;
 use bookahead_plan::Seconds;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ fn submission() -> Submission {
         account: None,
         project: None,
         work: Work::Pretended { run: Seconds(5) },
+        go_within: None,
     }
 }
 
@@ -56,7 +58,7 @@ fn the_lines_of_a_script_for_torque_stay_visible_to_it() {
     maui(&commands).submit(&job).unwrap();
     let input = commands.input("qsub");
     assert!(input.starts_with("#!/bin/sh\n#PBS -m e\n"), "{input}");
-    assert!(input.ends_with("'/bin/bash' \"$bookahead_script\" '`id`'\n"), "{input}");
+    assert!(input.ends_with("exec '/bin/bash' /dev/fd/9 '`id`'\n"), "{input}");
     assert!(!commands.calls_of("qsub")[0].contains("-W"));
 }
 

@@ -2,8 +2,9 @@
 
 use super::{commands, four_until, pbs, place, shown};
 use crate::scripted::refusal;
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Submission, Unit};
-use bookahead_lrms::{LrmsError, Work};
+use bookahead_party::Work;
 use bookahead_plan::{Seconds, Time};
 
 fn job(unit: Unit, reserved: bool) -> Submission {
@@ -17,6 +18,7 @@ fn job(unit: Unit, reserved: bool) -> Submission {
         account: None,
         project: None,
         work: Work::Script { text: "#PBS -t 1-100\necho 'x'".into(), arguments: vec!["a b".into()] },
+        go_within: None,
     }
 }
 

@@ -107,7 +107,7 @@ fn garbage_failures_and_silence_are_told_apart() {
         assert!(matches!(pbs(&commands).look(), Err(LrmsError::Silent { .. })));
         commands.forget(program);
         commands.hangs(program);
-        let mut hangs = impatient(&commands);
+        let hangs = impatient(&commands);
         assert!(matches!(hangs.look(), Err(LrmsError::Silent { .. })));
     }
 }

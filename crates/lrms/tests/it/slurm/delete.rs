@@ -11,7 +11,7 @@ fn a_reservation_goes_with_its_jobs_and_no_job_is_left_waiting_for_it() {
         (site.wanted("ba.one", &cores(), -10, 300, 4), site.wanted("ba.two", &cores(), -10, 300, 4));
     let (one, two) = (site.create(&one).unwrap(), site.create(&two).unwrap());
     let beside = site.local_job(&["-n1", "-t5", "--reservation=ba.two"]);
-    let mut submit = |name: &str, amount: u32, inside: &[&Handle]| {
+    let submit = |name: &str, amount: u32, inside: &[&Handle]| {
         let job = site.submission(name, &cores(), amount, inside);
         site.slurm.submit(&job).unwrap()
     };
@@ -51,7 +51,7 @@ fn a_reservation_that_is_never_let_go_is_reported_in_time() {
         ..bookahead_lrms::slurm::Settings::new(vec![cores()])
     };
     let runner = bookahead_lrms::command::Runner::local(std::time::Duration::from_secs(30));
-    let mut slurm = bookahead_lrms::slurm::Slurm::new(runner, settings);
+    let slurm = bookahead_lrms::slurm::Slurm::new(runner, settings);
     let said = refusal(slurm.delete(&handle));
     assert!(said.contains("Requested reservation is in use; jobs in it do not end"), "{said}");
     // The next time it goes.
@@ -73,7 +73,7 @@ fn ending_a_job_twice_or_one_that_never_was_is_no_error() {
     site.slurm.cancel("99999").unwrap();
     site.slurm.cancel("--state=running").unwrap();
     // Another dialect over the same cluster knows it too.
-    let mut other = dialect(&site.cluster, vec![nodes()], None);
+    let other = dialect(&site.cluster, vec![nodes()], None);
     assert_eq!(other.outcome(&id).unwrap().unwrap().state, FactState::Cancelled);
     assert_eq!(other.outcome("99999").unwrap(), None);
     assert_eq!(other.outcome("x").unwrap(), None);

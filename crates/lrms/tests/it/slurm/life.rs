@@ -1,8 +1,8 @@
 //! From the reservation to the end of its jobs.
 
 use super::{FactState, cores, plain, until};
-use bookahead_lrms::Work;
 use bookahead_lrms::batch::BatchSystem;
+use bookahead_party::Work;
 use bookahead_plan::Seconds;
 
 #[test]

@@ -2,6 +2,7 @@
 //! fail and say what to install. `BOOKAHEAD_TEST_SLURM` names the folder of another Slurm (with `bin` and `sbin`), to try that.
 
 mod change;
+mod claims;
 mod create;
 mod delete;
 mod examine;
@@ -13,17 +14,18 @@ mod own;
 mod projects;
 mod shapes;
 mod silence;
+mod slow;
 mod slurmdbd;
 mod submit;
 mod thousand;
 
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::Work;
 use bookahead_lrms::batch::{
     BatchSystem, FactState, Handle, JobFact, Picture, Place, Reserved, Submission, Unit, Wanted,
 };
 use bookahead_lrms::command::{Command, Outcome, Runner};
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings, Settings, Slurm};
+use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
 use std::path::Path;
@@ -104,17 +106,26 @@ impl Site {
     fn wanted(&mut self, name: &str, place: &Place, from: i64, length: i64, amount: u32) -> Wanted {
         let interval = Interval::starting(self.now() + Seconds(from), Seconds(length));
         let account = self.account();
-        Wanted { name: name.into(), place: place.clone(), interval, amount, account, project: None }
+        Wanted {
+            name: name.into(),
+            place: place.clone(),
+            interval,
+            amount,
+            account,
+            project: None,
+            nodes: Vec::new(),
+        }
     }
 
     fn create(&mut self, wanted: &Wanted) -> Result<Handle, LrmsError> {
         let picture = self.look();
-        self.slurm.create(wanted, &picture)
+        self.slurm.create(wanted, &picture).map(|made| made.handle)
     }
 
     fn change(&mut self, handle: &Handle, wanted: &Wanted) -> Result<Option<Handle>, LrmsError> {
         let picture = self.look();
-        self.slurm.change(handle, wanted, &picture)
+        let changed = self.slurm.change(handle, wanted, &picture)?;
+        Ok(changed.map(|changed| changed.handle))
     }
 
     fn reserved(&mut self, name: &str) -> Option<Reserved> {
@@ -145,6 +156,7 @@ impl Site {
             account: None,
             project: None,
             work: Work::Pretended { run: Seconds(300) },
+            go_within: None,
         }
     }
 

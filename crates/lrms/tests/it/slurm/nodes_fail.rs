@@ -4,7 +4,8 @@
 use super::{Site, cores, dialect, nodes, start, until};
 use bookahead_lrms::batch::tag::job_name;
 use bookahead_lrms::batch::{Accounts, FactState, Place, Reserved, Settings, Unit};
-use bookahead_lrms::{Backing, Batch, Job, Lrms, LrmsError, Work};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_party::{Backing, Job, Work};
 use bookahead_plan::{Capacity, Interval, Seconds, Span};
 use bookahead_protocol::{JobId, Moment, ReservationId};
 
@@ -48,17 +49,18 @@ impl Driven {
         let spans = if amount > 0 { spans } else { Vec::new() };
         let (resource, owner) = (self.place.resource.clone(), "ada".into());
         let now = self.now();
-        self.batch.back(now, &Backing { resource, id: ID, owner, spans, spares_jobs })
+        self.batch.keep(now, &Backing { resource, id: ID, owner, spans, spares_jobs })
     }
 
     /// Submits a job inside, which is looked at by hand from then on.
     fn submit(&mut self, id: u128, amount: u32) -> String {
         let (user, resource) = ("ada".into(), self.place.resource.clone());
         let (capacity, limit, work) = (Capacity(amount), Seconds(500), Work::Pretended { run: Seconds(400) });
-        let job = Job { id: JobId(id), user, resource, capacity, limit, reservation: Some(ID), work };
+        let (id, reservation) = (JobId(id), Some(ID));
+        let job = Job { id, user, resource, capacity, limit, reservation, work, claims: false };
         let now = self.now();
         self.batch.submit(now, &job).unwrap();
-        let name = job_name(JobId(id), &"uni".into());
+        let name = job_name(id, &"uni".into());
         let named = self.site.look().jobs.into_iter().find(|job| job.name == name);
         named.unwrap().native
     }
@@ -75,7 +77,7 @@ impl Driven {
     /// What is really kept, at the least.
     fn kept(&mut self) -> u32 {
         let now = self.now();
-        let seen = self.batch.snapshot(now).unwrap().resources.remove(&self.place.resource).unwrap();
+        let seen = self.batch.look(now).unwrap().resources.remove(&self.place.resource).unwrap();
         seen.backings[&ID].iter().map(|span| span.capacity.0).min().unwrap_or(0)
     }
 

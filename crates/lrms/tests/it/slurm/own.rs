@@ -102,7 +102,7 @@ fn a_daemon_that_does_not_start_shows_its_log() {
 
 #[test]
 fn several_clusters_run_side_by_side() {
-    let (mut one, mut two) = (plain(&cores()), plain(&cores()));
+    let (mut one, two) = (plain(&cores()), plain(&cores()));
     let id = one.local_job(&["-n1", "-t5"]);
     assert!(one.job(&id).is_some());
     assert_eq!(two.slurm.look().unwrap().jobs, []);

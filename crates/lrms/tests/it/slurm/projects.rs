@@ -7,7 +7,8 @@ use crate::{at, backing, job, span};
 use bookahead_lrms::batch::{self, Accounts, BatchSystem, Finding, Grade, Projects};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::slurm::{Settings, Slurm};
-use bookahead_lrms::{Backing, Batch, Job, JobState, Lrms, LrmsError, Work};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_party::{Backing, Job, JobState, Work};
 use bookahead_plan::{Capacity, Interval, Seconds};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,7 +196,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
         all.put_into(project, user);
     }
     let fakes = as_operator(&all);
-    let mut slurm = speaking(&all, Some(fakes.bin()), BTreeMap::new());
+    let slurm = speaking(&all, Some(fakes.bin()), BTreeMap::new());
     let picture = slurm.look().unwrap();
     let interval = Interval::starting(picture.clock.unwrap() + Seconds(1000), Seconds(60));
     let terms = Wanted {
@@ -205,25 +206,26 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
         amount: 1,
         account: ADA.into(),
         project: Some("physics".into()),
+        nodes: Vec::new(),
     };
     refusal(slurm.create(&terms, &picture));
     // As the how-to says.
     all.accounts(&["modify", "user", OPERATOR, "set", "adminlevel=Operator"]);
     let members = BTreeMap::from([("physics".to_owned(), BTreeSet::from([ADA.to_owned()]))]);
-    let mut slurm = speaking(&all, Some(fakes.bin()), members);
+    let slurm = speaking(&all, Some(fakes.bin()), members);
     let findings = slurm.examine();
     assert!(findings.iter().all(|finding| finding.grade < Grade::Wrong), "{findings:?}");
     assert_eq!(finding(&findings, "the project physics").grade, Grade::Well);
 
-    let mut batch = site_of(slurm);
+    let batch = site_of(slurm);
     // From the reservation over its change to a job that slurmctld forgets.
     let begin = now().second().0;
     let keep = |from: i64, to: i64, amount| Backing {
         owner: Name::from("ada"),
         ..backing(7, &[span(begin + from, begin + to, amount)])
     };
-    batch.back(now(), &keep(-5, 500, 2)).unwrap();
-    batch.back(now(), &keep(-5, 600, 2)).unwrap();
+    batch.keep(now(), &keep(-5, 500, 2)).unwrap();
+    batch.keep(now(), &keep(-5, 600, 2)).unwrap();
     let shown = all.site.by_hand("scontrol", &["-o", "show", "res"]).out;
     assert!(shown.contains("Users=games Groups=(null) Accounts=physics "), "{shown}");
     assert!(shown.contains(&format!("EndTime={} ", begin + 600)), "{shown}");
@@ -236,10 +238,10 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     batch.submit(now(), &short).unwrap();
     batch.submit(now(), &of_ada(2, 500)).unwrap();
     let states = |batch: &Batch| -> BTreeMap<JobId, JobState> {
-        batch.jobs().into_iter().map(|status| (status.id, status.state)).collect()
+        batch.seen().jobs.into_iter().map(|status| (status.id, status.state)).collect()
     };
     until("both run", || {
-        batch.advance(now()).unwrap();
+        batch.look(now()).unwrap();
         states(&batch).values().all(|state| *state == JobState::Running)
     });
     let native = |name: &str| {
@@ -252,12 +254,13 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     until("slurmctld has forgotten it", || {
         !all.site.by_hand("scontrol", &["show", "job", &forgotten]).is_success()
     });
-    batch.advance(at(now().second().0 + 1)).unwrap();
+    batch.look(now()).unwrap();
+    batch.follow(now(), || false).unwrap();
     assert_eq!(states(&batch)[&JobId(1)], JobState::Done { exit: 0 }, "as sacct says");
     // Jobs of others can be ended, and reservations with jobs in them deleted.
     batch.cancel(now(), JobId(2)).unwrap();
     batch.submit(now(), &of_ada(3, 500)).unwrap();
-    batch.back(now(), &Backing { owner: Name::from("ada"), ..backing(7, &[]) }).unwrap();
+    batch.keep(now(), &Backing { owner: Name::from("ada"), ..backing(7, &[]) }).unwrap();
     assert!(all.site.by_hand("scontrol", &["show", "res"]).out.contains("No reservations"));
     until("no job is left", || all.site.by_hand("squeue", &["-h"]).out.trim().is_empty());
 }

@@ -81,7 +81,7 @@ fn a_shape_that_is_cut_anywhere_never_panics() {
     let whole = std::fs::read_to_string(fixture("25.05").join("squeue.json")).unwrap();
     let fakes = recorded("25.05");
     let settings = Settings { bin: Some(fakes.bin().into()), ..Settings::new(vec![cores()]) };
-    let mut slurm = Slurm::new(Runner::local(Duration::from_secs(10)), settings);
+    let slurm = Slurm::new(Runner::local(Duration::from_secs(10)), settings);
     let cut = fakes.bin().join("cut");
     fakes.put("squeue", &format!("exec cat {}", cut.display()));
     for part in 1..20 {

@@ -25,7 +25,7 @@ fn a_controller_that_is_down_is_silent_within_the_time_out_and_keeps_what_it_had
         bin: site.cluster.commands(),
         ..Settings::new(vec![cores()])
     };
-    let mut hasty = Slurm::new(Runner::local(Duration::from_secs(1)), settings);
+    let hasty = Slurm::new(Runner::local(Duration::from_secs(1)), settings);
     let began = Instant::now();
     is_silent(&hasty.look());
     is_silent(&hasty.create(&wanted, &picture));
@@ -108,12 +108,12 @@ fn commands_that_are_missing_or_print_nonsense_are_errors_that_say_so() {
     let mut site = plain(&cores());
     let picture = site.look();
     let wanted = site.wanted("ba.one", &cores(), 1000, 60, 1);
-    let mut nowhere = dialect(&site.cluster, vec![cores()], Some("/nonexistent".as_ref()));
+    let nowhere = dialect(&site.cluster, vec![cores()], Some("/nonexistent".as_ref()));
     let why = nowhere.look().unwrap_err();
     assert!(matches!(why, LrmsError::CannotRun { .. }), "{why}");
     assert!(nowhere.examine().iter().all(|finding| finding.grade == Grade::Wrong));
     let fakes = Fakes::of(&site.cluster);
-    let mut odd = dialect(&site.cluster, vec![cores()], Some(fakes.bin()));
+    let odd = dialect(&site.cluster, vec![cores()], Some(fakes.bin()));
     for nonsense in [
         "echo garbage",
         "echo '{}'",

@@ -1,8 +1,9 @@
 //! Jobs run as they were written, whatever is in them.
 
 use super::{FactState, Site, Submission, cores, plain, refusal, until};
+use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, Handle};
-use bookahead_lrms::{LrmsError, Work};
+use bookahead_party::Work;
 use bookahead_plan::Seconds;
 use std::collections::BTreeMap;
 

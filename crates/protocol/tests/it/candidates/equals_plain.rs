@@ -5,7 +5,7 @@ use super::{PLENTY, chosen};
 use crate::cases;
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
-use bookahead_protocol::candidates::{Budget, Excluded, Found, Search, Searched};
+use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, Searched, UNIT};
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request, Slot};
 use proptest::prelude::*;
 
@@ -120,6 +120,19 @@ fn survives(one: &Plain, found: &[Vec<Found>], what: &Excluded) -> bool {
     one.found.iter().zip(found).all(|(&at, found)| !covers(what, &found[at]))
 }
 
+/// The same constraint, said the other way round.
+fn turned(constraint: &Constraint) -> Constraint {
+    match *constraint {
+        Constraint::Offset { first, second, by } => {
+            Constraint::Offset { first: second, second: first, by: Seconds(-by.0) }
+        }
+        Constraint::SameSite(one, other) => Constraint::SameSite(other, one),
+        Constraint::DifferentSites(one, other) => Constraint::DifferentSites(other, one),
+        Constraint::Joins { link, ends: [one, other] } => Constraint::Joins { link, ends: [other, one] },
+        Constraint::After { .. } | Constraint::EndsBefore { .. } => constraint.clone(),
+    }
+}
+
 proptest! {
     #![proptest_config(cases(1_000))]
 
@@ -142,18 +155,63 @@ proptest! {
 
     #[test]
     fn a_budget_cuts_the_search_short_and_changes_nothing_else(
-        (request, found) in a_case(), steps in 0..200u64,
+        (request, found) in a_case(), work in 0..5_000u64,
     ) {
         let mut whole = Search::new(&request, found.clone(), PLENTY);
         let all: Vec<_> = whole.by_ref().collect();
-        let mut cut = Search::new(&request, found, Budget { steps });
+        let mut cut = Search::new(&request, found, Budget { work });
         let some: Vec<_> = cut.by_ref().collect();
         prop_assert!(all.starts_with(&some));
-        prop_assert!(cut.steps() <= steps);
-        if whole.steps() <= steps {
+        prop_assert!(cut.work() < work + UNIT);
+        if whole.work() <= work {
             prop_assert_eq!((some, cut.searched()), (all, Searched::All));
+        } else if cut.searched() == Searched::All {
+            prop_assert_eq!((some, cut.work()), (all, whole.work()), "the last unit went beyond the budget");
         } else {
             prop_assert_eq!(cut.searched(), Searched::Stopped);
         }
+    }
+
+    #[test]
+    fn slices_change_neither_the_candidates_nor_the_work(
+        (request, found) in a_case(), slices in prop::collection::vec(1..60u64, 1..5),
+        first in 0..6usize, what in an_exclusion(),
+    ) {
+        let mut whole = Search::new(&request, found.clone(), PLENTY);
+        let mut expected: Vec<_> = whole.by_ref().take(first).collect();
+        whole.without(&what);
+        expected.extend(whole.by_ref());
+
+        let mut search = Search::new(&request, found, PLENTY);
+        let (mut ours, mut slices) = (Vec::new(), slices.iter().cycle());
+        loop {
+            if ours.len() == first {
+                search.without(&what);
+            }
+            let (slice, before) = (*slices.next().unwrap(), search.work());
+            let progress = search.advance(slice);
+            prop_assert!(search.work() < before + slice + UNIT);
+            match progress {
+                Progress::Found(candidate) => ours.push(candidate),
+                Progress::More => prop_assert!(search.work() > before, "every slice gets on"),
+                Progress::Exhausted => break,
+                Progress::OutOfBudget => prop_assert!(false, "it has plenty"),
+            }
+        }
+        prop_assert_eq!(ours, expected);
+        prop_assert_eq!(search.work(), whole.work());
+    }
+
+    #[test]
+    fn constraints_that_are_repeated_take_no_more_work((request, found) in a_case()) {
+        let mut repeated = request.clone();
+        for _ in 0..10 {
+            repeated.constraints.extend(request.constraints.iter().map(turned));
+            repeated.constraints.extend(request.constraints.clone());
+        }
+        let (mut once, mut often) =
+            (Search::new(&request, found.clone(), PLENTY), Search::new(&repeated, found, PLENTY));
+        prop_assert!(once.by_ref().eq(often.by_ref()));
+        prop_assert_eq!(once.work(), often.work());
     }
 }

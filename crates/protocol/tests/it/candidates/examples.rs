@@ -2,7 +2,8 @@
 
 use super::{PLENTY, chosen, part, slot};
 use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::candidates::{Budget, Excluded, Found, Search, Searched};
+use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, Searched, UNIT};
+use bookahead_protocol::request::MOST_PARTS;
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request};
 
 fn request(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
@@ -186,11 +187,36 @@ fn what_was_refused_is_not_given_again() {
 fn a_search_that_used_up_its_budget_says_so() {
     let request = request(vec![part(10, 1); 2], vec![together(0, 1)]);
     let found = vec![(0..50).map(|at| slot("north", at * 100, 0)).collect(); 2];
-    let mut search = Search::new(&request, found, Budget { steps: 30 });
+    let work = 10_000;
+    let mut search = Search::new(&request, found, Budget { work });
     let given = search.by_ref().count();
     assert!((1..50).contains(&given), "{given}");
-    assert_eq!((search.searched(), search.steps()), (Searched::Stopped, 30));
+    assert_eq!(search.searched(), Searched::Stopped);
+    assert!((work..work + UNIT).contains(&search.work()), "{}", search.work());
     assert_eq!(search.next(), None);
+}
+
+#[test]
+fn the_largest_requests_can_pause_as_often_as_others() {
+    let pairs =
+        || (0..MOST_PARTS).flat_map(|first| (first + 1..MOST_PARTS).map(move |second| (first, second)));
+    let gap =
+        |(first, second)| Constraint::After { first, second, least: Seconds(-900), most: Some(Seconds(900)) };
+    let gaps = request(vec![part(10, 1); MOST_PARTS], pairs().map(gap).collect());
+    let crowded = request(vec![part(10, 1); MOST_PARTS], vec![]);
+    let slots = |free| (0..40).map(|at| of_free(free, slot("north", at * 20, 30))).collect();
+    for (request, free) in [(&gaps, 1), (&gaps, 40), (&crowded, 3)] {
+        assert_eq!(request.check(), Ok(()));
+        let mut search = Search::new(request, vec![slots(free); MOST_PARTS], Budget { work: 3_000_000 });
+        loop {
+            let before = search.work();
+            let progress = search.advance(1);
+            assert!(search.work() <= before + UNIT, "{before} {}", search.work());
+            if matches!(progress, Progress::Exhausted | Progress::OutOfBudget) {
+                break;
+            }
+        }
+    }
 }
 
 #[test]

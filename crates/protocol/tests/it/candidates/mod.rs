@@ -9,7 +9,7 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::candidates::{Budget, Candidate, Found};
 use bookahead_protocol::{Part, Slot};
 
-const PLENTY: Budget = Budget { steps: 1_000_000 };
+const PLENTY: Budget = Budget { work: 1_000_000_000 };
 
 /// A part of so many processors for so long, at any time of a long day.
 fn part(duration: i64, capacity: u32) -> Part {

@@ -44,7 +44,7 @@ impl PlainSite {
     pub(super) fn expire(&mut self, now: Moment) {
         for (reservation, until) in self.book.values_mut() {
             if reservation.state == State::Held && *until <= now {
-                reservation.state = State::Rejected;
+                reservation.state = State::Expired;
             }
         }
     }

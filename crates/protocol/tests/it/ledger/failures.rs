@@ -1,27 +1,22 @@
 //! Capacity that fails and comes back.
 
 use super::*;
-use bookahead_protocol::ledger::{Because, Ticked, What};
-
-fn note(site: &mut Site, ticked: Ticked) {
-    site.events.extend(ticked.events);
-    site.changes.extend(ticked.changes);
-}
+use bookahead_protocol::ledger::Because;
 
 fn lose(site: &mut Site, now: i64, capacity: u32) {
     let ticked = site.ledger.lost(Moment(now), &"cluster".into(), Capacity(capacity));
-    note(site, ticked);
+    site.note(ticked);
 }
 
 fn lose_beside(site: &mut Site, capacity: u32, in_use: &[u128]) {
     let in_use = in_use.iter().map(|id| ReservationId(*id)).collect();
     let ticked = site.ledger.lost_beside(Moment(0), &"cluster".into(), Capacity(capacity), &in_use);
-    note(site, ticked);
+    site.note(ticked);
 }
 
 fn restore(site: &mut Site, now: i64, capacity: u32) {
     let ticked = site.ledger.restored(Moment(now), &"cluster".into(), Capacity(capacity));
-    note(site, ticked);
+    site.note(ticked);
 }
 
 fn missing(site: &mut Site, now: i64, id: u128) -> u32 {
@@ -44,7 +39,7 @@ fn the_newest_promises_are_hit_first_and_only_as_much_as_must_be() {
     assert_eq!([1, 2, 4].map(|id| missing(&mut site, 1_000, id)), [0, 2, 4]);
     assert_eq!(problem(&site.hold(1_000, "bob", 5, fixed(100, 200, 1))).why.code(), "no-room");
     assert_eq!(problem(&site.hold(1_000, "bob", 6, fixed(500, 600, 5))).why.code(), "too-wide");
-    assert_eq!(site.hold(1_000, "bob", 7, fixed(500, 600, 4)).word(), "accepted");
+    assert_eq!(site.hold(1_000, "bob", 7, fixed(500, 600, 4)).word(), "held");
     assert_eq!(site.look(100_000, "ann", 2).word(), "active", "it stays, as far as it can");
 }
 
@@ -54,7 +49,7 @@ fn those_in_use_are_hit_last_and_a_loss_that_hits_nobody_mends_nobody() {
     (1..=3).for_each(|id| drop(site.book(0, "ann", id, fixed(100, 200, 2))));
     // Whoever keeps the machines has too little for one, although the book has room.
     let ticked = site.ledger.kept(Moment(0), ReservationId(1), Capacity(1));
-    note(&mut site, ticked);
+    site.note(ticked);
     lose(&mut site, 0, 2);
     assert_eq!([1, 2, 3].map(|id| missing(&mut site, 0, id)), [1, 0, 0]);
     lose_beside(&mut site, 2, &[2, 3]);
@@ -116,7 +111,7 @@ fn what_fails_again_and_again_is_never_more_than_there_is() {
     lose(&mut site, 0, 7);
     assert_eq!(site.ledger.lost_capacity(&"cluster".into()), Capacity(8));
     assert_eq!(missing(&mut site, 0, 1), 4);
-    assert_eq!(site.words(), ["accepted", "committed", "lost", "missing", "lost", "missing"]);
+    assert_eq!(site.words(), ["held", "committed", "lost", "missing", "lost", "missing"]);
     restore(&mut site, 150_000, 8);
     assert_eq!(missing(&mut site, 150_000, 1), 0);
     let unheard_of = site.ledger.lost(Moment(0), &"elsewhere".into(), Capacity(1));

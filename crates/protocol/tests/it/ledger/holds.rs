@@ -4,7 +4,7 @@ use super::*;
 use bookahead_protocol::deadline::Adaptive;
 use bookahead_protocol::ledger::HoldRules;
 
-fn extend(site: &mut Site, now: i64, id: u128, hold_for: i64) -> Answer {
+fn hold_longer(site: &mut Site, now: i64, id: u128, hold_for: i64) -> Answer {
     site.call(now, "ann", Call::Hold { id: ReservationId(id), hold_for: Millis(hold_for) })
 }
 
@@ -21,11 +21,11 @@ fn a_hold_that_is_not_committed_evaporates() {
     let mut site = site(HoldRules { late_commits: false, ..HoldRules::default() });
     site.hold(500, "ann", 1, fixed(100, 200, 8));
     assert_eq!(problem(&site.hold(60_499, "bob", 2, fixed(150, 160, 1))).why.code(), "no-room");
-    assert_eq!(site.look(60_499, "ann", 1).word(), "accepted");
-    assert_eq!(site.hold(60_500, "bob", 3, fixed(150, 160, 1)).word(), "accepted");
-    assert_eq!(site.look(60_500, "ann", 1).word(), "rejected");
+    assert_eq!(site.look(60_499, "ann", 1).word(), "held");
+    assert_eq!(site.hold(60_500, "bob", 3, fixed(150, 160, 1)).word(), "held");
+    assert_eq!(site.look(60_500, "ann", 1).word(), "expired");
     assert_eq!(problem(&site.commit(60_500, "ann", 1)).why, Why::Expired);
-    assert_eq!(problem(&extend(&mut site, 60_500, 1, 9)).why, Why::Expired);
+    assert_eq!(problem(&hold_longer(&mut site, 60_500, 1, 9)).why, Why::Expired);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_late_commit_takes_the_room_if_it_is_still_free() {
     assert_eq!(site.commit(70_000, "ann", 1).word(), "committed");
     site.book(70_000, "bob", 3, fixed(250, 260, 1));
     assert_eq!(problem(&site.commit(70_000, "ann", 2)).why, Why::Expired);
-    assert_eq!(site.look(70_000, "ann", 2).word(), "rejected");
+    assert_eq!(site.look(70_000, "ann", 2).word(), "expired");
     site.hold(70_000, "ann", 4, fixed(300, 400, 8));
     let rest = site.commit(350_500, "ann", 4);
     assert_eq!((rest.word(), interval(&rest)), ("committed", (350, 400)), "only the rest can be had");
@@ -73,23 +73,23 @@ fn a_late_commit_respects_jobs_and_limits() {
 fn a_hold_lasts_no_longer_than_until_its_slot_begins() {
     let mut site = Site::new(rules());
     assert_eq!(held_for(&site.hold(0, "ann", 1, fixed(10, 20, 1))), 10_000);
-    assert_eq!(held_for(&extend(&mut site, 1_000, 1, 60_000)), 9_000);
-    assert_eq!(site.look(9_999, "ann", 1).word(), "accepted");
-    assert_eq!(site.look(10_000, "ann", 1).word(), "rejected");
-    assert_eq!(site.words(), ["accepted", "expired"]);
+    assert_eq!(held_for(&hold_longer(&mut site, 1_000, 1, 60_000)), 9_000);
+    assert_eq!(site.look(9_999, "ann", 1).word(), "held");
+    assert_eq!(site.look(10_000, "ann", 1).word(), "expired");
+    assert_eq!(site.words(), ["held", "expired"]);
 }
 
 #[test]
 fn a_hold_lasts_no_longer_than_the_site_grants() {
     let mut site = site(HoldRules { longest: Millis(5_000), ..HoldRules::default() });
     assert_eq!(held_for(&site.hold(0, "ann", 1, fixed(100, 200, 1))), 5_000);
-    assert_eq!(held_for(&extend(&mut site, 3_000, 1, 60_000)), 5_000);
-    assert_eq!(held_for(&extend(&mut site, 4_000, 1, 10)), 4_000, "an extension never shortens");
+    assert_eq!(held_for(&hold_longer(&mut site, 3_000, 1, 60_000)), 5_000);
+    assert_eq!(held_for(&hold_longer(&mut site, 4_000, 1, 10)), 4_000, "holding longer never shortens");
     assert_eq!(held_for(&site.look(6_000, "ann", 1)), 2_000);
     site.commit(7_000, "ann", 1);
-    assert_eq!(extend(&mut site, 7_000, 1, 10).word(), "committed", "it is held for good");
+    assert_eq!(hold_longer(&mut site, 7_000, 1, 10).word(), "committed", "it is held for good");
     site.cancel(7_000, "ann", 1);
-    assert_eq!(problem(&extend(&mut site, 7_000, 1, 10)).why.code(), "illegal");
+    assert_eq!(problem(&hold_longer(&mut site, 7_000, 1, 10)).why.code(), "illegal");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! The life of a reservation, by every path.
 
 use super::*;
-use bookahead_protocol::ledger::{Because, What};
+use bookahead_protocol::ledger::Because;
 
 #[test]
 fn a_hold_is_committed_begins_and_completes() {
     let mut site = Site::new(rules());
     let held = site.hold(1_000, "ann", 1, fixed(100, 200, 4));
-    assert_eq!((held.word(), interval(&held)), ("accepted", (100, 200)));
+    assert_eq!((held.word(), interval(&held)), ("held", (100, 200)));
     assert_eq!(reservation(&held).held_for, Some(Millis(60_000)));
     let committed = site.commit(2_000, "ann", 1);
     assert_eq!((committed.word(), reservation(&committed).held_for), ("committed", None));
@@ -16,7 +16,7 @@ fn a_hold_is_committed_begins_and_completes() {
     assert_eq!(site.look(100_000, "ann", 1).word(), "active");
     assert_eq!(site.look(199_999, "ann", 1).word(), "active");
     assert_eq!(site.look(200_000, "ann", 1).word(), "completed");
-    assert_eq!(site.words(), ["accepted", "committed", "begun", "completed"]);
+    assert_eq!(site.words(), ["held", "committed", "begun", "completed"]);
     assert_eq!(site.changes.len(), 1, "what was taken came back by itself");
 }
 
@@ -130,7 +130,7 @@ fn giving_back_everything_before_the_start_is_a_cancel() {
     site.book(0, "ann", 1, fixed(100, 200, 8));
     assert_eq!(site.release(0, "ann", 1, 100, 0).word(), "cancelled");
     site.hold(0, "ann", 2, fixed(100, 200, 8));
-    assert_eq!(site.release(0, "ann", 2, 20, 4).word(), "accepted");
+    assert_eq!(site.release(0, "ann", 2, 20, 4).word(), "held");
     assert_eq!(site.release(0, "ann", 2, 20, 0).word(), "cancelled");
     let because = site.events.iter().filter_map(|event| match event.what {
         What::Cancelled { because, .. } => Some(because),
@@ -157,16 +157,17 @@ fn a_change_takes_the_new_terms_or_keeps_the_old_ones() {
     // Its own room counts as free: from 150 on it could not be had beside itself.
     let moved = site.change(0, "ann", 1, Some(1), fixed(110, 200, 8));
     assert_eq!((moved.word(), interval(&moved), reservation(&moved).version), ("committed", (110, 200), 2));
-    assert_eq!(site.changes.last().unwrap().gave_back, [span(100, 200, 6)]);
-    assert_eq!(site.changes.last().unwrap().took, [span(110, 200, 8)]);
+    let [.., wants, settles] = &site.changes[..] else { panic!("{:?}", site.changes) };
+    assert_eq!(wants.gave_back, [span(100, 200, 6)]);
+    assert_eq!(wants.took, [span(100, 110, 6), span(110, 200, 8)], "new terms are taken before old ones go");
+    assert_eq!((&wants.took, &settles.took[..]), (&settles.gave_back, &[span(110, 200, 8)][..]));
     let refused = site.change(0, "ann", 1, Some(2), fixed(150, 250, 8));
     assert_eq!(problem(&refused).why.code(), "no-room");
     let kept = site.look(0, "ann", 1);
     assert_eq!((kept.word(), interval(&kept), reservation(&kept).version), ("committed", (110, 200), 2));
     let seen = site.change(0, "ann", 1, Some(1), fixed(120, 200, 8));
     assert_eq!(problem(&seen).why, Why::Changed { seen: 1, now: 2 });
-    let changed = ["change-requested", "change-settled", "change-requested", "change-settled"];
-    assert_eq!(site.words()[4..], changed);
+    assert_eq!(site.words()[4..], ["change-requested", "change-settled"], "a refusal changes nothing");
     site.hold(0, "ann", 3, fixed(300, 400, 1));
     assert_eq!(problem(&site.change(0, "ann", 3, None, fixed(300, 400, 2))).why.code(), "illegal");
     assert_eq!(problem(&site.change(150_000, "ann", 1, None, fixed(300, 400, 2))).why.code(), "illegal");
@@ -183,6 +184,7 @@ fn only_the_owner_and_operators_may_act() {
         Call::Commit { id, jobs },
         Call::Attach { id, part: 0, job: JobId(1) },
         Call::Change { id, version: None, request: fixed(100, 200, 1) },
+        Call::Extend { id, version: None, end: Time(300) },
         Call::Release { id, part: 0, from: Time(0), keep: Capacity(0) },
         Call::Cancel { id },
         Call::Show { id },

@@ -21,8 +21,8 @@ fn holds_and_reservations_are_counted_until_they_are_over() {
     site.hold(0, "ann", 1, fixed(100, 200, 1));
     site.book(0, "ann", 2, fixed(100, 200, 1));
     refused(&site.hold(0, "ann", 3, fixed(100, 200, 1)), Limit::Count, 2, 3);
-    assert_eq!(site.hold(0, "bob", 4, fixed(100, 200, 1)).word(), "accepted");
-    assert_eq!(site.hold(60_000, "ann", 5, fixed(100, 200, 1)).word(), "accepted", "the hold expired");
+    assert_eq!(site.hold(0, "bob", 4, fixed(100, 200, 1)).word(), "held");
+    assert_eq!(site.hold(60_000, "ann", 5, fixed(100, 200, 1)).word(), "held", "the hold expired");
     assert_eq!(site.change(60_000, "ann", 2, None, fixed(100, 200, 2)).word(), "committed");
     assert!(site.probe(60_000, "ann", fixed(100, 200, 1)).is_empty());
 }
@@ -43,9 +43,9 @@ fn neither_too_soon_nor_too_far_ahead() {
     let (notice, horizon) = (Some(Seconds(50)), Some(Seconds(200)));
     let mut site = site(UserLimits { notice, horizon, ..UserLimits::default() });
     refused(&site.hold(500, "ann", 1, fixed(50, 60, 1)), Limit::Notice, 50, 50);
-    assert_eq!(site.hold(500, "ann", 2, fixed(51, 60, 1)).word(), "accepted");
+    assert_eq!(site.hold(500, "ann", 2, fixed(51, 60, 1)).word(), "held");
     refused(&site.hold(500, "ann", 3, fixed(150, 201, 1)), Limit::Horizon, 200, 201);
-    assert_eq!(site.hold(500, "ann", 4, fixed(150, 200, 1)).word(), "accepted");
+    assert_eq!(site.hold(500, "ann", 4, fixed(150, 200, 1)).word(), "held");
     let window = request(wanted(0, 1_000, 20, 8));
     let slots: Vec<(i64, i64)> =
         site.probe(500, "ann", window).iter().map(|slot| (slot.interval.begin.0, slot.slack.0)).collect();
@@ -59,7 +59,7 @@ fn a_share_is_what_one_user_has_at_the_same_time() {
     site.book(0, "ann", 2, fixed(100, 200, 3));
     site.book(0, "ann", 3, fixed(200, 300, 3));
     refused(&site.hold(0, "ann", 4, fixed(150, 250, 2)), Limit::Share, 50, 63);
-    assert_eq!(site.hold(0, "bob", 5, fixed(150, 250, 2)).word(), "accepted");
+    assert_eq!(site.hold(0, "bob", 5, fixed(150, 250, 2)).word(), "held");
     let slots = site.probe(0, "ann", request(wanted(50, 1_000, 60, 2)));
     assert_eq!(slots.iter().map(|slot| slot.interval.begin.0).collect::<Vec<_>>(), [300]);
     assert_eq!(slots[0].slack, Seconds(640));

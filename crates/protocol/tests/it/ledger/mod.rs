@@ -1,9 +1,9 @@
 //! The ledger of a site, from outside: each path of a reservation's life, each refusal, and what must hold
 //! after any sequence of commands.
 
-mod consent;
 mod failures;
 mod holds;
+mod kept;
 mod life;
 mod limits;
 mod once;
@@ -12,10 +12,11 @@ mod plain;
 mod queues;
 mod random;
 mod refusals;
+mod waiting;
 
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Capacity, Policy, Running, Seconds, Span, Time, Waiting};
-use bookahead_protocol::ledger::{Change, Event, Handled, Ledger, Offered, Rules, View, Views};
+use bookahead_protocol::ledger::{Change, Event, Handled, Ledger, Offered, Rules, Ticked, View, Views, What};
 use bookahead_protocol::*;
 
 const VACANCIES: Method = Method::EarliestStart { local_jobs_preferred: false };
@@ -76,13 +77,14 @@ struct Site {
     views: Views,
     events: Vec<Event>,
     changes: Vec<Change>,
+    /// The last key that was made; those that a test names are smaller.
     keys: u128,
 }
 
 impl Site {
     fn new(rules: Rules) -> Site {
         let ledger = Ledger::new(rules).unwrap();
-        Site { ledger, views: Views::default(), events: vec![], changes: vec![], keys: 0 }
+        Site { ledger, views: Views::default(), events: vec![], changes: vec![], keys: 1_000_000 }
     }
 
     fn show(&mut self, view: View) {
@@ -99,17 +101,55 @@ impl Site {
         self.send(now, &Envelope { key: Key(self.keys), caller, call })
     }
 
+    /// The answer at once, also where it waits for another.
     fn send(&mut self, now: i64, envelope: &Envelope) -> Answer {
-        let Handled { answer, events, changes } = self.ledger.handle(Moment(now), envelope, &self.views);
-        self.events.extend(events);
-        self.changes.extend(changes);
-        answer
+        self.handle(now, envelope).0
     }
 
-    fn tick(&mut self, now: i64) {
-        let ticked = self.ledger.tick(Moment(now));
+    /// The answer at once, and whether the caller has to wait for another.
+    fn handle(&mut self, now: i64, envelope: &Envelope) -> (Answer, bool) {
+        let Handled { answer, waits, events, changes } =
+            self.ledger.handle(Moment(now), envelope, &self.views);
+        assert!(
+            waits.is_none()
+                || (waits == envelope.call.id() && waits.is_some_and(|id| self.ledger.is_waiting(id)))
+        );
+        self.note(Ticked { events, changes });
+        (answer, waits.is_some())
+    }
+
+    /// Takes note of what came of something; says it in words.
+    fn note(&mut self, ticked: Ticked) -> Vec<&'static str> {
+        let words = words(&ticked.events);
         self.events.extend(ticked.events);
         self.changes.extend(ticked.changes);
+        words
+    }
+
+    fn tick(&mut self, now: i64) -> Vec<&'static str> {
+        let ticked = self.ledger.tick(Moment(now));
+        self.note(ticked)
+    }
+
+    /// The batch system grants what a reservation waits for.
+    fn grant(&mut self, now: i64, id: u128) -> Vec<&'static str> {
+        let ticked = self.ledger.granted(Moment(now), ReservationId(id));
+        self.note(ticked)
+    }
+
+    /// The batch system refuses it.
+    fn refuse(&mut self, now: i64, id: u128) -> Vec<&'static str> {
+        let why = Why::NotGranted("busy".into());
+        let ticked = self.ledger.not_granted(Moment(now), ReservationId(id), why);
+        self.note(ticked)
+    }
+
+    /// What a call was told, once it was told something.
+    fn told(&self, key: u128) -> Option<&Answer> {
+        self.events.iter().find_map(|event| match &event.what {
+            What::Answered { envelope, answer } if envelope.key == Key(key) => Some(answer),
+            _ => None,
+        })
     }
 
     fn hold(&mut self, now: i64, user: &str, id: u128, request: Request) -> Answer {
@@ -151,19 +191,31 @@ impl Site {
         }
     }
 
-    fn words(&self) -> Vec<&'static str> {
-        let words = self.events.iter().map(|event| event.what.word());
-        words.filter(|word| *word != "answered").collect()
+    fn extend(&mut self, now: i64, user: &str, id: u128, version: Option<u32>, end: i64) -> Answer {
+        self.call(now, user, Call::Extend { id: ReservationId(id), version, end: Time(end) })
     }
 
-    /// The same site after a restart: all events, and nothing else.
+    fn words(&self) -> Vec<&'static str> {
+        words(&self.events)
+    }
+
+    /// The same site after a restart: all events as they are written, and nothing else.
     fn replayed(&self) -> Ledger {
         let mut ledger = Ledger::new(self.ledger.rules().clone()).unwrap();
         for event in &self.events {
-            ledger.apply(event);
+            let written = serde_json::to_string(event).unwrap();
+            let read: Event = serde_json::from_str(&written).unwrap();
+            assert_eq!(read, *event);
+            ledger.apply(&read);
         }
         ledger
     }
+}
+
+/// What happened to reservations.
+fn words(events: &[Event]) -> Vec<&'static str> {
+    let about_calls = |what: &What| matches!(what, What::Asked { .. } | What::Answered { .. });
+    events.iter().filter(|event| !about_calls(&event.what)).map(|event| event.what.word()).collect()
 }
 
 impl Drop for Site {

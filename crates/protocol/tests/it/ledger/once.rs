@@ -20,7 +20,7 @@ fn the_same_call_again_gets_the_same_answer_and_makes_no_event() {
     assert_eq!(again, first.again(Millis(5_000)), "only what is left of the hold is less");
     assert_eq!(reservation(&again).held_for, Some(Millis(55_000)));
     assert_eq!(site.send(70_000, &call), first.again(Millis(60_000)));
-    assert_eq!(site.words(), ["accepted", "expired"]);
+    assert_eq!(site.words(), ["held", "expired"]);
     assert_eq!(site.events.len(), events + 1);
     let refused = envelope(1_001, "bob", Call::Commit { id: ReservationId(9), jobs: vec![] });
     let problem = site.send(70_000, &refused);
@@ -39,7 +39,7 @@ fn a_key_stands_for_one_call() {
         assert_eq!(problem(&site.send(0, &other)).why, Why::KeyTaken(Key(1_000)));
     }
     let show = envelope(1_000, "ann", Call::Show { id: ReservationId(1) });
-    assert_eq!(site.send(0, &show).word(), "accepted", "whoever only asks needs no key");
+    assert_eq!(site.send(0, &show).word(), "held", "whoever only asks needs no key");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn commits_are_repeated_without_harm() {
     let first = site.commit(0, "ann", 1);
     assert_eq!(site.commit(0, "ann", 1), first);
     assert_eq!(site.commit(100_000, "ann", 1).word(), "active");
-    assert_eq!(site.words(), ["accepted", "committed", "begun"]);
+    assert_eq!(site.words(), ["held", "committed", "begun"]);
 }
 
 #[test]
@@ -93,5 +93,5 @@ fn time_never_goes_back() {
     let earlier = site.look(10_000, "ann", 1);
     assert_eq!(reservation(&earlier).held_for, Some(Millis(1_000)));
     site.tick(60_000);
-    assert_eq!(site.look(0, "ann", 1).word(), "rejected");
+    assert_eq!(site.look(0, "ann", 1).word(), "expired");
 }

@@ -10,27 +10,50 @@ pub(super) const SECONDS: usize = 400;
 /// The step of time, in milliseconds.
 pub(super) const STEP: i64 = 100;
 
+/// Capacity at each second.
+type Terms = [u32; SECONDS];
+
 pub(super) struct Plain {
     capacity: u32,
     longest_hold: i64,
     late_commits: bool,
+    /// How long the batch system may take; None where it is not asked.
+    consent: Option<i64>,
     now: i64,
     items: BTreeMap<u128, Item>,
+    /// What the calls that waited were told at last, by their keys.
+    pub(super) told: BTreeMap<u128, Word>,
 }
 
-pub(super) struct Item {
+struct Item {
     owner: usize,
     asked: (i64, i64, i64, u32),
-    pub(super) state: State,
+    state: State,
     /// What it was promised at each second.
-    promised: [u32; SECONDS],
+    promised: Terms,
     /// What it takes at each second.
-    takes: [u32; SECONDS],
+    takes: Terms,
     deadline: i64,
-    /// Whether it was ever promised anything.
+    /// Whether it was ever promised anything, or may be.
     real: bool,
+    waiting: Option<Wait>,
 }
 
+struct Wait {
+    until: i64,
+    /// The key of the call.
+    key: u128,
+    then: Then,
+}
+
+enum Then {
+    Hold(i64),
+    Book,
+    CommitLate,
+    Change { to: Box<Terms>, begun: bool },
+}
+
+/// `Err("waits")` where the answer comes later.
 pub(super) type Word = Result<State, &'static str>;
 
 impl Item {
@@ -39,7 +62,7 @@ impl Item {
     }
 
     fn end(&self) -> i64 {
-        self.promised.iter().rposition(|&taken| taken > 0).map_or(0, |last| last as i64 + 1)
+        end(&self.promised)
     }
 
     fn ends(&mut self, state: State, now: i64) {
@@ -51,6 +74,16 @@ impl Item {
             }
         }
     }
+
+    /// From now on it takes what it was promised.
+    fn takes_its_terms(&mut self, state: State, now: i64) {
+        self.state = state;
+        self.takes[rest(now)..].copy_from_slice(&self.promised[rest(now)..]);
+    }
+}
+
+fn end(terms: &Terms) -> i64 {
+    terms.iter().rposition(|&taken| taken > 0).map_or(0, |last| last as i64 + 1)
 }
 
 /// The first second that has not begun.
@@ -59,26 +92,94 @@ fn rest(now: i64) -> usize {
 }
 
 impl Plain {
-    pub(super) fn new(capacity: u32, longest_hold: i64, late_commits: bool) -> Plain {
-        Plain { capacity, longest_hold, late_commits, now: 0, items: BTreeMap::new() }
+    pub(super) fn new(capacity: u32, longest_hold: i64, late_commits: bool, consent: Option<i64>) -> Plain {
+        let (items, told) = (BTreeMap::new(), BTreeMap::new());
+        Plain { capacity, longest_hold, late_commits, consent, now: 0, items, told }
+    }
+
+    /// Where in its life each is that was promised something, or may be.
+    pub(super) fn states(&self) -> BTreeMap<u128, State> {
+        let real = self.items.iter().filter(|(_, item)| item.real);
+        real.map(|(id, item)| (*id, item.state)).collect()
     }
 
     pub(super) fn advance(&mut self, now: i64) {
         while self.now <= now {
-            for item in self.items.values_mut().filter(|item| item.real) {
-                if item.state == State::Held && item.deadline <= self.now {
-                    item.ends(State::Rejected, self.now);
-                }
-                if item.state == State::Committed && item.begin() * 1_000 <= self.now {
-                    item.state = State::Active;
-                }
-                if item.state == State::Active && item.end() * 1_000 <= self.now {
-                    item.ends(State::Completed, self.now);
-                }
-            }
+            let ids: Vec<u128> = self.items.keys().copied().collect();
+            ids.into_iter().for_each(|id| self.pass(id));
             self.now += STEP;
         }
         self.now = now;
+    }
+
+    /// What this moment does to one.
+    fn pass(&mut self, id: u128) {
+        let now = self.now;
+        let item = self.items.get_mut(&id).unwrap();
+        match item.state {
+            State::Held if item.deadline <= now => item.ends(State::Expired, now),
+            State::Committed if item.begin() * 1_000 <= now => item.state = State::Active,
+            State::Requested | State::ChangeRequested => self.pass_waiting(id),
+            _ => {}
+        }
+        let item = self.items.get_mut(&id).unwrap();
+        if item.state == State::Active && item.end() * 1_000 <= now {
+            item.ends(State::Completed, now);
+        }
+    }
+
+    fn pass_waiting(&mut self, id: u128) {
+        let now = self.now;
+        let item = self.items.get_mut(&id).unwrap();
+        let Wait { until, ref then, key } = *item.waiting.as_ref().unwrap();
+        match *then {
+            // It completes in the same moment.
+            Then::Change { begun: true, .. } if item.end() * 1_000 <= now => item.state = State::Active,
+            Then::Change { begun: false, .. } if item.begin() * 1_000 <= now => {
+                item.takes_its_terms(State::Active, now);
+            }
+            _ if until <= now => return self.refuse(id),
+            _ => return,
+        }
+        item.waiting = None;
+        self.told.insert(key, Err("refused"));
+    }
+
+    /// The batch system says yes.
+    pub(super) fn grant(&mut self, id: u128) {
+        let (now, longest) = (self.now, self.longest_hold);
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let Some(wait) = item.waiting.take() else { return };
+        match wait.then {
+            Then::Hold(hold_for) => {
+                item.state = State::Held;
+                item.deadline = (now + hold_for.min(longest)).min(item.begin() * 1_000);
+            }
+            Then::Book | Then::CommitLate => item.state = State::Committed,
+            Then::Change { to, begun } => {
+                item.promised = *to;
+                item.takes_its_terms(if begun { State::Active } else { State::Committed }, now);
+            }
+        }
+        self.told.insert(wait.key, Ok(item.state));
+    }
+
+    /// The batch system says no, or nothing in time.
+    pub(super) fn refuse(&mut self, id: u128) {
+        let now = self.now;
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let Some(wait) = item.waiting.take() else { return };
+        match wait.then {
+            Then::Hold(_) | Then::Book => {
+                item.ends(State::Rejected, now);
+                item.real = false;
+            }
+            Then::CommitLate => item.ends(State::Expired, now),
+            Then::Change { begun, .. } => {
+                item.takes_its_terms(if begun { State::Active } else { State::Committed }, now);
+            }
+        }
+        self.told.insert(wait.key, Err("refused"));
     }
 
     pub(super) fn taken(&self, second: usize) -> u32 {
@@ -101,8 +202,15 @@ impl Plain {
         if item.owner == owner { Ok(item) } else { Err("not-owner") }
     }
 
+    /// One that was promised something, or may be.
+    fn real(&mut self, id: u128, owner: usize) -> Result<&mut Item, &'static str> {
+        let item = self.owned(id, owner)?;
+        if item.real { Ok(item) } else { Err("refused") }
+    }
+
     pub(super) fn reserve(
         &mut self,
+        key: u128,
         id: u128,
         owner: usize,
         wanted: &placement::Request,
@@ -114,7 +222,12 @@ impl Plain {
             if item.owner != owner || item.asked != asked {
                 return Err("id-taken");
             }
-            return if item.real { Ok(item.state) } else { Err("refused") };
+            return match &item.waiting {
+                Some(Wait { then: Then::CommitLate, .. }) => Err("busy"),
+                Some(Wait { then: Then::Hold(_) | Then::Book, .. }) => Err("waits"),
+                _ if !item.real => Err("refused"),
+                _ => Ok(item.state),
+            };
         }
         let second = self.now / 1_000;
         let start = self.first_fit(wanted, if book { second } else { second + 1 });
@@ -126,82 +239,108 @@ impl Plain {
             takes: [0; SECONDS],
             deadline: self.now,
             real: start.is_some(),
+            waiting: None,
         };
+        let mut word = Err("refused");
         if let Some(start) = start {
-            item.promised[start as usize..(start + wanted.duration.0) as usize].fill(wanted.capacity.0);
+            let end = start + wanted.duration.0;
+            item.promised[start as usize..end as usize].fill(wanted.capacity.0);
             item.takes = item.promised;
-            item.state = if book { State::Committed } else { State::Held };
-            item.deadline = (self.now + hold_for.min(self.longest_hold)).min(start * 1_000);
+            item.state = State::Requested;
+            let until = self.consent.map_or(self.now, |limit| self.now + limit);
+            let until = until.min(if book { end } else { start } * 1_000);
+            let then = if book { Then::Book } else { Then::Hold(hold_for) };
+            item.waiting = Some(Wait { until, key, then });
+            word = Err("waits");
         }
-        let word = if item.real { Ok(item.state) } else { Err("refused") };
         self.items.insert(id, item);
+        self.at_once(id, word)
+    }
+
+    /// Where nobody is asked, what would wait is granted at once.
+    fn at_once(&mut self, id: u128, word: Word) -> Word {
+        if word == Err("waits") && self.consent.is_none() {
+            self.grant(id);
+            return Ok(self.items[&id].state);
+        }
         word
     }
 
-    pub(super) fn extend(&mut self, id: u128, owner: usize, hold_for: i64) -> Word {
+    pub(super) fn hold(&mut self, id: u128, owner: usize, hold_for: i64) -> Word {
         let (now, longest) = (self.now, self.longest_hold);
-        let item = self.owned(id, owner)?;
-        match (item.real, item.state) {
-            (false, _) => Err("refused"),
-            (true, State::Held) => {
+        let item = self.real(id, owner)?;
+        match item.state {
+            State::Held => {
                 let longer = (now + hold_for.min(longest)).min(item.begin() * 1_000);
                 item.deadline = item.deadline.max(longer);
                 Ok(State::Held)
             }
-            (true, State::Rejected) => Err("expired"),
-            (true, state @ (State::Committed | State::Active)) => Ok(state),
+            State::Expired => Err("expired"),
+            State::Requested => Err("busy"),
+            state @ (State::Committed | State::ChangeRequested | State::Active) => Ok(state),
             _ => Err("illegal"),
         }
     }
 
-    pub(super) fn commit(&mut self, id: u128, owner: usize) -> Word {
-        let (now, late) = (self.now, self.late_commits);
-        let item = self.owned(id, owner)?;
-        match (item.real, item.state) {
-            (false, _) => return Err("refused"),
-            (true, State::Held) => item.state = State::Committed,
-            (true, State::Committed | State::Active) => {}
-            (true, State::Rejected) if late => return self.commit_late(id, now),
-            (true, State::Rejected) => return Err("expired"),
+    pub(super) fn commit(&mut self, key: u128, id: u128, owner: usize) -> Word {
+        let late = self.late_commits;
+        let item = self.real(id, owner)?;
+        match (item.state, &item.waiting) {
+            (_, Some(Wait { then: Then::CommitLate, .. })) => return Err("waits"),
+            (_, Some(_)) => return Err("busy"),
+            (State::Held, _) => item.state = State::Committed,
+            (State::Committed | State::Active, _) => {}
+            (State::Expired, _) if late => return self.commit_late(key, id),
+            (State::Expired, _) => return Err("expired"),
             _ => return Err("illegal"),
         }
         Ok(self.items[&id].state)
     }
 
-    fn commit_late(&mut self, id: u128, now: i64) -> Word {
+    fn commit_late(&mut self, key: u128, id: u128) -> Word {
         let mut promised = self.items[&id].promised;
-        promised[..usize::try_from(now / 1_000).unwrap().min(SECONDS)].fill(0);
+        promised[..usize::try_from(self.now / 1_000).unwrap().min(SECONDS)].fill(0);
         let free = (0..SECONDS).all(|second| promised[second] <= self.free(second));
         if !free || promised.iter().all(|&taken| taken == 0) {
             return Err("expired");
         }
+        let until = (self.now + self.consent.unwrap_or(0)).min(end(&promised) * 1_000);
         let item = self.items.get_mut(&id).unwrap();
-        (item.promised, item.takes, item.state) = (promised, promised, State::Committed);
-        Ok(State::Committed)
+        (item.promised, item.takes, item.state) = (promised, promised, State::Requested);
+        item.waiting = Some(Wait { until, key, then: Then::CommitLate });
+        self.at_once(id, Err("waits"))
     }
 
     pub(super) fn cancel(&mut self, id: u128, owner: usize) -> Word {
         let now = self.now;
         let item = self.owned(id, owner)?;
+        let begun = matches!(item.waiting, Some(Wait { then: Then::Change { begun: true, .. }, .. }));
         match item.state {
-            State::Held | State::Committed => item.ends(State::Cancelled, now),
-            // Nothing can be committed late then.
-            State::Rejected if item.real => item.state = State::Cancelled,
             State::Active => item.ends(State::Terminated, now),
+            State::ChangeRequested if begun => item.ends(State::Terminated, now),
+            State::Requested | State::Held | State::Committed | State::ChangeRequested => {
+                item.ends(State::Cancelled, now);
+            }
+            // Nothing can be committed late then.
+            State::Expired => item.state = State::Cancelled,
             State::Completed => return Err("illegal"),
             _ => {}
         }
-        Ok(item.state)
+        let state = item.state;
+        if let Some(wait) = item.waiting.take() {
+            self.told.insert(wait.key, Ok(state));
+        }
+        Ok(state)
     }
 
     pub(super) fn release(&mut self, id: u128, owner: usize, from: i64, keep: u32) -> Word {
         let now = self.now;
-        let item = self.owned(id, owner)?;
-        if !item.real {
-            return Err("refused");
-        }
+        let item = self.real(id, owner)?;
         if !item.state.holds_capacity() {
             return Err("illegal");
+        }
+        if item.waiting.is_some() {
+            return Err("busy");
         }
         let mut left = item.promised;
         let from_second = rest(now).max(usize::try_from(from).unwrap());
@@ -215,25 +354,54 @@ impl Plain {
         Ok(item.state)
     }
 
-    pub(super) fn change(&mut self, id: u128, owner: usize, wanted: &placement::Request) -> Word {
-        let second = self.now / 1_000;
-        let item = self.owned(id, owner)?;
-        if !item.real {
-            return Err("refused");
+    pub(super) fn change(&mut self, key: u128, id: u128, owner: usize, wanted: &placement::Request) -> Word {
+        let from = rest(self.now) as i64;
+        let item = self.real(id, owner)?;
+        if item.waiting.is_some() {
+            return Err("busy");
         }
         if item.state != State::Committed {
             return Err("illegal");
         }
         let old = std::mem::replace(&mut item.takes, [0; SECONDS]);
-        let start = self.first_fit(wanted, second);
-        let item = self.items.get_mut(&id).unwrap();
-        let Some(start) = start else {
-            item.takes = old;
+        let start = self.first_fit(wanted, from);
+        self.items.get_mut(&id).unwrap().takes = old;
+        let start = start.ok_or("refused")?;
+        let mut to = [0; SECONDS];
+        to[start as usize..(start + wanted.duration.0) as usize].fill(wanted.capacity.0);
+        self.want(key, id, to)
+    }
+
+    pub(super) fn extend(&mut self, key: u128, id: u128, owner: usize, until: i64) -> Word {
+        let item = self.real(id, owner)?;
+        if item.waiting.is_some() {
+            return Err("busy");
+        }
+        if !matches!(item.state, State::Committed | State::Active) {
+            return Err("illegal");
+        }
+        let end = item.end();
+        if until <= end {
+            return Ok(item.state);
+        }
+        let mut to = item.promised;
+        let capacity = to[end as usize - 1];
+        to[end as usize..until as usize].fill(capacity);
+        if (end..until).any(|second| self.free(second as usize) < capacity) {
             return Err("refused");
-        };
-        item.promised = [0; SECONDS];
-        item.promised[start as usize..(start + wanted.duration.0) as usize].fill(wanted.capacity.0);
-        item.takes = item.promised;
-        Ok(State::Committed)
+        }
+        self.want(key, id, to)
+    }
+
+    fn want(&mut self, key: u128, id: u128, to: Terms) -> Word {
+        let until = (self.now + self.consent.unwrap_or(0)).min(end(&to) * 1_000);
+        let item = self.items.get_mut(&id).unwrap();
+        let begun = item.state == State::Active;
+        for (takes, wanted) in item.takes.iter_mut().zip(to) {
+            *takes = wanted.max(*takes);
+        }
+        item.state = State::ChangeRequested;
+        item.waiting = Some(Wait { until, key, then: Then::Change { to: Box::new(to), begun } });
+        self.at_once(id, Err("waits"))
     }
 }

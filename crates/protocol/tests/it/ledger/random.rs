@@ -25,6 +25,7 @@ enum Do {
         hold_for: i64,
         book: bool,
     },
+    Hold(i64),
     Extend(i64),
     Commit,
     Attach(u128),
@@ -40,38 +41,52 @@ enum Do {
     Lose(u32),
     Restore(u32),
     Tick,
+    /// The batch system grants what the reservation waits for, if it waits.
+    Grant,
+    Refuse,
 }
 
 const USERS: [&str; 2] = ["ann", "bob"];
 
-fn requests() -> impl Strategy<Value = placement::Request> {
+/// Requests that begin before this second: the earlier, the more they get into each other's way.
+fn requests(before: i64) -> impl Strategy<Value = placement::Request> {
     let window = prop_oneof![3 => Just(0i64), 1 => 1..60i64];
-    (0..300i64, window, 1..40i64, 1..=8u32).prop_map(|(earliest, window, duration, capacity)| {
+    (0..before, window, 1..40i64, 1..=8u32).prop_map(|(earliest, window, duration, capacity)| {
         wanted(earliest, earliest + window + duration, duration, capacity)
     })
 }
 
-fn plain_commands() -> impl Strategy<Value = Do> {
+fn plain_commands(before: i64) -> impl Strategy<Value = Do> {
     let hold_for = 0..300i64;
     prop_oneof![
-        6 => (requests(), hold_for.clone(), prop::bool::weighted(0.3))
+        6 => (requests(before), hold_for.clone(), prop::bool::weighted(0.3))
             .prop_map(|(wanted, hold_for, book)| Do::Reserve { wanted, hold_for: hold_for * STEP, book }),
-        1 => hold_for.prop_map(|hold_for| Do::Extend(hold_for * STEP)),
+        1 => hold_for.prop_map(|hold_for| Do::Hold(hold_for * STEP)),
         4 => Just(Do::Commit),
         1 => Just(Do::Cancel),
         1 => (0..300i64, 0..8u32).prop_map(|(from, keep)| Do::Release { from, keep }),
-        1 => requests().prop_map(Do::Change),
+        1 => requests(before).prop_map(Do::Change),
+        1 => (0..before + 100).prop_map(Do::Extend),
+        3 => Just(Do::Grant),
+        1 => Just(Do::Refuse),
     ]
+}
+
+/// How long the batch system may take to answer, in milliseconds, where it is asked.
+fn consents() -> impl Strategy<Value = Option<i64>> {
+    prop_oneof![1 => Just(None), 2 => (1..300i64).prop_map(|steps| Some(steps * STEP))]
 }
 
 fn all_commands() -> impl Strategy<Value = Do> {
     prop_oneof![
-        12 => plain_commands(),
+        16 => plain_commands(60),
+        2 => requests(60).prop_map(Do::Change),
+        2 => (0..160i64).prop_map(Do::Extend),
         1 => (0..5u128).prop_map(Do::Attach),
-        1 => requests().prop_map(Do::Probe),
+        1 => requests(60).prop_map(Do::Probe),
         3 => (0..10usize).prop_map(Do::Repeat),
-        1 => (1..5u32).prop_map(Do::Lose),
-        1 => (1..9u32).prop_map(Do::Restore),
+        2 => (1..5u32).prop_map(Do::Lose),
+        2 => (1..9u32).prop_map(Do::Restore),
         1 => Just(Do::Tick),
     ]
 }
@@ -90,7 +105,8 @@ impl Do {
             Do::Reserve { wanted, hold_for, book } => {
                 Call::Reserve { id, request: request(*wanted), hold_for: Millis(*hold_for), book: *book }
             }
-            Do::Extend(hold_for) => Call::Hold { id, hold_for: Millis(*hold_for) },
+            Do::Hold(hold_for) => Call::Hold { id, hold_for: Millis(*hold_for) },
+            Do::Extend(end) => Call::Extend { id, version: None, end: Time(*end) },
             Do::Commit => Call::Commit { id, jobs: vec![] },
             Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
             Do::Cancel => Call::Cancel { id },
@@ -99,21 +115,22 @@ impl Do {
             }
             Do::Change(wanted) => Call::Change { id, version: None, request: request(*wanted) },
             Do::Probe(wanted) => Call::Probe { request: request(*wanted), most: 9, starts: vec![Time(50)] },
-            Do::Repeat(_) | Do::Lose(_) | Do::Restore(_) | Do::Tick => return None,
+            Do::Repeat(_) | Do::Lose(_) | Do::Restore(_) | Do::Tick | Do::Grant | Do::Refuse => return None,
         })
     }
 }
 
-/// What the plain book says.
-fn plainly(plain: &mut Plain, step: &Step) -> Word {
+/// What the plain book says to a call.
+fn plainly(plain: &mut Plain, key: u128, step: &Step) -> Word {
     let Step { user, id, ref what, .. } = *step;
     match what {
-        Do::Reserve { wanted, hold_for, book } => plain.reserve(id, user, wanted, *hold_for, *book),
-        Do::Extend(hold_for) => plain.extend(id, user, *hold_for),
-        Do::Commit => plain.commit(id, user),
+        Do::Reserve { wanted, hold_for, book } => plain.reserve(key, id, user, wanted, *hold_for, *book),
+        Do::Hold(hold_for) => plain.hold(id, user, *hold_for),
+        Do::Extend(end) => plain.extend(key, id, user, *end),
+        Do::Commit => plain.commit(key, id, user),
         Do::Cancel => plain.cancel(id, user),
         Do::Release { from, keep } => plain.release(id, user, *from, *keep),
-        Do::Change(wanted) => plain.change(id, user, wanted),
+        Do::Change(wanted) => plain.change(key, id, user, wanted),
         _ => unreachable!(),
     }
 }
@@ -123,7 +140,7 @@ fn word(answer: &Answer) -> Word {
     match answer {
         Answer::Reservation(reservation) => Ok(reservation.state),
         Answer::Problem(problem) => Err(match &problem.why {
-            Why::NoSlot(_) => "refused",
+            Why::NoSlot(_) | Why::NotGranted(_) | Why::BatchTimeout { .. } => "refused",
             why => why.code(),
         }),
         Answer::Offers(_) => unreachable!(),
@@ -153,7 +170,7 @@ fn usage(ledger: &Ledger) -> BTreeMap<Name, Usage> {
     for (_, entry) in ledger.entries().filter(|(_, entry)| entry.state.holds_capacity()) {
         let usage = all.entry(entry.owner.clone()).or_default();
         usage.count += 1;
-        usage.area += entry.spans.iter().map(Span::area).sum::<i128>();
+        usage.area += entry.promised().iter().map(Span::area).sum::<i128>();
     }
     all
 }
@@ -162,11 +179,15 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn the_plain_book_says_the_same(steps in steps(plain_commands(), 10), late in any::<bool>()) {
+    fn the_plain_book_says_the_same(
+        steps in steps(plain_commands(300), 10),
+        late in any::<bool>(),
+        consent in consents(),
+    ) {
         let longest = Millis(25_000);
         let holds = HoldRules { longest, adaptive: None, late_commits: late };
-        let mut site = Site::new(Rules { holds, ..rules() });
-        let mut plain = Plain::new(8, longest.0, late);
+        let mut site = Site::new(Rules { holds, consent: consent.map(Millis), ..rules() });
+        let mut plain = Plain::new(8, longest.0, late, consent);
         let mut now = 0;
         for step in &steps {
             now += step.later;
@@ -175,8 +196,29 @@ proptest! {
             if matches!(step.what, Do::Cancel) && site.ledger.entry(ReservationId(step.id)).is_none() {
                 continue;
             }
-            let answer = site.call(now, USERS[step.user], step.what.call(step.id).unwrap());
-            prop_assert_eq!(word(&answer), plainly(&mut plain, step), "{:?} at {}: {:?}", step, now, answer);
+            match (&step.what, step.what.call(step.id)) {
+                (what, Some(call)) => {
+                    site.keys += 1;
+                    let key = site.keys;
+                    let envelope = Envelope { key: Key(key), caller: caller(USERS[step.user]), call };
+                    let (answer, waits) = site.handle(now, &envelope);
+                    let said = if waits { Err("waits") } else { word(&answer) };
+                    prop_assert_eq!(said, plainly(&mut plain, key, step), "{:?} at {}: {:?}", what, now, answer);
+                }
+                (Do::Grant, None) => {
+                    site.grant(now, step.id);
+                    plain.grant(step.id);
+                }
+                (_, None) => {
+                    site.refuse(now, step.id);
+                    plain.refuse(step.id);
+                }
+            }
+            let states = site.ledger.entries().map(|(id, entry)| (id.0, entry.state));
+            prop_assert_eq!(states.collect::<BTreeMap<_, _>>(), plain.states());
+            for (key, told) in &plain.told {
+                prop_assert_eq!(site.told(*key).map(word), Some(*told), "the call {} at {}", key, now);
+            }
             for second in usize::try_from(now / 1_000).unwrap() + 1..SECONDS {
                 prop_assert_eq!(taken(&site.ledger, "cluster", second), plain.taken(second));
                 prop_assert!(plain.taken(second) <= 8);
@@ -190,13 +232,15 @@ proptest! {
         retention in prop_oneof![Just(5i64), Just(86_400)],
         views in prop::collection::vec(prop_oneof![Just(View::default()), some_views()], 4),
         method in prop::sample::select(vec![VACANCIES, LOCAL_JOBS, WHAT_IF, Method::Load]),
+        consent in consents(),
     ) {
         let resources = vec![offered("cluster", 8, method), offered("other", 4, VACANCIES)];
-        let retained = Seconds(retention);
-        let mut rules = Rules { retention: retained, most_answers: 20, ..Rules::new("north", resources) };
+        let (retention, consent) = (Seconds(retention), consent.map(Millis));
+        let mut rules = Rules { retention, consent, most_answers: 20, ..Rules::new("north", resources) };
         rules.limits.users.insert("bob".into(), ledger::UserLimits { share: Some(75), ..Default::default() });
         let mut site = Site::new(rules);
-        let mut sent: Vec<(Envelope, Answer, i64)> = Vec::new();
+        let mut sent: Vec<Envelope> = Vec::new();
+        let mut callers = Callers::default();
         let mut now = 0;
         for (at, step) in steps.iter().enumerate() {
             now += step.later;
@@ -207,15 +251,18 @@ proptest! {
                 Do::Lose(capacity) => fail(&mut site, now, *capacity, Ledger::lost),
                 Do::Restore(capacity) => fail(&mut site, now, *capacity, Ledger::restored),
                 Do::Repeat(back) => {
-                    let before = sent.iter().rev().nth(*back).cloned();
-                    let Some((envelope, answer, then)) = before else { continue };
-                    let fresh = sent.len() - back <= 20 && retention > 5;
-                    if fresh && !envelope.call.only_asks() && *back < 20 {
-                        prop_assert_eq!(site.send(now, &envelope), answer.again(Millis(now - then)));
+                    let Some(envelope) = sent.iter().rev().nth(*back) else { continue };
+                    if let Some((answer, then)) = remembered(&site, envelope.key) {
+                        prop_assert_eq!(site.send(now, envelope), answer.again(Moment(now) - then));
+                        prop_assert_eq!(site.events.len(), events);
+                    } else if asked(&site, envelope) {
+                        prop_assert!(site.handle(now, envelope).1, "it waits too");
                         prop_assert_eq!(site.events.len(), events);
                     }
                 }
                 Do::Tick => {}
+                Do::Grant => drop(site.grant(now, step.id)),
+                Do::Refuse => drop(site.refuse(now, step.id)),
                 what => {
                     let id = ReservationId(step.id);
                     let held = site.ledger.entry(id).filter(|entry| entry.state == State::Held);
@@ -224,17 +271,21 @@ proptest! {
                     let call = what.call(step.id).unwrap();
                     let envelope = Envelope { key, caller: caller(USERS[step.user]), call };
                     let before = site.ledger.clone();
-                    let answer = site.send(now, &envelope);
+                    let (answer, waits) = site.handle(now, &envelope);
                     if matches!(what, Do::Commit) && mine {
                         prop_assert_eq!(answer.word(), "committed", "it was held");
                     }
                     if envelope.call.only_asks() {
                         prop_assert!(before == site.ledger, "whoever asks changes nothing");
-                    } else {
-                        sent.push((envelope, answer, now));
+                    } else if waits {
+                        callers.wait(&site, &envelope);
+                    } else if answer.word() != "busy" {
+                        prop_assert_eq!(site.told(key.0), Some(&answer));
                     }
+                    sent.push(envelope);
                 }
             }
+            callers.tell(&mut site, now);
             for (resource, capacity) in [("cluster", 8), ("other", 4)] {
                 let there_is = capacity - site.ledger.lost_capacity(&resource.into()).0;
                 for second in usize::try_from(now / 1_000).unwrap()..SECONDS {
@@ -251,8 +302,13 @@ proptest! {
     }
 
     #[test]
-    fn when_somebody_ticks_makes_no_difference(steps in steps(all_commands(), 12), ticks in any::<u64>()) {
-        let [mut often, mut seldom] = [(); 2].map(|()| Site::new(Rules { retention: Seconds(20), ..rules() }));
+    fn when_somebody_ticks_makes_no_difference(
+        steps in steps(all_commands(), 12),
+        ticks in any::<u64>(),
+        consent in consents(),
+    ) {
+        let rules = Rules { retention: Seconds(20), consent: consent.map(Millis), ..rules() };
+        let [mut often, mut seldom] = [(); 2].map(|()| Site::new(rules.clone()));
         let mut now = 0;
         for (at, step) in steps.iter().enumerate() {
             for tick in 0..4 {
@@ -261,14 +317,80 @@ proptest! {
                 }
             }
             now += step.later;
-            let Some(call) = step.what.call(step.id) else { continue };
-            let answers = [&mut often, &mut seldom].map(|site| site.call(now, USERS[step.user], call.clone()));
+            let answers = [&mut often, &mut seldom].map(|site| match (&step.what, step.what.call(step.id)) {
+                (_, Some(call)) => Some(site.call(now, USERS[step.user], call)),
+                (Do::Grant, _) => {
+                    site.grant(now, step.id);
+                    None
+                }
+                (Do::Refuse, _) => {
+                    site.refuse(now, step.id);
+                    None
+                }
+                _ => None,
+            });
             prop_assert_eq!(&answers[0], &answers[1]);
         }
         often.tick(now);
         seldom.tick(now);
         prop_assert_eq!(&often.events, &seldom.events);
         prop_assert_eq!(&often.changes, &seldom.changes);
+    }
+}
+
+/// What a call was told, and when, as long as it is remembered.
+fn remembered(site: &Site, key: Key) -> Option<(Answer, Moment)> {
+    let mut known = None;
+    for event in &site.events {
+        match &event.what {
+            What::Answered { envelope, answer } if envelope.key == key => {
+                assert!(known.is_none(), "a call is answered once");
+                known = Some((answer.clone(), event.at));
+            }
+            What::AnswerForgotten { key: forgotten } if *forgotten == key => return None,
+            _ => {}
+        }
+    }
+    known
+}
+
+/// Whether a reservation waits because of this call.
+fn asked(site: &Site, envelope: &Envelope) -> bool {
+    let entry = envelope.call.id().and_then(|id| site.ledger.entry(id));
+    let waiting = entry.and_then(|entry| entry.waiting.as_ref());
+    waiting.is_some_and(|waiting| waiting.asked.as_deref() == Some(envelope))
+}
+
+/// Those who wait for an answer, as a site keeps them: each with the number of events before it came.
+#[derive(Default)]
+struct Callers(Vec<(Envelope, usize)>);
+
+impl Callers {
+    fn wait(&mut self, site: &Site, envelope: &Envelope) {
+        self.0.push((envelope.clone(), site.events.len()));
+    }
+
+    /// Tells those whose reservation waits no more.
+    fn tell(&mut self, site: &mut Site, now: i64) {
+        self.0.retain(|(envelope, from)| {
+            let settles = |what: &What| {
+                use What::*;
+                let ends =
+                    matches!(what, Begun { .. } | Completed { .. } | Cancelled { .. } | Terminated { .. });
+                ends || matches!(what, Granted { .. } | NotGranted { .. } | ChangeSettled { .. })
+            };
+            let mut since = site.events[*from..].iter().map(|event| &event.what);
+            let by = since.find(|what| what.id() == envelope.call.id() && settles(what)).cloned();
+            let Some(by) = by else { return true };
+            let first = remembered(site, envelope.key);
+            let (answer, ticked) = site.ledger.settled_answer(Moment(now), envelope, &by);
+            match first {
+                Some((first, at)) => assert_eq!(answer, first.again(Moment(now) - at)),
+                None => assert_eq!(ticked.events.first().map(|event| event.what.word()), Some("answered")),
+            }
+            site.note(ticked);
+            false
+        });
     }
 }
 

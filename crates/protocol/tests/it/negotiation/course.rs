@@ -164,7 +164,7 @@ fn a_hold_that_is_not_committed_in_time_is_given_back() {
 }
 
 #[test]
-fn a_hold_can_be_extended() {
+fn a_hold_can_be_made_longer() {
     let mut town = two_clusters();
     let before = reservation(town.reserve("broker", 1, pair(), false));
     town.wait(20_000);
@@ -273,6 +273,29 @@ fn other_terms_are_passed_on_for_one_part_and_refused_for_several() {
     reservation(town.reserve("broker", 2, pair_with(2), true));
     let both = Call::Change { id: ReservationId(2), version: None, request };
     assert_eq!(why(town.call("broker", both)).code(), "unsupported");
+}
+
+#[test]
+fn a_reservation_at_a_broker_is_made_longer_where_its_site_has_room() {
+    let mut town = two_clusters();
+    let single = Request::single(part("processors", 4, 100, 200, 100));
+    reservation(town.reserve("broker", 1, single, true));
+    let extend = |version, end| Call::Extend { id: ReservationId(1), version, end: Time(end) };
+    let longer = reservation(town.call("broker", extend(Some(1), 300)));
+    assert_eq!(
+        (longer.state, longer.slots[0].interval.end, longer.version),
+        (State::Committed, Time(300), 2)
+    );
+    assert_eq!(why(town.call("broker", extend(Some(1), 400))), Why::Changed { seen: 1, now: 2 });
+    town.wait(150_000);
+    let active = reservation(town.call("broker", extend(Some(2), 350)));
+    assert_eq!((active.state, active.slots[0].interval.end), (State::Active, Time(350)));
+    let site = active.slots[0].site.clone();
+    let there = town.sites[&site].entries().next().map(|(_, entry)| entry.end());
+    assert_eq!(there, Some(Time(350)));
+    reservation(town.reserve("broker", 2, pair_with(2), false));
+    let held = Call::Extend { id: ReservationId(2), version: None, end: Time(9_999) };
+    assert_eq!(why(town.call("broker", held)).code(), "illegal");
 }
 
 #[test]

@@ -4,5 +4,6 @@
 mod course;
 mod hold_times;
 mod recovery;
+mod searching;
 mod surveys;
 pub(crate) mod town;

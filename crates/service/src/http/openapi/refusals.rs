@@ -49,6 +49,7 @@ refusals! {
         401: "It is not known who calls",
         403: "Not allowed to this user",
         409: "The call has come through this broker before",
+        412: "Its times are for a clock of another speed",
         429: "Too many requests",
         500: "A failure of the server",
         503: "Too much under way, or shutting down: ask again",
@@ -74,7 +75,7 @@ refusals! {
     }
     /// What can be refused of a version.
     OfVersion {
-        412: "It was changed in the meantime",
+        412: "It was changed in the meantime, or the times are for a clock of another speed",
         428: "If-Match is missing",
     }
     /// What can be refused of one job.

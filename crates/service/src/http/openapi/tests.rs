@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 18] = [
+const ROUTES: [(&str, &[&str]); 20] = [
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/v1/calendar.ics", &["get"]),
@@ -15,12 +15,14 @@ const ROUTES: [(&str, &[&str]); 18] = [
     ("/v1/health", &["get"]),
     ("/v1/jobs", &["get", "post"]),
     ("/v1/jobs/{id}", &["delete", "get"]),
+    ("/v1/jobs/{id}/go", &["post"]),
     ("/v1/probes", &["post"]),
     ("/v1/reservations", &["get", "post"]),
     ("/v1/reservations/{id}", &["delete", "get", "put"]),
     ("/v1/reservations/{id}/commit", &["post"]),
     ("/v1/reservations/{id}/events", &["get"]),
     ("/v1/reservations/{id}/extend", &["post"]),
+    ("/v1/reservations/{id}/hold", &["post"]),
     ("/v1/reservations/{id}/jobs", &["post"]),
     ("/v1/reservations/{id}/release", &["post"]),
     ("/v1/resources", &["get"]),

@@ -44,12 +44,12 @@ pub(super) struct Line(Bytes);
 impl Line {
     /// Look at everything anew.
     pub(super) fn reset(shared: &Shared, up_to: u64) -> Result<Line, Refusal> {
-        event(up_to, shared.door.clock().now(), "reset").map(|event| Line::of(&event))
+        event(up_to, shared.party.clock().now(), "reset").map(|event| Line::of(&event))
     }
 
     /// This is how it is now.
     pub(super) fn state(shared: &Shared, up_to: u64, shown: &Reservation) -> Result<Line, Refusal> {
-        let event = event(up_to, shared.door.clock().now(), "state")?;
+        let event = event(up_to, shared.party.clock().now(), "state")?;
         Ok(Line::of(&api::Event {
             reservation: Some(shown.id),
             owner: Some(shown.owner.clone()),
@@ -139,7 +139,7 @@ impl Watcher {
                 happened = receiver.recv() => match happened {
                     Ok(numbered) => self.pass_on(numbered, &sender).await?,
                     Err(RecvError::Lagged(_)) => {
-                        let reset = Line::reset(&self.shared, self.shared.door.durable());
+                        let reset = Line::reset(&self.shared, self.shared.party.durable());
                         if let Ok(Line(reset)) = reset {
                             sender.send(reset).await?;
                         }

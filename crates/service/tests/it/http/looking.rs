@@ -1,6 +1,6 @@
 //! What can be looked at: pages, schedules, the calendar, the counts, and the document.
 
-use super::{North, ahead, request, reserve};
+use super::{North, Wire, ahead, request, reserve};
 use bookahead_service::security::Role;
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ async fn requests_calls_and_reservations_are_counted() {
     }
     let durable =
         metrics.body.lines().find_map(|line| line.strip_prefix("bookahead_journal_sequence ")).unwrap();
-    assert_eq!(durable.parse::<u64>().unwrap(), north.door().durable());
+    assert_eq!(durable.parse::<u64>().unwrap(), north.party().durable());
     assert!(!metrics.body.contains("ada"), "nobody is named");
     north.end().await;
 }
@@ -154,5 +154,26 @@ async fn the_document_and_the_health_are_there_for_everybody() {
         (&health["name"], &health["role"], &health["clock_speed"]),
         (&json!("north"), &json!("site"), &json!(1))
     );
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_tells_the_clock() {
+    let north = North::start().await;
+    let nobody = Wire::new(north.address, None);
+    for (asking, path, status) in [
+        (north.ada(), "/v1/reservations", 200),
+        (north.ada(), "/v1/reservations/rsv_1", 404),
+        (north.ada(), "/nothing", 404),
+        (nobody.clone(), "/v1/reservations", 401),
+        (nobody, "/v1/health", 200),
+    ] {
+        let reply = asking.get(path).await;
+        assert_eq!(reply.status, status, "{path}");
+        let now: bookahead_api::Timestamp = reply.header("bookahead-now").unwrap().parse().unwrap();
+        let passed = north.party().clock().now().second() - now.time();
+        assert!((0..60).contains(&passed.0), "{path}: {reply:?}");
+        assert_eq!(reply.header("bookahead-clock-speed"), None, "it is that of every clock");
+    }
     north.end().await;
 }

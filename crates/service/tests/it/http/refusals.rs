@@ -2,6 +2,7 @@
 
 use super::{North, Wire, ahead, request, reserve};
 use bookahead_service::security::Role;
+use bookahead_service::thread::Liveness;
 use serde_json::{Value, json};
 
 /// A key that no other case has.
@@ -56,6 +57,7 @@ fn cases() -> Vec<Case<'static>> {
             &[("idempotency-key", "1"), ("content-type", "text/plain")],
             case("POST", "/v1/reservations", reserve(4), (415, "unsupported-media-type")),
         ),
+        with(&[("bookahead-clock-speed", "60")], case("GET", "/v1/reservations", "", (412, "other-clock"))),
         case("POST", "/v1/reservations", "", (415, "unsupported-media-type")),
         case("POST", "/v1/reservations", "{", json),
         case("POST", "/v1/reservations", "[]", json),
@@ -82,7 +84,7 @@ fn cases() -> Vec<Case<'static>> {
         case("POST", "/v1/reservations/rsv_4f/commit", "null", (404, "unknown")),
         case("POST", "/v1/reservations/rsv_4f/commit", "\n", json),
         case("POST", "/v1/reservations/rsv_4f/commit", "[]", json),
-        case("POST", "/v1/reservations/rsv_4f/extend", "{\"hold_for_ms\": true}", json),
+        case("POST", "/v1/reservations/rsv_4f/hold", "{\"hold_for_ms\": true}", json),
         case("POST", "/v1/reservations/rsv_4f/jobs", "{}", json),
         case("DELETE", "/v1/reservations/rsv_99", "", (410, "cancelled-before")),
         case("GET", "/v1/reservations?limit=0", "", bad),
@@ -106,11 +108,25 @@ fn cases() -> Vec<Case<'static>> {
     ]
 }
 
+/// More of them.
+fn more_cases() -> Vec<Case<'static>> {
+    let json = (400, "bad-json");
+    vec![
+        case("POST", "/v1/reservations/rsv_4f/extend", json!({"end": ahead(60)}), (428, "no-version")),
+        with(&[("if-match", "*")], case("POST", "/v1/reservations/rsv_4f/extend", "{}", json)),
+        with(
+            &[("if-match", "*")],
+            case("POST", "/v1/reservations/rsv_4f/extend", json!({"end": ahead(60)}), (404, "unknown")),
+        ),
+        case("POST", "/v1/jobs/job_4f/go", "", (404, "unknown-job")),
+    ]
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_rejection_is_a_problem_document() {
     let north = North::start().await;
     let ada = north.ada();
-    for (at, mut case) in cases().into_iter().enumerate() {
+    for (at, mut case) in cases().into_iter().chain(more_cases()).enumerate() {
         let key = format!("\"{at}\"");
         let own = case.headers.iter_mut().find(|(_, value)| *value == OWN_KEY);
         own.into_iter().for_each(|(_, value)| *value = key.as_str());
@@ -165,15 +181,12 @@ async fn a_party_that_has_ended_says_so() {
     let north = North::start().await;
     let ada = north.ada();
     assert_eq!(ada.get("/v1/health").await.document(200)["status"], "ready");
-    north.door().close();
-    loop {
-        let reply = ada.get("/v1/resources").await;
-        if reply.status != 200 {
-            assert_eq!(reply.problem(), (503, "unavailable".into()));
-            break;
-        }
+    north.party().close();
+    while north.party().liveness() != Liveness::Ended {
+        tokio::task::yield_now().await;
     }
     assert_eq!(ada.get("/v1/health").await.document(503)["status"], "failed");
+    assert_eq!(ada.get("/v1/resources").await.status, 200, "what is durable can still be read");
     assert_eq!(
         ada.post_once("/v1/reservations", "k", &reserve(1)).await.problem(),
         (503, "unavailable".into())

@@ -35,7 +35,7 @@ async fn each_is_told_what_happens_to_what_he_may_see() {
     let (first, second) = (next(&mut own).await, next(&mut own).await);
     assert_eq!(
         (first.kind.as_str(), first.reservation, first.state),
-        ("accepted", Some(hers), Some(api::State::Held))
+        ("held", Some(hers), Some(api::State::Held))
     );
     assert_eq!((second.kind.as_str(), second.reservation), ("cancelled", Some(hers)));
     let mut told = Vec::new();
@@ -61,7 +61,7 @@ async fn who_comes_back_goes_on_where_he_was() {
     let mut back = client.watch(None, Some(seen.sequence)).await.unwrap();
     let missed = (next(&mut back).await, next(&mut back).await);
     assert_eq!((missed.0.kind.as_str(), missed.0.reservation), ("cancelled", Some(one)));
-    assert_eq!((missed.1.kind.as_str(), missed.1.reservation), ("accepted", Some(two)));
+    assert_eq!((missed.1.kind.as_str(), missed.1.reservation), ("held", Some(two)));
     let mut strange = client.watch(None, Some(1_000_000)).await.unwrap();
     assert_eq!(next(&mut strange).await.kind, "reset", "that has never happened here");
     cancel(&north, "ada", two).await;

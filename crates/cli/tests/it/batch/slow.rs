@@ -1,0 +1,225 @@
+//! A Slurm whose commands take seconds, or whose controller stands still for half a minute, while fifty reservations are
+//! asked for: whoever needs no batch command is answered at once, and those who do get what fits.
+
+use super::cluster::Cluster;
+use crate::services::asking::{Asker, hold, new_id, now, part, together};
+use crate::services::grid::Grid;
+use crate::services::runtime;
+use bookahead_api as api;
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::{Answer, Call, Request, ReservationId, State};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+/// This many are asked for at once.
+const ASKED: usize = 50;
+
+/// At least this many of them are granted.
+const GRANTED: usize = 45;
+
+/// Within this time.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// What needs no batch command is answered within this time, 99 times of 100.
+const PROMPT: Duration = Duration::from_millis(100);
+
+/// This many are held before, to be committed meanwhile.
+const HELD: usize = 24;
+
+/// Slurm's commands, each of which first waits for as many seconds as a file says.
+struct Slowed {
+    folder: TempDir,
+}
+
+impl Slowed {
+    fn commands_of(cluster: &mut Cluster) -> Slowed {
+        let folder = tempfile::tempdir().unwrap();
+        let commands = cluster.daemons().commands().unwrap_or_else(|| "/usr/bin".into());
+        let delay = folder.path().join("delay");
+        for name in ["scontrol", "squeue", "sbatch", "scancel"] {
+            let (real, script) = (commands.join(name), folder.path().join(name));
+            let text = format!(
+                "#!/bin/sh\nsleep \"$(cat '{}')\"\nexec '{}' \"$@\"\n",
+                delay.display(),
+                real.display()
+            );
+            fs::write(&script, text).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let slowed = Slowed { folder };
+        slowed.by("0");
+        slowed
+    }
+
+    /// From now on each command takes this many seconds longer.
+    fn by(&self, seconds: &str) {
+        fs::write(self.folder.path().join("delay"), seconds).unwrap();
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+struct World {
+    cluster: Cluster,
+    slowed: Slowed,
+    grid: Grid,
+    held: Vec<ReservationId>,
+}
+
+fn one(begin: Time) -> Request {
+    together(vec![part(1, begin, 60)])
+}
+
+impl World {
+    /// A site with some reservations that are held and wait to be committed.
+    async fn new() -> World {
+        let mut cluster = Cluster::of(4, 16);
+        let slowed = Slowed::commands_of(&mut cluster);
+        let mut grid = Grid::new();
+        let batch = format!("commands = \"{}\"", slowed.path().display());
+        grid.start("site", "north", &cluster.site("north", &batch, ""), None).await;
+        let ada = grid.asker("north");
+        let mut held = Vec::new();
+        let begin = now() + Seconds(7_200);
+        for _ in 0..HELD {
+            let id = new_id();
+            let request = one(begin);
+            let hold_for = bookahead_protocol::Millis::seconds(280);
+            held.push(ada.get(Call::Reserve { id, request, hold_for, book: false }).await.id);
+        }
+        World { cluster, slowed, grid, held }
+    }
+
+    /// Everybody asks at once; the answers, and how long each took.
+    fn ask_for_fifty(&self) -> Vec<JoinHandle<(Answer, Duration)>> {
+        let begin = now() + Seconds(3_600);
+        let asks = |_| {
+            let asker = self.grid.asker("north");
+            let call = hold(new_id(), one(begin));
+            tokio::spawn(async move {
+                let began = Instant::now();
+                (asker.ask(call).await, began.elapsed())
+            })
+        };
+        (0..ASKED).map(asks).collect()
+    }
+}
+
+/// How long each question took that needs no batch command, until all have been answered.
+async fn meanwhile(
+    ada: &Asker,
+    held: &[ReservationId],
+    asked: &[JoinHandle<(Answer, Duration)>],
+) -> Vec<(&'static str, Duration)> {
+    let (client, mut took, mut held) = (ada.client(), Vec::new(), held.iter().copied());
+    let shown = held.clone().next().unwrap();
+    let began = Instant::now();
+    while asked.iter().any(|one| !one.is_finished()) && began.elapsed() < 2 * WITHIN {
+        let mut note = |what, since: Instant| took.push((what, since.elapsed()));
+        let since = Instant::now();
+        client.list(&api::ListQuery::default()).await.unwrap();
+        note("list", since);
+        let since = Instant::now();
+        client.show(shown).await.unwrap();
+        note("show", since);
+        let since = Instant::now();
+        client.health().await.unwrap();
+        note("health", since);
+        let since = Instant::now();
+        client.metrics().await.unwrap();
+        note("metrics", since);
+        if let Some(id) = held.next() {
+            let since = Instant::now();
+            let committed = ada.get(Call::Commit { id, jobs: Vec::new() }).await;
+            note("commit", since);
+            assert_eq!(committed.state, State::Committed);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    took
+}
+
+/// The time that 99 of 100 do not exceed.
+fn p99(mut took: Vec<Duration>) -> Duration {
+    took.sort_unstable();
+    took[(took.len() * 99 / 100).min(took.len() - 1)]
+}
+
+#[track_caller]
+fn assert_prompt(took: &[(&'static str, Duration)]) {
+    for what in ["list", "show", "health", "metrics", "commit"] {
+        let of: Vec<Duration> = took.iter().filter(|(one, _)| *one == what).map(|(_, took)| *took).collect();
+        assert!(!of.is_empty(), "{what} was never asked");
+        let (count, longest) = (of.len(), of.iter().max().copied().unwrap_or_default());
+        let p99 = p99(of);
+        eprintln!("{what}: {count} times, p99 {p99:?}, longest {longest:?}");
+        assert!(p99 < PROMPT, "{what} took {p99:?}");
+    }
+}
+
+/// How many were granted in time; the others must have been told why not.
+async fn granted(asked: Vec<JoinHandle<(Answer, Duration)>>) -> usize {
+    let (mut granted, mut slowest) = (0, Duration::ZERO);
+    for one in asked {
+        let (answer, took) = one.await.unwrap();
+        match answer {
+            Answer::Reservation(held) if held.state == State::Held => {
+                granted += usize::from(took <= WITHIN);
+                slowest = slowest.max(took);
+            }
+            Answer::Problem(problem) => {
+                eprintln!("refused after {took:?}: {}", problem.why);
+                assert!(matches!(problem.why.code(), "batch-timeout" | "no-batch-system" | "not-granted"));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    eprintln!("{granted} of {ASKED} granted, the last after {slowest:?}");
+    granted
+}
+
+#[test]
+fn a_slow_slurm_keeps_nobody_waiting_who_does_not_need_it_and_grants_what_fits() {
+    runtime().block_on(async {
+        let world = World::new().await;
+        let ada = world.grid.asker("north");
+        world.slowed.by("3");
+        let asked = world.ask_for_fifty();
+        let took = meanwhile(&ada, &world.held, &asked).await;
+        assert!(granted(asked).await >= GRANTED);
+        assert_prompt(&took);
+        world.slowed.by("0");
+        world.grid.check_journals();
+    });
+}
+
+#[test]
+fn a_controller_that_stands_still_for_half_a_minute_costs_nobody_else_anything() {
+    runtime().block_on(async {
+        let mut world = World::new().await;
+        let ada = world.grid.asker("north");
+        world.cluster.daemons().stop_controller();
+        let asked = world.ask_for_fifty();
+        let going_on = async {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        };
+        let held = world.held.clone();
+        let watch = async { meanwhile(&ada, &held, &asked).await };
+        let ((), took) = tokio::join!(
+            async {
+                going_on.await;
+                world.cluster.daemons().start_controller().unwrap();
+            },
+            watch
+        );
+        assert!(granted(asked).await >= GRANTED);
+        assert_prompt(&took);
+        world.grid.check_journals();
+    });
+}

@@ -1,0 +1,309 @@
+//! A grid resource: the operations a user has on it, each at an instant, and the passing of time in between.
+//! It relies on the profile of the plan, which holds a span for every reservation that is accepted, committed or
+//! active and for every job that was started from the queue; what it accepts it keeps.
+//!
+//! The events of one instant come in this order: ends of jobs, ends of slots, expiries, beginnings of slots; then the
+//! queue gets what CPUs are left; then come the operations of users, in the order in which they are called.
+//!
+//! It never takes a CPU from a job that came from the queue, nor lets such a job run into a reservation: one that
+//! would, by its size and the rating of the CPU it would get, waits, and all behind it wait with it (first come, first
+//! served, no backfilling). A reservation is granted where running jobs and other reservations leave room; the queue is
+//! not asked.
+
+use super::cpus::{CpuId, Cpus, Rating};
+use super::request::{Booked, Job, Piece, Refusal, Request, ReservationId, Returned, Stopped, busy_hint};
+use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
+use std::collections::{BTreeSet, VecDeque};
+
+/// What a resource does where the user does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// An accepted reservation expires after this, or at its start where that is earlier. An immediate one must be
+    /// committed within the second.
+    pub patience: Seconds,
+    /// The unit of the busy-time hint.
+    pub hint_unit: Seconds,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { patience: Seconds(600), hint_unit: Seconds(60) }
+    }
+}
+
+/// Why a reservation cannot be committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitError {
+    /// There is no such reservation.
+    Unknown,
+    /// It has expired.
+    Expired,
+    /// Its slot has begun.
+    Begun,
+}
+
+/// What is going to happen. The order of the variants is the order inside an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The job on this CPU is done.
+    JobEnd(CpuId),
+    /// The reservation's time is over.
+    SlotEnd(ReservationId),
+    /// The reservation was to be committed before now.
+    Expiry(ReservationId),
+    /// The reservation's time has come.
+    Begin(ReservationId),
+}
+
+/// A job on a CPU.
+#[derive(Debug, Clone, Copy)]
+struct Running {
+    job: Job,
+    since: Time,
+    /// When it will be done.
+    done: Time,
+    reservation: Option<ReservationId>,
+}
+
+/// An accepted reservation.
+#[derive(Debug, Clone)]
+struct Reservation {
+    span: Span,
+    expires: Time,
+    /// Why it can no longer be committed.
+    closed: Option<CommitError>,
+    /// Attached and not started, in the order in which they start.
+    jobs: VecDeque<Job>,
+    /// The CPUs it holds while active.
+    cpus: Vec<CpuId>,
+}
+
+/// CPUs, a queue, and reservations.
+#[derive(Clone)]
+pub struct Resource {
+    rules: Rules,
+    cpus: Cpus,
+    profile: Profile,
+    now: Time,
+    queue: VecDeque<Job>,
+    /// Of each CPU.
+    running: Vec<Option<Running>>,
+    events: BTreeSet<(Time, Event)>,
+    reservations: Vec<Reservation>,
+    pieces: Vec<Piece>,
+    returned: Vec<Returned>,
+}
+
+/// For users.
+impl Resource {
+    /// Idle from `origin` on, with a CPU for each rating; None without a CPU or with one that is rated zero.
+    pub fn new(ratings: Vec<Rating>, rules: Rules, origin: Time) -> Option<Resource> {
+        let count = u32::try_from(ratings.len()).ok().filter(|&count| count > 0)?;
+        if ratings.contains(&Rating(0)) {
+            return None;
+        }
+        Some(Resource {
+            rules,
+            running: vec![None; ratings.len()],
+            cpus: Cpus::new(ratings),
+            profile: Profile::new(Capacity(count), origin),
+            now: origin,
+            queue: VecDeque::new(),
+            events: BTreeSet::new(),
+            reservations: Vec::new(),
+            pieces: Vec::new(),
+            returned: Vec::new(),
+        })
+    }
+
+    /// How many CPUs it has.
+    pub fn capacity(&self) -> Capacity {
+        Capacity(self.running.len() as u32)
+    }
+
+    /// What jobs have had which CPU when, in the order in which they left it.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// What went back to users, in order.
+    pub fn returned(&self) -> &[Returned] {
+        &self.returned
+    }
+
+    /// Lets time pass until nothing happens any more.
+    pub fn finish(&mut self) {
+        while let Some(&(next, _)) = self.events.first() {
+            self.instant(next);
+        }
+    }
+
+    /// Puts a job without a reservation at the end of the queue.
+    pub fn submit(&mut self, now: Time, job: Job) {
+        self.advance(now);
+        self.queue.push_back(job);
+        self.serve_queue();
+    }
+
+    /// Asks for a reservation: accepted until its expiry, or refused.
+    pub fn create(&mut self, now: Time, request: &Request) -> Result<Booked, Refusal> {
+        self.advance(now);
+        request.check(self.now, self.capacity())?;
+        let start = request.start_at(self.now);
+        let need = Need { capacity: Capacity(request.cpus), length: request.duration };
+        if !self.profile.fits(start, need) {
+            let fit = self.profile.earliest_fit(start, need, None).unwrap_or(Time::MAX);
+            return Err(Refusal::Busy { hint: busy_hint(fit - start, self.rules.hint_unit) });
+        }
+        let id = ReservationId(self.reservations.len() as u32);
+        let span = Span::starting(start, need.length, need.capacity);
+        let expires = (self.now + self.rules.patience).min(start).max(self.now + Seconds(1));
+        self.profile.add(span);
+        self.events.insert((expires, Event::Expiry(id)));
+        let (jobs, cpus) = (VecDeque::new(), Vec::new());
+        self.reservations.push(Reservation { span, expires, closed: None, jobs, cpus });
+        Ok(Booked { id, slot: span.interval, expires })
+    }
+
+    /// Confirms a reservation, with the jobs that are to run in it: none, one or more. Until its start it can be
+    /// committed again to attach more. Jobs start in order, as many at a time as there are CPUs in it.
+    pub fn commit(
+        &mut self,
+        now: Time,
+        id: ReservationId,
+        jobs: impl IntoIterator<Item = Job>,
+    ) -> Result<(), CommitError> {
+        self.advance(now);
+        let reservation = self.reservations.get_mut(id.0 as usize).ok_or(CommitError::Unknown)?;
+        if let Some(why) = reservation.closed {
+            return Err(why);
+        }
+        reservation.jobs.extend(jobs);
+        self.events.remove(&(reservation.expires, Event::Expiry(id)));
+        self.events.insert((reservation.span.interval.begin, Event::Begin(id)));
+        self.advance(self.now);
+        Ok(())
+    }
+}
+
+/// As time passes.
+impl Resource {
+    /// Lets time pass. An instant before the last one counts as the last one.
+    fn advance(&mut self, now: Time) {
+        while let Some(&(next, _)) = self.events.first().filter(|(next, _)| *next <= now) {
+            self.instant(next);
+        }
+        self.instant(now.max(self.now));
+    }
+
+    /// All that happens at one instant, up to the operations of users.
+    fn instant(&mut self, now: Time) {
+        self.now = now.max(self.now);
+        self.profile.advance(self.now);
+        while let Some((_, event)) = self.events.first().copied().filter(|(time, _)| *time <= self.now) {
+            self.events.pop_first();
+            match event {
+                Event::JobEnd(cpu) => self.job_end(cpu),
+                Event::SlotEnd(id) => self.slot_end(id),
+                Event::Expiry(id) => {
+                    let reservation = &mut self.reservations[id.0 as usize];
+                    reservation.closed = Some(CommitError::Expired);
+                    self.profile.remove(reservation.span);
+                }
+                Event::Begin(id) => self.begin(id),
+            }
+        }
+        self.serve_queue();
+    }
+
+    /// Starts jobs from the queue, in order, until one would run into a reservation or no CPU is free. The first is
+    /// measured on the fastest free CPU, the one it would get.
+    fn serve_queue(&mut self) {
+        while let (Some(&job), Some(cpu)) = (self.queue.front(), self.cpus.fastest_free()) {
+            let length = job.work.run_time(self.cpus.rating(cpu));
+            if !self.profile.fits(self.now, Need { capacity: Capacity(1), length }) {
+                return;
+            }
+            self.queue.pop_front();
+            self.cpus.take(cpu);
+            self.profile.add(Span::starting(self.now, length, Capacity(1)));
+            self.run(job, cpu, None);
+        }
+    }
+
+    /// The reservation takes its CPUs, which the profile has kept free, and starts its first jobs.
+    fn begin(&mut self, id: ReservationId) {
+        let reservation = &mut self.reservations[id.0 as usize];
+        reservation.closed = Some(CommitError::Begun);
+        let Span { interval, capacity } = reservation.span;
+        for _ in 0..capacity.0 {
+            let free = self.cpus.fastest_free();
+            debug_assert!(free.is_some(), "a reservation finds its CPUs free");
+            let Some(cpu) = free else { break };
+            self.cpus.take(cpu);
+            self.reservations[id.0 as usize].cpus.push(cpu);
+            self.next_in_slot(id, cpu);
+        }
+        self.events.insert((interval.end, Event::SlotEnd(id)));
+    }
+
+    /// Gives a CPU of an active reservation to its next job, if it has one.
+    fn next_in_slot(&mut self, id: ReservationId, cpu: CpuId) {
+        let reservation = &mut self.reservations[id.0 as usize];
+        let Some(job) = reservation.jobs.pop_front() else { return };
+        self.run(job, cpu, Some(id));
+    }
+
+    fn run(&mut self, job: Job, cpu: CpuId, reservation: Option<ReservationId>) {
+        let done = self.now + job.work.run_time(self.cpus.rating(cpu));
+        self.running[cpu.0 as usize] = Some(Running { job, since: self.now, done, reservation });
+        // Of a job in a reservation, the end of the slot may come first and stop it.
+        self.events.insert((done, Event::JobEnd(cpu)));
+    }
+
+    fn job_end(&mut self, cpu: CpuId) {
+        let Some((job, reservation)) = self.stop(cpu) else { return };
+        self.give_to_user(&job);
+        match reservation {
+            // The reservation keeps its CPU to the end of the slot, used or not.
+            Some(id) => {
+                if self.reservations[id.0 as usize].span.interval.end > self.now {
+                    self.next_in_slot(id, cpu);
+                }
+            }
+            None => self.cpus.give_back(cpu),
+        }
+    }
+
+    /// Frees the CPUs of a reservation. Jobs that ran are dealt with before those that did not start.
+    fn slot_end(&mut self, id: ReservationId) {
+        let mut jobs = Vec::new();
+        for cpu in std::mem::take(&mut self.reservations[id.0 as usize].cpus) {
+            jobs.extend(self.stop(cpu).map(|(job, _)| job));
+            self.cpus.give_back(cpu);
+        }
+        jobs.extend(std::mem::take(&mut self.reservations[id.0 as usize].jobs));
+        for job in jobs {
+            match job.stopped {
+                Stopped::Queue => self.queue.push_back(job),
+                Stopped::Return => self.give_to_user(&job),
+            }
+        }
+    }
+
+    fn give_to_user(&mut self, job: &Job) {
+        self.returned.push(Returned { job: job.id, at: self.now, left: job.work });
+    }
+
+    /// Takes the job off a CPU and notes how long it had it; the job with what is left of it.
+    fn stop(&mut self, cpu: CpuId) -> Option<(Job, Option<ReservationId>)> {
+        let Running { mut job, since, done, reservation } = self.running[cpu.0 as usize].take()?;
+        self.events.remove(&(done, Event::JobEnd(cpu)));
+        let interval = Interval::new(since, self.now);
+        job.work = job.work.after(self.cpus.rating(cpu), interval.length());
+        if !interval.is_empty() {
+            self.pieces.push(Piece { job: job.id, cpu, interval, reservation });
+        }
+        Some((job, reservation))
+    }
+}

@@ -1,0 +1,133 @@
+//! Which orders may be carried out now: those for one reservation, and those for one job, in the order in which they came, all
+//! others side by side. Jobs may enter a reservation together, but not while what is kept for it changes.
+
+use bookahead_party::BatchOrder;
+use bookahead_protocol::{JobId, ReservationId};
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Reservation(ReservationId),
+    Job(JobId),
+}
+
+/// Orders that wait or are being carried out. Bounded by what a site has outstanding.
+#[derive(Debug, Default)]
+pub(super) struct Queues {
+    next: u64,
+    waiting: BTreeMap<u64, BatchOrder>,
+    /// For each reservation and job the orders that concern it, and whether they do so alone.
+    lines: BTreeMap<Key, VecDeque<(u64, bool)>>,
+}
+
+impl Queues {
+    pub(super) fn push(&mut self, order: BatchOrder) {
+        for (key, alone) in keys(&order) {
+            self.lines.entry(key).or_default().push_back((self.next, alone));
+        }
+        self.waiting.insert(self.next, order);
+        self.next += 1;
+    }
+
+    /// The first order that need not wait for another, with its number.
+    pub(super) fn take(&mut self) -> Option<(u64, BatchOrder)> {
+        let may_run = |(number, order): &(&u64, &BatchOrder)| {
+            keys(order).into_iter().all(|(key, alone)| {
+                let line = self.lines.get(&key).into_iter().flatten();
+                let mut before = line.take_while(|(other, _)| other < number);
+                before.all(|(_, other_alone)| !alone && !other_alone)
+            })
+        };
+        let number = *self.waiting.iter().find(may_run)?.0;
+        self.waiting.remove_entry(&number)
+    }
+
+    /// Whether none waits or is being carried out.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// An order that was taken is carried out.
+    pub(super) fn done(&mut self, number: u64, order: &BatchOrder) {
+        for (key, _) in keys(order) {
+            if let Some(line) = self.lines.get_mut(&key) {
+                line.retain(|(other, _)| *other != number);
+                if line.is_empty() {
+                    self.lines.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+/// What an order concerns, and whether nothing else may be done to that meanwhile.
+fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
+    match order {
+        BatchOrder::Keep { backing, .. } => vec![(Key::Reservation(backing.id), true)],
+        BatchOrder::Submit { job, .. } => {
+            let inside = job.reservation.map(|id| (Key::Reservation(id), false));
+            inside.into_iter().chain([(Key::Job(job.id), true)]).collect()
+        }
+        BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => vec![(Key::Job(*job), true)],
+        BatchOrder::Look { .. } => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_party::{Backing, Job, OrderId, Work};
+    use bookahead_plan::{Capacity, Seconds};
+
+    fn keep(order: u64, id: u128) -> BatchOrder {
+        let (id, spans) = (ReservationId(id), Vec::new());
+        let backing = Backing { resource: "cpu".into(), id, owner: "ann".into(), spans, spares_jobs: false };
+        BatchOrder::Keep { order: OrderId(order), backing }
+    }
+
+    fn submit(order: u64, id: u128, reservation: u128) -> BatchOrder {
+        let job = Job {
+            id: JobId(id),
+            user: "ann".into(),
+            resource: "cpu".into(),
+            capacity: Capacity(1),
+            limit: Seconds(1),
+            reservation: Some(ReservationId(reservation)),
+            work: Work::Pretended { run: Seconds(1) },
+            claims: false,
+        };
+        BatchOrder::Submit { order: OrderId(order), job: Box::new(job) }
+    }
+
+    #[test]
+    fn what_concerns_one_reservation_or_job_comes_in_order_and_the_rest_at_once() {
+        let mut queues = Queues::default();
+        let cancel = BatchOrder::Cancel { order: OrderId(6), job: JobId(8) };
+        for order in [
+            keep(0, 1),
+            keep(1, 1),
+            keep(2, 2),
+            submit(3, 7, 2),
+            submit(4, 8, 2),
+            keep(5, 2),
+            cancel,
+            keep(7, 3),
+        ] {
+            queues.push(order);
+        }
+        let taken = |queues: &mut Queues| -> Vec<(u64, BatchOrder)> {
+            std::iter::from_fn(|| queues.take()).collect()
+        };
+        let mut rounds = Vec::new();
+        loop {
+            let round = taken(&mut queues);
+            if round.is_empty() {
+                break;
+            }
+            round.iter().for_each(|(number, order)| queues.done(*number, order));
+            rounds.push(round.into_iter().map(|(_, order)| order.order().0).collect::<Vec<_>>());
+        }
+        assert_eq!(rounds, [vec![0, 2, 7], vec![1, 3, 4], vec![5, 6]]);
+        assert!(queues.lines.is_empty() && queues.waiting.is_empty());
+    }
+}

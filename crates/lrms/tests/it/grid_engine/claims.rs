@@ -1,0 +1,20 @@
+//! Jobs that wait for their go.
+
+use super::own_cell::{OwnCell, SLOTS, place};
+use crate::claiming::{GO_WITHIN, one_goes_and_one_does_not};
+use bookahead_lrms::Batch;
+use bookahead_lrms::batch::{Accounts, BatchSystem, Settings};
+use bookahead_plan::Capacity;
+
+#[test]
+fn a_job_that_claims_runs_once_after_its_go_and_not_without_one() {
+    let cell = OwnCell::start();
+    let batch = || {
+        let accounts = Accounts::Service("root".into());
+        let settings = Settings::new("uni".into(), vec![(place("all.q"), Capacity(SLOTS))], accounts);
+        Batch::new(Box::new(cell.engine()), Settings { go_within: GO_WITHIN, ..settings }).unwrap()
+    };
+    one_goes_and_one_does_not(&batch, &cell.path(""));
+    let refused = cell.engine().go("4711").unwrap_err();
+    assert!(refused.is_refusal(), "{refused}");
+}

@@ -1,0 +1,497 @@
+//! A site and a batch system that answers when the test says so.
+
+use bookahead_party::batch::{BatchError, BatchOrder, BatchReport, Look, OrderId, Seen, Tagged};
+use bookahead_party::job::{Ended, JobChange, JobState, JobStatus, Work};
+use bookahead_party::site::{OnLostJournal, Site, SiteEvent, SiteOptions};
+use bookahead_party::{CallId, Heartbeat, Input, Origin, Output, Party, Queries, Reply, Role};
+use bookahead_plan::placement::{Method, Request as Wanted, Rules as Placement, SlotRules};
+use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
+use bookahead_protocol::jobs::{JobRequest, JobWord};
+use bookahead_protocol::ledger::{Offered, Rules};
+use bookahead_protocol::problem::Why;
+use bookahead_protocol::{
+    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource, State,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const LIMIT: Millis = Millis::seconds(60);
+
+struct Bench {
+    site: Site,
+    now: Moment,
+    calls: u64,
+    journal: Vec<SiteEvent>,
+}
+
+type Out = Output<SiteEvent>;
+
+fn rules(consent: Option<Millis>) -> Rules {
+    let placement = Placement {
+        policy: Policy::EASY,
+        method: Method::EarliestStart { local_jobs_preferred: false },
+        slots: SlotRules::default(),
+        admission: Default::default(),
+    };
+    let resource = Resource::new("north", "cluster", "processors", 16);
+    Rules { consent, ..Rules::new("north", vec![Offered { resource, placement }]) }
+}
+
+fn about() -> Heartbeat {
+    Heartbeat {
+        name: "north".into(),
+        url: "http://north".into(),
+        role: Role::Site,
+        resources: Vec::new(),
+        attributes: BTreeMap::new(),
+        loads: Vec::new(),
+        hold_takes: None,
+        version: None,
+    }
+}
+
+fn request(begin: i64, duration: i64, capacity: u32) -> Request {
+    let wanted = Wanted {
+        earliest_start: Time(begin),
+        latest_end: Time(begin + duration),
+        duration: Seconds(duration),
+        capacity: Capacity(capacity),
+    };
+    Request::single(Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None })
+}
+
+fn span(begin: i64, end: i64, capacity: u32) -> Span {
+    Span { interval: Interval::new(Time(begin), Time(end)), capacity: Capacity(capacity) }
+}
+
+fn caller() -> Caller {
+    Caller { user: "ada".into(), roles: Vec::new() }
+}
+
+fn reserve(id: u128, begin: i64, duration: i64, capacity: u32) -> Call {
+    let request = request(begin, duration, capacity);
+    Call::Reserve { id: ReservationId(id), request, hold_for: Millis::seconds(30), book: false }
+}
+
+fn seen(backings: &[(u128, Span)]) -> Look {
+    let mut on = Seen::default();
+    for (id, span) in backings {
+        on.backings.entry(ReservationId(*id)).or_default().push(*span);
+    }
+    Look { resources: BTreeMap::from([("cluster".into(), Arc::new(on))]), ..Look::default() }
+}
+
+impl Bench {
+    /// A site whose batch system was looked at and keeps nothing.
+    fn met() -> Bench {
+        let mut bench = Bench::new(SiteOptions::default());
+        let look = look_of(&bench.start());
+        bench.looked(look, seen(&[]));
+        bench
+    }
+
+    fn new(options: SiteOptions) -> Bench {
+        let site = Site::new(rules(Some(LIMIT)), about(), options).unwrap();
+        Bench { site, now: Moment::of(Time(1_000)), calls: 0, journal: Vec::new() }
+    }
+
+    fn start(&mut self) -> Out {
+        let out = self.site.start(self.now).unwrap();
+        self.journal.extend(out.events.clone());
+        out
+    }
+
+    /// The site is killed, and started again with what it wrote down.
+    fn restart(&mut self) -> Out {
+        self.site = Site::new(rules(Some(LIMIT)), about(), SiteOptions::default()).unwrap();
+        for event in &self.journal {
+            self.site.apply(event);
+        }
+        self.start()
+    }
+
+    fn step(&mut self, input: Input) -> Out {
+        let out = self.site.step(self.now, input);
+        self.journal.extend(out.events.clone());
+        out
+    }
+
+    fn call(&mut self, key: u128, call: Call) -> Out {
+        self.calls += 1;
+        let envelope = Envelope { key: Key(key), caller: caller(), call };
+        self.step(Input::Call { call: CallId(self.calls), envelope, origin: Origin::default() })
+    }
+
+    fn kept(&mut self, (order, id): (OrderId, ReservationId), outcome: Result<(), BatchError>) -> Out {
+        self.step(Input::Batch(BatchReport::Kept { order, id, outcome }))
+    }
+
+    fn looked(&mut self, order: OrderId, look: Look) -> Out {
+        let at = self.now;
+        self.step(Input::Batch(BatchReport::Looked { order: Some(order), at, outcome: Ok(look) }))
+    }
+
+    fn pass(&mut self, seconds: i64) -> Out {
+        self.now = self.now + Millis::seconds(seconds);
+        self.step(Input::Time)
+    }
+
+    fn state(&self, id: u128) -> Option<State> {
+        self.site.ledger().entry(ReservationId(id)).map(|entry| entry.state)
+    }
+
+    /// Has a reservation held.
+    fn held(&mut self, id: u128, begin: i64, capacity: u32) {
+        let out = self.call(id, reserve(id, begin, 100, capacity));
+        let (order, spans) = keep_of(&out, id);
+        assert_eq!(spans, [span(begin, begin + 100, capacity)]);
+        let out = self.kept((order, ReservationId(id)), Ok(()));
+        assert_eq!(states(&out), [State::Held]);
+    }
+}
+
+/// The one order to keep something for a reservation.
+fn keep_of(out: &Out, wanted: u128) -> (OrderId, Vec<Span>) {
+    let keeps = out.batch.iter().filter_map(|order| match order {
+        BatchOrder::Keep { order, backing } if backing.id.0 == wanted => {
+            Some((*order, backing.spans.clone()))
+        }
+        _ => None,
+    });
+    let keeps: Vec<_> = keeps.collect();
+    assert_eq!(keeps.len(), 1, "{:?}", out.batch);
+    keeps[0].clone()
+}
+
+fn look_of(out: &Out) -> OrderId {
+    let look = out.batch.iter().find(|order| matches!(order, BatchOrder::Look { .. }));
+    look.map(BatchOrder::order).expect("no look was ordered")
+}
+
+fn states(out: &Out) -> Vec<State> {
+    let states = out.replies.iter().map(|(_, reply)| match reply {
+        Reply::Answer(Answer::Reservation(reservation)) => reservation.state,
+        other => panic!("{other:?}"),
+    });
+    states.collect()
+}
+
+fn refusals(out: &Out) -> Vec<Why> {
+    let whys = out.replies.iter().map(|(_, reply)| match reply {
+        Reply::Answer(Answer::Problem(problem)) => problem.why.clone(),
+        other => panic!("{other:?}"),
+    });
+    whys.collect()
+}
+
+#[test]
+fn a_request_is_answered_when_the_batch_system_has_granted_it_and_its_hold_counts_from_then() {
+    let mut bench = Bench::met();
+    let out = bench.call(1, reserve(1, 2_000, 100, 4));
+    assert!(out.replies.is_empty());
+    assert_eq!(bench.state(1), Some(State::Requested));
+    let (order, spans) = keep_of(&out, 1);
+    assert_eq!(spans, [span(2_000, 2_100, 4)]);
+    bench.now = bench.now + Millis::seconds(20);
+    let out = bench.kept((order, ReservationId(1)), Ok(()));
+    let [(_, Reply::Answer(Answer::Reservation(held)))] = out.replies.as_slice() else { panic!("{out:?}") };
+    assert_eq!((held.state, held.held_for), (State::Held, Some(Millis::seconds(30))));
+}
+
+#[test]
+fn a_refusal_of_the_batch_system_is_told_with_its_words_and_the_room_is_free_again() {
+    let mut bench = Bench::met();
+    let (order, _) = keep_of(&bench.call(1, reserve(1, 2_000, 100, 16)), 1);
+    let full = bench.call(2, reserve(2, 2_000, 100, 1));
+    assert_eq!(refusals(&full).len(), 1, "what waits takes its room");
+    let out = bench.kept((order, ReservationId(1)), Err(BatchError::Refused("nodes are down".into())));
+    assert_eq!(refusals(&out), [Why::NotGranted("nodes are down".into())]);
+    keep_of(&bench.call(3, reserve(3, 2_000, 100, 16)), 3);
+}
+
+#[test]
+fn silence_is_refused_after_the_time_limit_and_a_late_grant_is_given_back() {
+    let mut bench = Bench::met();
+    let (order, _) = keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
+    assert!(bench.pass(59).replies.is_empty());
+    assert_eq!(refusals(&bench.pass(1)), [Why::BatchTimeout { waited: LIMIT }]);
+    let out = bench.kept((order, ReservationId(1)), Ok(()));
+    assert!(out.replies.is_empty());
+    assert_eq!(keep_of(&out, 1).1, []);
+}
+
+#[test]
+fn a_grant_that_comes_after_a_cancel_is_given_back() {
+    let mut bench = Bench::met();
+    let (order, _) = keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
+    let out = bench.call(2, Call::Cancel { id: ReservationId(1) });
+    assert_eq!(states(&out), [State::Cancelled, State::Cancelled], "both callers are told");
+    assert!(out.batch.is_empty(), "the order under way is waited for");
+    assert_eq!(keep_of(&bench.kept((order, ReservationId(1)), Ok(())), 1).1, []);
+}
+
+#[test]
+fn a_repeated_call_waits_too_and_gets_the_same_answer() {
+    let mut bench = Bench::met();
+    let (order, _) = keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
+    let out = bench.call(1, reserve(1, 2_000, 100, 4));
+    assert!(out.replies.is_empty() && out.batch.is_empty());
+    let out = bench.kept((order, ReservationId(1)), Ok(()));
+    assert_eq!(states(&out), [State::Held, State::Held]);
+    assert_eq!(states(&bench.call(1, reserve(1, 2_000, 100, 4))), [State::Held]);
+}
+
+#[test]
+fn after_an_unanswered_order_a_look_tells_whether_it_was_carried_out() {
+    let mut bench = Bench::met();
+    let (order, _) = keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
+    let out = bench.kept((order, ReservationId(1)), Err(BatchError::Unknown("no answer".into())));
+    assert!(out.replies.is_empty() && out.batch.is_empty(), "nothing is ordered on a guess");
+    let look = look_of(&bench.pass(1));
+    let out = bench.looked(look, seen(&[(1, span(2_000, 2_100, 4))]));
+    assert_eq!(states(&out), [State::Held]);
+}
+
+#[test]
+fn after_an_unanswered_order_that_was_not_carried_out_it_is_ordered_again() {
+    let mut bench = Bench::met();
+    let (order, _) = keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
+    bench.kept((order, ReservationId(1)), Err(BatchError::Unknown("no answer".into())));
+    let look = look_of(&bench.pass(1));
+    let (order, _) = keep_of(&bench.looked(look, seen(&[])), 1);
+    assert_eq!(states(&bench.kept((order, ReservationId(1)), Ok(()))), [State::Held]);
+}
+
+#[test]
+fn while_the_batch_system_is_known_to_be_silent_new_requests_are_refused_at_once() {
+    let mut bench = Bench::met();
+    let order = look_of(&bench.pass(10));
+    let (at, outcome) = (bench.now, Err(BatchError::Unknown("no answer".into())));
+    bench.step(Input::Batch(BatchReport::Looked { order: Some(order), at, outcome }));
+    assert_eq!(refusals(&bench.call(1, reserve(1, 2_000, 100, 4))), [Why::NoBatchSystem]);
+    let order = look_of(&bench.pass(1));
+    bench.looked(order, seen(&[]));
+    keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
+}
+
+#[test]
+fn a_look_that_began_before_a_report_does_not_undo_it() {
+    let mut bench = Bench::met();
+    let look = look_of(&bench.step(Input::WantLook));
+    bench.held(1, 2_000, 4);
+    let out = bench.looked(look, seen(&[]));
+    assert!(out.batch.is_empty(), "{:?}", out.batch);
+    let look = look_of(&bench.pass(10));
+    assert_eq!(keep_of(&bench.looked(look, seen(&[])), 1).1, [span(2_000, 2_100, 4)], "it is gone");
+}
+
+#[test]
+fn after_a_restart_a_site_looks_before_it_orders_and_grants_what_was_granted_meanwhile() {
+    let mut bench = Bench::met();
+    bench.call(1, reserve(1, 2_000, 100, 4));
+    bench.call(2, reserve(2, 2_000, 100, 4));
+    let out = bench.restart();
+    let look = look_of(&out);
+    assert_eq!(out.batch.len(), 1, "{:?}", out.batch);
+    let out = bench.call(2, reserve(2, 2_000, 100, 4));
+    assert!(out.batch.is_empty() && out.replies.is_empty());
+    let out = bench.looked(look, seen(&[(1, span(2_000, 2_100, 4)), (9, span(3_000, 3_100, 2))]));
+    assert_eq!(bench.state(1), Some(State::Held));
+    assert_eq!(keep_of(&out, 9).1, [], "nobody promised it");
+    let (order, _) = keep_of(&out, 2);
+    assert_eq!(states(&bench.kept((order, ReservationId(2)), Ok(()))), [State::Held]);
+}
+
+#[test]
+fn room_that_is_being_given_back_is_waited_for() {
+    let mut bench = Bench::met();
+    bench.held(1, 2_000, 16);
+    let (gives, _) = keep_of(&bench.call(2, Call::Cancel { id: ReservationId(1) }), 1);
+    let out = bench.call(3, reserve(3, 2_050, 100, 16));
+    assert!(out.batch.is_empty() && out.replies.is_empty());
+    let out = bench.kept((gives, ReservationId(1)), Ok(()));
+    assert_eq!(keep_of(&out, 3).1, [span(2_050, 2_150, 16)]);
+}
+
+#[test]
+fn a_change_keeps_both_terms_until_it_is_granted_and_then_gives_the_old_back() {
+    let mut bench = Bench::met();
+    bench.held(1, 2_000, 4);
+    bench.call(2, Call::Commit { id: ReservationId(1), jobs: Vec::new() });
+    let change = Call::Change { id: ReservationId(1), version: None, request: request(2_050, 100, 4) };
+    let out = bench.call(3, change);
+    let (order, both) = keep_of(&out, 1);
+    assert_eq!(both, [span(2_000, 2_150, 4)]);
+    let out = bench.kept((order, ReservationId(1)), Ok(()));
+    assert_eq!(states(&out), [State::Committed]);
+    assert_eq!(keep_of(&out, 1).1, [span(2_050, 2_150, 4)]);
+}
+
+#[test]
+fn a_commit_in_time_needs_no_batch_system() {
+    let mut bench = Bench::met();
+    bench.held(1, 2_000, 4);
+    let out = bench.call(2, Call::Commit { id: ReservationId(1), jobs: Vec::new() });
+    assert!(out.batch.is_empty());
+    assert_eq!(states(&out), [State::Committed]);
+}
+
+#[test]
+fn a_site_with_a_new_journal_stops_adopts_or_gives_back_what_it_finds() {
+    let found = || {
+        let tagged = Tagged {
+            id: ReservationId(7),
+            owner: Some("ada".into()),
+            resource: "cluster".into(),
+            spans: vec![span(2_000, 2_100, 4)],
+        };
+        Look { tagged: vec![tagged], ..seen(&[(7, span(2_000, 2_100, 4))]) }
+    };
+    let start = |what| {
+        let options = SiteOptions { on_lost_journal: Some(what), ..SiteOptions::default() };
+        let mut bench = Bench::new(options);
+        let look = look_of(&bench.start());
+        let out = bench.looked(look, found());
+        (bench, out)
+    };
+    let (_, out) = start(OnLostJournal::Ask);
+    assert!(out.stop.is_some_and(|why| why.contains("--adopt")) && out.batch.is_empty());
+    let (bench, out) = start(OnLostJournal::Adopt);
+    assert_eq!((bench.state(7), out.batch.len()), (Some(State::Committed), 0));
+    let (bench, out) = start(OnLostJournal::Remove);
+    assert_eq!((bench.state(7), keep_of(&out, 7).1), (None, Vec::new()));
+}
+
+fn job(claims: bool) -> JobRequest {
+    JobRequest {
+        reservation: None,
+        resource: None,
+        kind: "processors".into(),
+        capacity: Capacity(2),
+        limit: Seconds(60),
+        latest_end: None,
+        requirements: Vec::new(),
+        reference_mhz: None,
+        input_bytes: None,
+        work: Work::Pretended { run: Seconds(5) },
+        mode: None,
+        copies: None,
+        claims,
+    }
+}
+
+impl Bench {
+    fn submit(&mut self, id: u128, claims: bool) -> Out {
+        self.calls += 1;
+        let (call, key, origin) = (CallId(self.calls), Key(id), Origin::default());
+        let job = Box::new(job(claims));
+        self.step(Input::Submit { call, caller: caller(), key, id: JobId(id), job, origin })
+    }
+
+    fn job_done(&mut self, order: OrderId, id: u128, outcome: Result<(), BatchError>) -> Out {
+        self.step(Input::Batch(BatchReport::Job { order, job: JobId(id), outcome }))
+    }
+
+    fn job_is(&mut self, id: u128, state: JobState) -> Out {
+        let at = self.now.second();
+        self.step(Input::Batch(BatchReport::JobChanged(JobChange { id: JobId(id), state, at })))
+    }
+
+    fn word(&self, id: u128) -> JobWord {
+        self.site.job(JobId(id)).unwrap().state
+    }
+}
+
+#[test]
+fn a_job_is_written_down_before_the_batch_system_hears_of_it_and_answered_when_that_has_it() {
+    let mut bench = Bench::met();
+    let out = bench.submit(5, false);
+    assert!(out.replies.is_empty() && out.events.len() == 1);
+    let [BatchOrder::Submit { order, .. }] = out.batch.as_slice() else { panic!("{out:?}") };
+    let out = bench.job_done(*order, 5, Ok(()));
+    assert!(matches!(out.replies.as_slice(), [(_, Reply::Job(Ok(_)))]));
+    bench.job_is(5, JobState::Running);
+    assert_eq!(bench.word(5), JobWord::Running);
+    bench.job_is(5, JobState::Done { exit: 0 });
+    assert_eq!(bench.word(5), JobWord::Done);
+}
+
+#[test]
+fn a_job_that_the_batch_system_lost_is_not_run_again_and_an_unknown_one_is_cancelled() {
+    let mut bench = Bench::met();
+    let out = bench.submit(5, false);
+    let order = out.batch[0].order();
+    bench.job_done(order, 5, Ok(()));
+    let look = look_of(&bench.pass(10));
+    let stranger = JobStatus {
+        id: JobId(8),
+        state: JobState::Waiting,
+        submitted: Time(0),
+        started: None,
+        ended: None,
+        expected_start: None,
+    };
+    let out = bench.looked(look, Look { jobs: vec![stranger], ..seen(&[]) });
+    assert!(matches!(out.batch.as_slice(), [BatchOrder::Cancel { job: JobId(8), .. }]), "{:?}", out.batch);
+    assert_eq!(bench.word(5), JobWord::Lost);
+}
+
+#[test]
+fn a_copy_waits_for_its_go_which_is_said_again_when_it_was_not_heard() {
+    let mut bench = Bench::met();
+    let order = bench.submit(5, true).batch[0].order();
+    bench.job_done(order, 5, Ok(()));
+    bench.job_is(5, JobState::Claiming);
+    assert_eq!(bench.word(5), JobWord::Claiming);
+    let out = bench.step(Input::Go { call: CallId(99), caller: caller(), id: JobId(5) });
+    let [BatchOrder::Go { order, .. }] = out.batch.as_slice() else { panic!("{out:?}") };
+    bench.job_done(*order, 5, Err(BatchError::Unknown("no answer".into())));
+    let look = look_of(&bench.pass(1));
+    let claiming = JobStatus {
+        id: JobId(5),
+        state: JobState::Claiming,
+        submitted: Time(1_000),
+        started: None,
+        ended: None,
+        expected_start: None,
+    };
+    let out = bench.looked(look, Look { jobs: vec![claiming], ..seen(&[]) });
+    assert!(matches!(out.batch.as_slice(), [BatchOrder::Go { .. }]), "{:?}", out.batch);
+    bench.job_is(5, JobState::Killed(Ended::NoGo));
+    assert_eq!(bench.word(5), JobWord::CouldNotStart);
+}
+
+#[test]
+fn a_scheduler_in_this_process_is_told_of_room_at_once_and_of_what_is_given_back_when_it_is_durable() {
+    let mut site = Site::new(rules(None), about(), SiteOptions::default()).unwrap();
+    let now = Moment::of(Time(1_000));
+    site.start(now).unwrap();
+    let mut step = |number: u64, call| {
+        let envelope = Envelope { key: Key(u128::from(number)), caller: caller(), call };
+        site.step(now, Input::Call { call: CallId(number), envelope, origin: Origin::default() })
+    };
+    let out = step(1, reserve(1, 2_000, 100, 4));
+    assert_eq!(states(&out), [State::Held]);
+    assert_eq!((out.batch_now.len(), out.batch.len()), (1, 0));
+    let out = step(2, Call::Cancel { id: ReservationId(1) });
+    assert_eq!((out.batch_now.len(), out.batch.len()), (0, 1));
+}
+
+#[test]
+fn a_read_copy_that_gets_the_events_shows_what_the_site_shows() {
+    let mut bench = Bench::met();
+    let mut copy = bench.site.read_copy();
+    let before = bench.journal.len();
+    bench.held(1, 2_000, 4);
+    bench.call(2, Call::Commit { id: ReservationId(1), jobs: Vec::new() });
+    bench.submit(5, false);
+    for event in bench.journal[before..].iter().filter(|event| Site::is_shown(event)) {
+        copy.apply(event);
+    }
+    copy.set_facts(bench.site.facts().1);
+    let id = ReservationId(1);
+    assert_eq!(copy.reservation(bench.now, id), bench.site.reservation(bench.now, id));
+    assert_eq!(copy.job(JobId(5)), bench.site.job(JobId(5)));
+    assert_eq!(copy.counts(), bench.site.counts());
+    assert_eq!(copy.sites(bench.now), bench.site.sites(bench.now));
+}

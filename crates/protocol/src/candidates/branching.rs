@@ -1,0 +1,206 @@
+//! Deciding on one more part: the best choice for it is one new decision, all other choices together are another. Both go
+//! into the queue with a bound. Working them out can pause, and goes on where it was.
+
+use super::bound::{Bounding, Cheapest, Keying};
+use super::meter::Meter;
+use super::node::{Key, Node, Queue};
+use super::scope::{Domain, Scan, Scope};
+use super::table::{Cost, Table};
+use bookahead_plan::Time;
+use std::cmp::Reverse;
+use std::task::{Poll, ready};
+
+/// So many choices for a part are put in order at a time: few of many thousand are ever looked at.
+const HANDFUL: usize = 128;
+
+/// A decision that is being divided.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Branching {
+    node: Node,
+    part: usize,
+    domains: Vec<Domain>,
+    /// What can be chosen next, the best last.
+    choices: Vec<usize>,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Stage {
+    /// The first choices are being put in order.
+    Choose(Choosing),
+    /// A choice was taken and none are left: the next ones are being put in order.
+    Refill {
+        taken: usize,
+        choosing: Choosing,
+    },
+    /// The bound of the decision for one choice.
+    One(Bounding),
+    /// The bound of the decision for all others: of those that are the cheapest, where there are any.
+    Rest {
+        keying: Keying,
+        cheapest: Vec<Cheapest>,
+        of_cheapest: bool,
+    },
+    Over,
+}
+
+/// Puts the best choices for a part in order, of those that come after a choice taken before.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Choosing {
+    part: usize,
+    scan: Scan,
+    /// It begins no earlier.
+    from: Time,
+    after: Option<Order>,
+    choices: Vec<usize>,
+    /// The begin of the last choice that was added.
+    last: Option<Time>,
+}
+
+/// How good a choice is: what it costs, when it can begin, and its place in the order found.
+type Order = (Cost, Time, usize);
+
+impl Branching {
+    pub(super) fn new(mut node: Node, part: usize, scope: Scope<'_>) -> Branching {
+        let (domains, choices) = (node.domains(), node.choices.take());
+        let choosing = choices.is_none().then(|| Choosing::new(&node, part, None, scope.table));
+        let stage = choosing.map_or(Stage::Over, Stage::Choose);
+        let mut branching = Branching { node, part, domains, choices: choices.unwrap_or_default(), stage };
+        branching.take(scope);
+        branching
+    }
+
+    /// Goes on until both decisions are in the queue, as far as there may be a candidate in them. The domains of `scope`
+    /// do not matter.
+    pub(super) fn advance(&mut self, scope: Scope<'_>, queue: &mut Queue, meter: &mut Meter) -> Poll<()> {
+        loop {
+            let here = scope.with(&self.domains);
+            match &mut self.stage {
+                Stage::Choose(choosing) => {
+                    self.choices = ready!(choosing.advance(here, meter));
+                    self.stage = Stage::Over;
+                    self.take(scope);
+                }
+                Stage::Refill { taken, choosing } => {
+                    self.choices = ready!(choosing.advance(here, meter));
+                    let taken = *taken;
+                    self.decide(taken, scope);
+                }
+                Stage::One(bounding) => {
+                    if let Some((key, narrowed)) = ready!(bounding.advance(scope, meter)) {
+                        let node = Node { key, picks: bounding.picks(), narrowed, choices: None };
+                        queue.insert(node, meter);
+                    }
+                    self.turn_to_rest(scope);
+                }
+                Stage::Rest { keying, cheapest, of_cheapest } => match ready!(keying.advance(scope, meter)) {
+                    Some(key) => {
+                        let from = cheapest[self.part].from;
+                        queue.insert(self.rest(key, from, scope.table), meter);
+                        self.stage = Stage::Over;
+                    }
+                    None if *of_cheapest && scope.table.costly => {
+                        let begins = self.node.narrowed.bounds.earliest.clone();
+                        (*keying, *of_cheapest) = (Keying::of_begins(here, cheapest, begins), false);
+                    }
+                    None => self.stage = Stage::Over,
+                },
+                Stage::Over => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// Takes the best choice, if there is one.
+    fn take(&mut self, scope: Scope<'_>) {
+        let Some(taken) = self.choices.pop() else { return };
+        if self.choices.is_empty() {
+            let choosing = Choosing::new(&self.node, self.part, Some(taken), scope.table);
+            self.stage = Stage::Refill { taken, choosing };
+        } else {
+            self.decide(taken, scope);
+        }
+    }
+
+    fn decide(&mut self, choice: usize, scope: Scope<'_>) {
+        let found = scope.table.rows[self.part].choices[choice].found;
+        let mut domains = self.domains.clone();
+        domains[self.part].pick = Some(choice);
+        match Bounding::new(scope.with(&domains)) {
+            Some(bounding) if !scope.gone[self.part][found] => self.stage = Stage::One(bounding),
+            _ => self.turn_to_rest(scope),
+        }
+    }
+
+    /// Of the choices that are left none costs less than the next, and of those that cost the same none begins earlier.
+    fn turn_to_rest(&mut self, scope: Scope<'_>) {
+        self.stage = Stage::Over;
+        let Some(&following) = self.choices.last() else { return };
+        let choice = &scope.table.rows[self.part].choices[following];
+        let from = choice.earliest.max(self.node.narrowed.bounds.earliest[self.part]);
+        let mut cheapest = self.node.narrowed.cheapest.clone();
+        cheapest[self.part] = Cheapest { cost: choice.cost, from };
+        if let Some(keying) = Keying::of_cheapest(scope.with(&self.domains), &cheapest) {
+            self.stage = Stage::Rest { keying, cheapest, of_cheapest: true };
+        }
+    }
+
+    /// The decision for all choices that are left. `from` is when the next of them can begin.
+    fn rest(&mut self, mut key: Key, from: Time, table: &Table) -> Node {
+        if let Some(&following) = self.choices.last()
+            && key.begins[self.part] == from
+        {
+            key.found[self.part] = table.rows[self.part].choices[following].found;
+        }
+        Node {
+            key: key.max(std::mem::take(&mut self.node.key)),
+            picks: std::mem::take(&mut self.node.picks),
+            narrowed: std::mem::take(&mut self.node.narrowed),
+            choices: Some(std::mem::take(&mut self.choices)),
+        }
+    }
+}
+
+impl Choosing {
+    fn new(node: &Node, part: usize, after: Option<usize>, table: &Table) -> Choosing {
+        let bounds = &node.narrowed.bounds;
+        let (from, latest) = (bounds.earliest[part], bounds.latest[part]);
+        let scan = Scan::new(table, part, from, latest);
+        let after = after.map(|after| order(table, part, from, after));
+        Choosing { part, scan, from, after, choices: Vec::new(), last: None }
+    }
+
+    /// The best handful, the best last.
+    fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Vec<usize>> {
+        let (part, from) = (self.part, self.from);
+        let order = |at: &usize| order(scope.table, part, from, *at);
+        while let Some(at) = ready!(self.scan.next(scope, meter)) {
+            let this = order(&at);
+            if self.after.is_some_and(|after| this <= after) {
+                continue;
+            }
+            let later = self.last.is_some_and(|last| last < this.1);
+            if !scope.table.costly && later && self.choices.len() >= HANDFUL {
+                break; // They come in the order of their begins.
+            }
+            self.last = Some(this.1);
+            self.choices.push(at);
+            if self.choices.len() == 2 * HANDFUL {
+                meter.charge(self.choices.len());
+                self.choices.select_nth_unstable_by_key(HANDFUL, order);
+                self.choices.truncate(HANDFUL);
+            }
+        }
+        let mut choices = std::mem::take(&mut self.choices);
+        meter.charge(choices.len());
+        choices.sort_unstable_by_key(|at| Reverse(order(at)));
+        // The best are the last.
+        choices.drain(..choices.len().saturating_sub(HANDFUL));
+        choices.shrink_to_fit();
+        Poll::Ready(choices)
+    }
+}
+
+fn order(table: &Table, part: usize, from: Time, at: usize) -> Order {
+    let choice = &table.rows[part].choices[at];
+    (choice.cost, choice.earliest.max(from), choice.found)
+}

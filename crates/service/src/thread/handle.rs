@@ -1,0 +1,265 @@
+//! The handle of a party: calls go in by it, and replies come out when they are durable; reads are answered by copies. It can
+//! be cloned and shared, never waits for room in the inbox, and says so where there is none.
+
+use super::copies::{ReadCopies, ReadKind};
+use super::watch::Watch;
+use super::{Message, Shared, lock};
+use crate::clock::Clock;
+use bookahead_party::{CallId, Heartbeat, Input, Origin, Queries, Reply};
+use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::problem::Problem;
+use bookahead_protocol::{Answer, Envelope, Moment, Name};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+/// Calls that may wait in the inbox: a second's worth. Beyond that, callers are told to come back.
+const INBOX: usize = 4_096;
+
+/// A party thread that has not been heard of for this long is stuck: it beats five times as often.
+const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// A journal that takes this long to write a group does not work. Compacting a large journal holds writers up for seconds.
+const JOURNAL_STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// A way to a party.
+#[derive(Clone)]
+pub struct PartyHandle {
+    pub(super) inbox: Sender<Message>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) copies: Arc<dyn ReadCopies>,
+}
+
+/// Why there is no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NoReply {
+    /// Too many calls wait already.
+    #[error("too many calls wait already; ask again in a moment")]
+    Full,
+    /// The party has ended, or could not write its journal.
+    #[error("it is shutting down, or could not write its journal; ask again when it is back")]
+    Gone,
+    /// It took too long, and may still be done.
+    #[error("no answer in time; what was asked may still be done: repeat it with the same key to learn")]
+    Late,
+}
+
+/// Whether a party goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// Its threads work.
+    Alive,
+    /// Its thread, or its journal, has made no progress for too long.
+    Stuck,
+    /// It has ended.
+    Ended,
+}
+
+impl PartyHandle {
+    /// The name of the party.
+    pub fn name(&self) -> &Name {
+        &self.shared.name
+    }
+
+    /// The clock that the party goes by.
+    pub fn clock(&self) -> Clock {
+        self.shared.clock
+    }
+
+    /// Where notices are told.
+    pub fn watch(&self) -> &Watch {
+        &self.shared.watch
+    }
+
+    /// How long the party thread has worked since the start.
+    pub fn busy(&self) -> Duration {
+        Duration::from_micros(self.shared.busy.load(Ordering::Relaxed))
+    }
+
+    /// The number of the last event that is durable.
+    pub fn durable(&self) -> u64 {
+        self.shared.durable.load(Ordering::Acquire)
+    }
+
+    /// Whether the party goes on. Asks no thread, so it never waits.
+    pub fn liveness(&self) -> Liveness {
+        let shared = &self.shared;
+        if shared.ended.load(Ordering::Acquire) {
+            Liveness::Ended
+        } else if shared.beat.age() > STUCK_AFTER || shared.writing.age() > JOURNAL_STUCK_AFTER {
+            Liveness::Stuck
+        } else {
+            Liveness::Alive
+        }
+    }
+
+    /// Makes a call and waits for its reply, at most this long.
+    pub async fn ask(
+        &self,
+        patience: Duration,
+        input: impl FnOnce(CallId) -> Input,
+    ) -> Result<Reply, NoReply> {
+        if self.shared.closing.load(Ordering::Acquire) {
+            return Err(NoReply::Gone);
+        }
+        let waiting = self.shared.replies.expect();
+        self.enqueue(input(waiting.call))?;
+        waiting.reply(patience).await
+    }
+
+    /// The same for a call about a reservation.
+    pub async fn call(
+        &self,
+        patience: Duration,
+        envelope: Envelope,
+        origin: Origin,
+    ) -> Result<Answer, NoReply> {
+        match self.ask(patience, |call| Input::Call { call, envelope, origin }).await? {
+            Reply::Answer(answer) => Ok(answer),
+            other => Err(defect(&other)),
+        }
+    }
+
+    /// The same for a call about a job.
+    pub async fn job_call(
+        &self,
+        patience: Duration,
+        input: impl FnOnce(CallId) -> Input,
+    ) -> Result<Result<Box<JobView>, Problem>, NoReply> {
+        match self.ask(patience, input).await? {
+            Reply::Job(outcome) => Ok(outcome),
+            other => Err(defect(&other)),
+        }
+    }
+
+    /// The same for a peer that says that it is there; with the time that it took to ask it, where it was asked.
+    pub async fn register(
+        &self,
+        patience: Duration,
+        heartbeat: Heartbeat,
+        round_trip: Option<u64>,
+    ) -> Result<Result<(), Problem>, NoReply> {
+        let heartbeat = Box::new(heartbeat);
+        match self.ask(patience, |call| Input::Heard { call: Some(call), heartbeat, round_trip }).await? {
+            Reply::Registered(outcome) => Ok(outcome),
+            other => Err(defect(&other)),
+        }
+    }
+
+    /// Hands in something that has no reply, such as a report of the batch system. It is taken however much waits already:
+    /// whoever sends bounds how much there can be.
+    pub fn tell(&self, input: Input) {
+        // Where the party has ended nothing needs to know it.
+        let _ = self.inbox.send(Message::Input(Box::new(input)));
+    }
+
+    /// Reads a copy of the party. Blocks while all copies for that kind of reads are in use, and for as long as the reader
+    /// takes.
+    pub fn read<T>(&self, kind: ReadKind, reader: impl FnOnce(&mut dyn Queries, Moment) -> T) -> T {
+        let mut copy = self.copies.take(kind);
+        reader(copy.queries(), self.clock().now())
+    }
+
+    /// The same for a long read, on a thread that may block; waits at most this long.
+    pub async fn read_long<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        reader: impl FnOnce(&mut dyn Queries, Moment) -> T + Send + 'static,
+    ) -> Result<T, NoReply> {
+        let handle = self.clone();
+        let reading = async move {
+            let turn = handle.shared.long_reads.clone().acquire_owned().await.map_err(|_| NoReply::Gone)?;
+            let read = move || {
+                let seen = handle.read(ReadKind::Long, reader);
+                drop(turn);
+                seen
+            };
+            tokio::task::spawn_blocking(read).await.map_err(|_| NoReply::Gone)
+        };
+        tokio::time::timeout(patience, reading).await.unwrap_or(Err(NoReply::Late))
+    }
+
+    /// Lets the party end: calls that came in before are still answered, and no more are taken.
+    pub fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        // Where it has ended already there is nothing to close.
+        let _ = self.inbox.send(Message::Close);
+    }
+
+    fn enqueue(&self, input: Input) -> Result<(), NoReply> {
+        let queued = &self.shared.queued;
+        if queued.fetch_add(1, Ordering::AcqRel) >= INBOX {
+            queued.fetch_sub(1, Ordering::AcqRel);
+            return Err(NoReply::Full);
+        }
+        self.inbox.send(Message::Call(Box::new(input))).map_err(|_| NoReply::Gone)
+    }
+}
+
+fn defect(reply: &Reply) -> NoReply {
+    tracing::error!(
+        event = "wrong_reply",
+        "a call was answered with another kind of reply; this is a defect: {reply:?}"
+    );
+    NoReply::Gone
+}
+
+/// Where replies go.
+#[derive(Default)]
+pub(super) struct Replies {
+    last: AtomicU64,
+    waiting: Arc<Mutex<BTreeMap<CallId, oneshot::Sender<Reply>>>>,
+}
+
+/// A caller that waits. When it stops waiting, its reply has nowhere to go.
+struct Waiting {
+    call: CallId,
+    receiver: oneshot::Receiver<Reply>,
+    all: Arc<Mutex<BTreeMap<CallId, oneshot::Sender<Reply>>>>,
+}
+
+impl Replies {
+    fn expect(&self) -> Waiting {
+        let call = CallId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.waiting).insert(call, sender);
+        Waiting { call, receiver, all: self.waiting.clone() }
+    }
+
+    /// Sends a reply, if its caller still waits.
+    pub(super) fn send(&self, call: CallId, reply: Reply) {
+        let sender = lock(&self.waiting).remove(&call);
+        let _ = sender.map(|sender| sender.send(reply));
+    }
+
+    /// Whether no caller waits.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.waiting).is_empty()
+    }
+
+    /// No more replies come.
+    pub(super) fn end(&self) {
+        lock(&self.waiting).clear();
+    }
+}
+
+impl Waiting {
+    async fn reply(mut self, patience: Duration) -> Result<Reply, NoReply> {
+        match tokio::time::timeout(patience, &mut self.receiver).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(_)) => Err(NoReply::Gone),
+            Err(_) => Err(NoReply::Late),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        lock(&self.all).remove(&self.call);
+    }
+}

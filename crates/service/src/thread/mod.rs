@@ -1,0 +1,333 @@
+//! What drives a party: one thread owns it, a second lets out what it decided. The first takes messages one after the other,
+//! steps the party, and appends the events to the journal. The second waits until they are durable, in the same order, and
+//! only then releases what goes with them: replies, calls to peers, orders to the batch system, notices, lines for the log.
+//! While one group of events is on its way to the disk the first thread goes on, so that many calls share one sync.
+//!
+//! Reads are answered by copies of the party ([`copies`]) and wait for neither thread. Where the journal fails, nothing more
+//! is answered and the party ends; started anew, it has what is on disk. Nothing here decides anything.
+
+mod batch;
+mod copies;
+mod crash;
+mod handle;
+mod release;
+mod run;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::{BatchSide, OrderSink};
+pub use copies::ReadKind;
+pub use crash::Point;
+pub use handle::{Liveness, NoReply, PartyHandle};
+pub use watch::{Numbered, Watch, Watching};
+
+use crate::clock::Clock;
+use crate::journal::{Journal, JournalError, Kind, Options, Replay};
+use bookahead_party::{BatchOrder, Input, Party, PeerCall};
+use bookahead_protocol::Name;
+use copies::Copies;
+use handle::Replies;
+use release::Releaser;
+use run::Run;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use tokio::sync::Semaphore;
+
+/// A snapshot is taken after this many events: replaying them takes a second or two.
+const EVENTS_BETWEEN_SNAPSHOTS: u64 = 50_000;
+
+/// Groups that may wait for the disk. The journal holds the party thread up earlier where it is slow.
+const GROUPS: usize = 4_096;
+
+/// Takes calls to peers, without waiting for their answers.
+pub type PeerSink = Box<dyn Fn(PeerCall) + Send>;
+
+/// What comes to the party thread.
+enum Message {
+    /// Something with a reply.
+    Call(Box<Input>),
+    /// Something without.
+    Input(Box<Input>),
+    /// Orders for the inline scheduler, which are durable now.
+    Orders(Vec<BatchOrder>),
+    /// The journal has failed.
+    Failed,
+    /// No more calls come.
+    Close,
+}
+
+/// What the outputs of a party go to.
+pub struct Outlets {
+    /// Calls to peers.
+    pub peers: PeerSink,
+    /// Orders to the batch system.
+    pub batch: BatchSide,
+}
+
+impl Outlets {
+    /// Of a party that calls nobody.
+    pub fn only(batch: BatchSide) -> Outlets {
+        Outlets { peers: Box::new(|_| {}), batch }
+    }
+}
+
+/// How a party is run.
+#[derive(Debug, Clone)]
+pub struct PartyOptions {
+    /// Its name, which is also the owner of the journal.
+    pub name: Name,
+    /// The journal.
+    pub journal: PathBuf,
+    /// How the journal is opened.
+    pub options: Options,
+    /// The clock that it goes by.
+    pub clock: Clock,
+    /// A snapshot is taken, and what it stands for dropped, after this many events; 0 for the default.
+    pub events_between_snapshots: u64,
+}
+
+/// Why a party could not start or go on.
+#[derive(Debug, Error)]
+pub enum PartyError {
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The party does not go on with what is in its journal, its configuration or its batch system.
+    #[error("{name} cannot run: {why}")]
+    Unfit {
+        /// Which party.
+        name: Name,
+        /// Why.
+        why: String,
+    },
+    /// The system.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+    /// A defect.
+    #[error("the thread of {0} ended unexpectedly; this is a defect")]
+    Panicked(Name),
+}
+
+/// A party at work.
+pub struct PartyThread {
+    handle: PartyHandle,
+    thread: JoinHandle<Result<(), PartyError>>,
+}
+
+impl PartyOptions {
+    /// With default options.
+    pub fn new(name: Name, journal: PathBuf, clock: Clock) -> PartyOptions {
+        PartyOptions { name, journal, options: Options::default(), clock, events_between_snapshots: 0 }
+    }
+
+    /// Opens the journal, lets the party take over what is in it, and starts it. `connect` gets the handle, for peers and
+    /// batch systems that report by it.
+    pub fn start<P: Party>(
+        self,
+        party: P,
+        connect: impl FnOnce(&PartyHandle) -> Outlets,
+    ) -> Result<PartyThread, PartyError> {
+        let Opened { mut party, journal, last, last_snapshot } = self.open(party)?;
+        let (inbox, messages) = channel();
+        // Before it starts: what comes of that is shown when it is durable.
+        let copies = Arc::new(Copies::new(&party));
+        let last_facts = party.facts().0;
+        let now = self.clock.now();
+        let started = party.start(now).map_err(|why| self.unfit(why))?;
+        let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last));
+        let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), copies: copies.clone() };
+        let Outlets { peers, batch } = connect(&handle);
+        let (inline, orders) = batch.split(&inbox);
+        let (release, groups) = sync_channel(GROUPS);
+        let releaser =
+            Releaser { groups, shared: shared.clone(), copies: copies.clone(), inbox, peers, orders };
+        let releasing = spawn("release", move || releaser.run())?;
+        let keeping_up = spawn("read copies", {
+            let copies = copies.clone();
+            move || copies.keep_up()
+        })?;
+        let run = Run {
+            last_facts,
+            party,
+            inline,
+            journal: Arc::new(journal),
+            messages,
+            release,
+            shared,
+            copies,
+            every: Some(self.events_between_snapshots)
+                .filter(|every| *every > 0)
+                .unwrap_or(EVENTS_BETWEEN_SNAPSHOTS),
+            last,
+            last_snapshot,
+            snapshot: None,
+            unanswered: 0,
+            close_by: None,
+        };
+        let work = move || run.run((now, started), releasing, keeping_up);
+        let thread = spawn(&format!("party {}", self.name), work)?;
+        Ok(PartyThread { handle, thread })
+    }
+
+    /// Lets the party fold what is in the journal and puts a snapshot in its place, without starting the party. Says up to
+    /// which record, and how many were dropped.
+    pub fn compact<P: Party>(self, party: P) -> Result<(u64, u64), PartyError> {
+        let Opened { party, journal, last, .. } = self.open(party)?;
+        journal.snapshot(last, &party.state())?;
+        let dropped = journal.compact()?;
+        journal.close()?;
+        Ok((last, dropped))
+    }
+
+    fn unfit(&self, why: String) -> PartyError {
+        PartyError::Unfit { name: self.name.clone(), why }
+    }
+
+    fn open<P: Party>(&self, mut party: P) -> Result<Opened<P>, PartyError> {
+        let kind = Kind::new(P::KIND, self.name.to_string(), P::SCHEMA);
+        let (journal, Replay { snapshot, events, set_aside, .. }) =
+            Journal::open_with(&self.journal, &kind, &self.options)?;
+        let last_snapshot = snapshot.as_ref().map_or(0, |snapshot| snapshot.up_to);
+        let last = events.last().map_or(last_snapshot, |record| record.sequence);
+        if let Some(snapshot) = snapshot {
+            party.restore(snapshot.state()?).map_err(|why| self.unfit(why))?;
+        }
+        for damage in &set_aside {
+            let event = "journal_damage";
+            tracing::warn!(event, party = %self.name, "the journal had damage that does no harm: {damage}");
+        }
+        let event = "journal_replayed";
+        tracing::info!(event, party = %self.name, events = events.len(), "took over from the journal");
+        events.iter().for_each(|record| party.apply(&record.event));
+        Ok(Opened { party, journal, last, last_snapshot })
+    }
+}
+
+/// A party that has taken over from its journal.
+struct Opened<P: Party> {
+    party: P,
+    journal: Journal<P::Event>,
+    /// The number of the last event.
+    last: u64,
+    /// The number of the last event that a snapshot stands for.
+    last_snapshot: u64,
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
+impl PartyThread {
+    /// The way to the party.
+    pub fn handle(&self) -> &PartyHandle {
+        &self.handle
+    }
+
+    /// Ends it: calls that came in before are still answered, and what was decided is written.
+    pub fn close(self) -> Result<(), PartyError> {
+        self.handle.close();
+        self.wait()
+    }
+
+    /// Waits until it has ended, by [`PartyHandle::close`] or since it could not go on.
+    pub fn wait(self) -> Result<(), PartyError> {
+        let name = self.handle.name().clone();
+        self.thread.join().unwrap_or(Err(PartyError::Panicked(name)))
+    }
+}
+
+/// What the threads and the handles of a party share.
+pub(crate) struct Shared {
+    name: Name,
+    clock: Clock,
+    watch: Watch,
+    replies: Replies,
+    /// Calls in the inbox.
+    queued: AtomicUsize,
+    /// Turns for long reads, as many as there are copies for them.
+    long_reads: Arc<Semaphore>,
+    /// The number of the last durable event.
+    durable: AtomicU64,
+    /// How many microseconds the party thread has worked.
+    busy: AtomicU64,
+    /// When the party thread was last between two messages.
+    beat: Mark,
+    /// Since when the releaser waits for the journal.
+    writing: Mark,
+    /// Whether no more calls are taken.
+    closing: AtomicBool,
+    /// Whether the party thread has ended.
+    ended: AtomicBool,
+    /// Why the journal failed.
+    failed: Mutex<Option<JournalError>>,
+}
+
+impl Shared {
+    /// Of a party whose journal ends with this event.
+    fn new(name: Name, clock: Clock, last: u64) -> Shared {
+        Shared {
+            name,
+            clock,
+            watch: Watch::new(last),
+            replies: Replies::default(),
+            queued: AtomicUsize::new(0),
+            long_reads: Arc::new(Semaphore::new(copies::LONG_READS)),
+            durable: AtomicU64::new(last),
+            busy: AtomicU64::new(0),
+            beat: Mark::new(),
+            writing: Mark::new(),
+            closing: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            failed: Mutex::new(None),
+        }
+    }
+}
+
+/// An instant that one thread sets and others look at.
+struct Mark {
+    origin: Instant,
+    /// Milliseconds after the origin, and one more; 0 where it is not set.
+    at: AtomicU64,
+}
+
+impl Mark {
+    fn new() -> Mark {
+        Mark { origin: Instant::now(), at: AtomicU64::new(0) }
+    }
+
+    fn passed(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// It is now.
+    fn set(&self) {
+        self.at.store(self.passed() + 1, Ordering::Release);
+    }
+
+    /// It is never.
+    fn unset(&self) {
+        self.at.store(0, Ordering::Release);
+    }
+
+    /// How long ago it is; zero where it is not set.
+    fn age(&self) -> Duration {
+        let at = self.at.load(Ordering::Acquire);
+        let age = if at == 0 { 0 } else { (self.passed() + 1).saturating_sub(at) };
+        Duration::from_millis(age)
+    }
+}
+
+/// Locks, also after a thread has panicked with the lock: what is behind these locks is whole between any two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

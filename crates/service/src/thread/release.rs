@@ -1,0 +1,126 @@
+//! The thread that lets outputs leave: in the order in which they were decided, each as soon as its events are durable and
+//! never before. First readers are shown the events, then replies, calls and orders leave.
+
+use super::batch::OrderSink;
+use super::copies::{Change, Copies};
+use super::crash::{self, Point};
+use super::watch::Numbered;
+use super::{Message, PeerSink, Shared, lock};
+use crate::journal::Ticket;
+use bookahead_party::{BatchOrder, CallId, Level, Notice, Party, PeerCall, Remark, Reply};
+use bookahead_protocol::Name;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// What belongs to one append.
+pub(super) struct Group<P: Party> {
+    pub(super) ticket: Ticket,
+    pub(super) shown: Change<P>,
+    pub(super) replies: Vec<(CallId, Reply)>,
+    pub(super) calls: Vec<PeerCall>,
+    pub(super) orders: Vec<BatchOrder>,
+    pub(super) notices: Vec<(usize, Notice)>,
+    pub(super) remarks: Vec<Remark>,
+    /// Whether there were events: only then is there something that a crash could part.
+    pub(super) wrote: bool,
+}
+
+pub(super) struct Releaser<P: Party> {
+    pub(super) groups: Receiver<Group<P>>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) copies: Arc<Copies<P>>,
+    pub(super) inbox: Sender<Message>,
+    pub(super) peers: PeerSink,
+    pub(super) orders: OrderSink,
+}
+
+impl<P: Party> Releaser<P> {
+    /// Works until there are no more groups, or the journal has failed. Gives back what orders go to: ending a worker may take
+    /// as long as its commands.
+    pub(super) fn run(self) -> OrderSink {
+        while let Ok(group) = self.groups.recv() {
+            if !self.release(group) {
+                break;
+            }
+        }
+        self.orders
+    }
+
+    /// Whether the journal still works.
+    fn release(&self, group: Group<P>) -> bool {
+        let Group { ticket, shown, replies, calls, orders, notices, remarks, wrote } = group;
+        self.shared.writing.set();
+        let written = ticket.wait();
+        self.shared.writing.unset();
+        let sequences = match written {
+            Ok(sequences) => sequences,
+            Err(why) => {
+                tracing::error!(event = "journal_failed", party = %self.shared.name, "cannot write the journal: {why}");
+                *lock(&self.shared.failed) = Some(why);
+                let _ = self.inbox.send(Message::Failed);
+                return false;
+            }
+        };
+        if wrote {
+            crash::pass(Point::Written);
+        }
+        // Before its number is told: a watcher that goes on after that number must have seen it.
+        self.copies.append(shown);
+        self.shared.durable.fetch_max(sequences.end.saturating_sub(1), Ordering::AcqRel);
+        self.send(replies, calls, orders, wrote);
+        // What is no event has the number of the event before it: with that of one to come, a watcher that goes on from there
+        // would miss it.
+        let last = sequences.end.saturating_sub(1);
+        for (at, notice) in notices {
+            let sequence = (sequences.start + at as u64).min(last);
+            self.shared.watch.tell(Numbered { sequence, notice });
+        }
+        remarks.into_iter().for_each(|remark| log(&self.shared.name, &remark));
+        true
+    }
+
+    fn send(
+        &self,
+        replies: Vec<(CallId, Reply)>,
+        calls: Vec<PeerCall>,
+        orders: Vec<BatchOrder>,
+        wrote: bool,
+    ) {
+        let mut left = replies.len() + calls.len() + usize::from(!orders.is_empty());
+        let mut sent = || {
+            left -= 1;
+            if wrote && left > 0 {
+                crash::pass(Point::Sending);
+            }
+        };
+        for (call, reply) in replies {
+            self.shared.replies.send(call, reply);
+            sent();
+        }
+        for call in calls {
+            (self.peers)(call);
+            sent();
+        }
+        if !orders.is_empty() {
+            (self.orders)(orders);
+            sent();
+        }
+        if wrote {
+            crash::pass(Point::Sent);
+        }
+    }
+}
+
+/// A line for the operator, with fields to search for.
+fn log(party: &Name, remark: &Remark) {
+    let Remark { level, event, message, reservation, job, name } = remark;
+    let reservation = reservation.as_ref().map(tracing::field::display);
+    let job = job.as_ref().map(tracing::field::display);
+    let name = name.as_ref().map(tracing::field::display);
+    match level {
+        Level::Info => tracing::info!(event, %party, reservation, job, name, "{message}"),
+        Level::Warn => tracing::warn!(event, %party, reservation, job, name, "{message}"),
+        Level::Error => tracing::error!(event, %party, reservation, job, name, "{message}"),
+    }
+}

@@ -1,0 +1,250 @@
+//! The loop of the party thread: a message and the time go into the party, and what comes of them goes to the journal and,
+//! behind it, to the releaser. With the inline scheduler, its reports are stepped into the party within the same group.
+
+use super::batch::{Inline, OrderSink};
+use super::copies::{Change, Copies};
+use super::crash::{self, Point};
+use super::release::Group;
+use super::{Message, PartyError, Shared, lock, spawn};
+use crate::journal::Journal;
+use bookahead_party::{BatchReport, Input, Output, Party};
+use bookahead_protocol::Moment;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The thread passes here at least this often, so that one that is stuck is noticed soon.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// At the end, calls that wait for others are waited for this long. HTTP has waited for its requests before that.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What the party thread owns.
+pub(super) struct Run<P: Party> {
+    pub(super) party: P,
+    pub(super) inline: Inline,
+    pub(super) journal: Arc<Journal<P::Event>>,
+    pub(super) messages: Receiver<Message>,
+    pub(super) release: SyncSender<Group<P>>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) copies: Arc<Copies<P>>,
+    /// Events between two snapshots.
+    pub(super) every: u64,
+    /// The number of the last event appended.
+    pub(super) last: u64,
+    /// The number of the last event that a snapshot stands for, also one of an earlier life.
+    pub(super) last_snapshot: u64,
+    /// A snapshot that is being written.
+    pub(super) snapshot: Option<JoinHandle<()>>,
+    /// The number of the facts that readers were shown last.
+    pub(super) last_facts: u64,
+    /// Calls that the party has taken and not answered.
+    pub(super) unanswered: usize,
+    /// When it ends even if calls are unanswered.
+    pub(super) close_by: Option<Instant>,
+}
+
+/// Tells everybody that the thread has ended, however that came about.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Release);
+        self.0.replies.end();
+    }
+}
+
+impl<P: Party> Run<P> {
+    /// Works until the party is closed or cannot go on; then closes the journal. Begins with what came of its start.
+    pub(super) fn run(
+        mut self,
+        (now, started): (Moment, Output<P::Event>),
+        releasing: JoinHandle<OrderSink>,
+        keeping_up: JoinHandle<()>,
+    ) -> Result<(), PartyError> {
+        let ended = Ended(self.shared.clone());
+        let worked = self.settle(now, started).and_then(|()| self.work());
+        let Run { journal, release, snapshot, shared, copies, messages, .. } = self;
+        // Without more groups the releaser comes to its end; then nothing has the journal but this thread.
+        drop(release);
+        let orders = releasing.join();
+        let _ = snapshot.map(JoinHandle::join);
+        copies.close();
+        let _ = keeping_up.join();
+        let closed = Arc::into_inner(journal).map_or(Ok(()), Journal::close);
+        // Nothing is sent to a dropped inbox, so no call waits that came after this.
+        drop(messages);
+        drop(ended);
+        drop(orders);
+        if let Some(why) = lock(&shared.failed).take() {
+            return Err(why.into());
+        }
+        worked?;
+        closed?;
+        tracing::info!(event = "party_ended", party = %shared.name, "ended");
+        Ok(())
+    }
+
+    fn work(&mut self) -> Result<(), PartyError> {
+        while !self.is_done() {
+            self.shared.beat.set();
+            let message = match self.messages.recv_timeout(self.pause()) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            let began = Instant::now();
+            let now = self.shared.clock.now();
+            let mut output = self.catch_up(now);
+            match message {
+                None => {}
+                Some(Message::Call(input)) => {
+                    self.shared.queued.fetch_sub(1, Ordering::AcqRel);
+                    self.unanswered += 1;
+                    self.step(now, *input, &mut output);
+                }
+                Some(Message::Input(input)) => self.step(now, *input, &mut output),
+                Some(Message::Orders(orders)) => {
+                    let reports = self.inline.carry_out(now, orders);
+                    self.take_reports(now, reports, &mut output);
+                    self.advance(now, &mut output);
+                }
+                Some(Message::Failed) => return Ok(()),
+                Some(Message::Close) => self.close_by = Some(Instant::now() + GRACE),
+            }
+            self.settle(now, output)?;
+            self.take_snapshot();
+            let worked = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.shared.busy.fetch_add(worked, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether it was closed and nothing is under way, or not for long.
+    fn is_done(&self) -> bool {
+        let quiet = self.unanswered == 0 && self.inline.is_quiet();
+        self.close_by.is_some_and(|by| quiet || Instant::now() >= by)
+    }
+
+    /// How long to wait for a message.
+    fn pause(&self) -> Duration {
+        let due = [self.party.wake_at(), self.inline.next_event()].into_iter().flatten().min();
+        let pause = due.map_or(BEAT, |due| self.shared.clock.sleep_until(due).min(BEAT));
+        self.close_by.map_or(pause, |by| pause.min(by.saturating_duration_since(Instant::now())))
+    }
+
+    /// What time has brought, so that the party knows it before it decides anything else.
+    fn catch_up(&mut self, now: Moment) -> Output<P::Event> {
+        let mut output = Output::default();
+        self.advance(now, &mut output);
+        if self.party.wake_at().is_some_and(|due| due <= now) {
+            self.step(now, Input::Time, &mut output);
+        }
+        output
+    }
+
+    fn advance(&mut self, now: Moment, output: &mut Output<P::Event>) {
+        let reports = self.inline.advance(now);
+        self.take_reports(now, reports, output);
+    }
+
+    fn take_reports(&mut self, now: Moment, reports: Vec<BatchReport>, output: &mut Output<P::Event>) {
+        reports.into_iter().for_each(|report| self.step(now, Input::Batch(report), output));
+    }
+
+    /// Steps the party, and adds what comes of it.
+    fn step(&mut self, now: Moment, input: Input, output: &mut Output<P::Event>) {
+        let stepped = self.party.step(now, input);
+        absorb(output, stepped);
+    }
+
+    /// Has the inline scheduler do what may be done before it is durable, until the party wants no more of that.
+    fn carry_out_now(&mut self, now: Moment, output: &mut Output<P::Event>) {
+        while !output.batch_now.is_empty() {
+            match self.inline.carry_out_now(now, std::mem::take(&mut output.batch_now)) {
+                Ok(reports) => {
+                    self.take_reports(now, reports, output);
+                    self.advance(now, output);
+                }
+                Err(orders) => {
+                    output.batch.splice(..0, orders);
+                }
+            }
+        }
+    }
+
+    /// Has an output written down, and lets it leave when it is. What may be ordered at once is ordered before.
+    fn settle(&mut self, now: Moment, mut output: Output<P::Event>) -> Result<(), PartyError> {
+        self.carry_out_now(now, &mut output);
+        let (facts_number, facts) = self.party.facts();
+        let new_facts = (facts_number != self.last_facts).then_some(facts);
+        if output.is_empty() && new_facts.is_none() {
+            return Ok(());
+        }
+        self.last_facts = facts_number;
+        let wrote = !output.events.is_empty();
+        if wrote {
+            crash::pass(Point::Decided);
+        }
+        let ticket = self.journal.append(&output.events)?;
+        self.last += output.events.len() as u64;
+        let Output { mut events, replies, calls, batch: orders, notices, remarks, stop, .. } = output;
+        self.unanswered = self.unanswered.saturating_sub(replies.len());
+        self.inline.note_leaving(&orders);
+        events.retain(P::is_shown);
+        let shown = Change { events, facts: new_facts };
+        let group = Group { ticket, shown, replies, calls, orders, notices, remarks, wrote };
+        // The releaser ends before this thread only where the journal failed, which is noted and told.
+        let _ = self.release.send(group);
+        match stop {
+            Some(why) => Err(PartyError::Unfit { name: self.shared.name.clone(), why }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a snapshot where it is time, and lets another thread write it.
+    fn take_snapshot(&mut self) {
+        let busy = self.snapshot.as_ref().is_some_and(|thread| !thread.is_finished());
+        if self.last - self.last_snapshot < self.every || busy {
+            return;
+        }
+        let (up_to, state, journal) = (self.last, self.party.state(), self.journal.clone());
+        let name = self.shared.name.clone();
+        self.last_snapshot = up_to;
+        let write = move || {
+            let began = Instant::now();
+            match journal.snapshot(up_to, &state).and_then(|()| journal.compact()) {
+                Ok(dropped) => {
+                    let (event, took) = ("journal_compacted", began.elapsed());
+                    tracing::info!(event, party = %name, up_to, dropped, ?took, "compacted the journal");
+                }
+                Err(why) => {
+                    let event = "journal_compaction_failed";
+                    tracing::error!(event, party = %name, "cannot compact the journal: {why}");
+                }
+            }
+        };
+        match spawn("snapshot", write) {
+            Ok(thread) => self.snapshot = Some(thread),
+            Err(why) => {
+                tracing::error!(event = "thread_failed", "cannot start a thread for a snapshot: {why}");
+            }
+        }
+    }
+}
+
+/// Adds one output to another, as if both had come of one input.
+fn absorb<E>(all: &mut Output<E>, more: Output<E>) {
+    let Output { events, replies, calls, batch, batch_now, notices, remarks, stop } = more;
+    let before = all.events.len();
+    all.events.extend(events);
+    all.replies.extend(replies);
+    all.calls.extend(calls);
+    all.batch.extend(batch);
+    all.batch_now.extend(batch_now);
+    all.notices.extend(notices.into_iter().map(|(at, notice)| (before + at, notice)));
+    all.remarks.extend(remarks);
+    all.stop = all.stop.take().or(stop);
+}

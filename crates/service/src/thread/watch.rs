@@ -1,0 +1,124 @@
+//! Those who watch: each gets every notice from the moment he asks, or from one he has seen before, in order and once. The
+//! last notices are remembered; who comes back later than that is told to look at everything anew. Who is slow is told
+//! the same, and holds nobody up.
+
+use bookahead_party::Notice;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::broadcast;
+
+/// So many notices are remembered for those who come back.
+const REMEMBERED: usize = 8_192;
+
+/// So many notices may wait for one who is slow.
+const WAITING: usize = 1_024;
+
+/// A notice, and its place among all events.
+#[derive(Debug, Clone)]
+pub struct Numbered {
+    /// The number of its event in the journal.
+    pub sequence: u64,
+    /// What happened.
+    pub notice: Notice,
+}
+
+/// All who watch.
+#[derive(Debug)]
+pub struct Watch {
+    sender: broadcast::Sender<Numbered>,
+    last: Mutex<Last>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    notices: VecDeque<Numbered>,
+    /// Notices up to this event are no longer remembered.
+    forgotten: u64,
+}
+
+/// What a watcher gets at first.
+pub struct Watching {
+    /// What he has missed, if that is still known.
+    pub missed: Vec<Numbered>,
+    /// Whether he must look at everything anew, since it is not.
+    pub anew: bool,
+    /// What happens from now on.
+    pub receiver: broadcast::Receiver<Numbered>,
+}
+
+impl Watch {
+    /// Nobody watches, and all up to an event is forgotten.
+    pub fn new(forgotten: u64) -> Watch {
+        let (sender, _) = broadcast::channel(WAITING);
+        Watch { sender, last: Mutex::new(Last { notices: VecDeque::new(), forgotten }) }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells everybody.
+    pub(super) fn tell(&self, numbered: Numbered) {
+        let mut last = self.last();
+        if last.notices.len() == REMEMBERED
+            && let Some(oldest) = last.notices.pop_front()
+        {
+            last.forgotten = oldest.sequence;
+        }
+        last.notices.push_back(numbered.clone());
+        // Under the lock, so that whoever begins to watch gets each notice in one of the two ways and never in both.
+        let _ = self.sender.send(numbered);
+    }
+
+    /// Watches from now on, or from after the event that was seen last.
+    pub fn begin(&self, seen: Option<u64>) -> Watching {
+        let last = self.last();
+        let receiver = self.sender.subscribe();
+        let Some(seen) = seen else { return Watching { missed: Vec::new(), anew: false, receiver } };
+        let missed = last.notices.iter().filter(|numbered| numbered.sequence > seen).cloned().collect();
+        Watching { missed, anew: seen < last.forgotten, receiver }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_protocol::Moment;
+
+    fn numbered(sequence: u64) -> Numbered {
+        let notice = Notice {
+            at: Moment(0),
+            kind: "begun",
+            id: None,
+            owner: None,
+            state: None,
+            version: None,
+            missing: None,
+        };
+        Numbered { sequence, notice }
+    }
+
+    #[test]
+    fn who_comes_back_gets_what_he_missed_or_is_told_to_look_anew() {
+        let watch = Watch::new(10);
+        (11..=20).for_each(|sequence| watch.tell(numbered(sequence)));
+        let back = watch.begin(Some(17));
+        assert_eq!(back.missed.iter().map(|one| one.sequence).collect::<Vec<_>>(), [18, 19, 20]);
+        assert!(!back.anew);
+        assert!(watch.begin(Some(9)).anew && !watch.begin(Some(10)).anew && !watch.begin(None).anew);
+        (21..=21 + REMEMBERED as u64).for_each(|sequence| watch.tell(numbered(sequence)));
+        assert!(watch.begin(Some(17)).anew);
+        assert_eq!(watch.begin(Some(0)).missed.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn a_watcher_gets_each_notice_once() {
+        let watch = Watch::new(0);
+        watch.tell(numbered(1));
+        let mut back = watch.begin(Some(0));
+        watch.tell(numbered(2));
+        assert_eq!(back.missed.len(), 1);
+        assert_eq!(back.receiver.try_recv().map(|one| one.sequence).ok(), Some(2));
+        assert!(back.receiver.try_recv().is_err());
+    }
+}
