@@ -103,6 +103,11 @@ impl Site {
                 keep.kept = Some(ordered.spans.clone());
                 self.kept(now, id, &ordered, out);
             }
+            // Right after silence a refusal says little: nodes that were not heard of yet count as busy.
+            Err(BatchError::Refused(_)) if now < self.doubt_until => {
+                keep.stuck = true;
+                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+            }
             Err(BatchError::Refused(why)) => {
                 keep.stuck = true;
                 self.refused(now, id, &ordered, &why, out);
