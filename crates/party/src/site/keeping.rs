@@ -313,7 +313,8 @@ impl Site {
                 continue;
             }
             // What seems to be short may be whole when its nodes are heard of again.
-            if now < self.doubt_until && !kept.is_empty() && !wanted.is_empty() {
+            let short = shortfall(&wanted, &kept, now.second()) > 0;
+            if now < self.doubt_until && !kept.is_empty() && short {
                 continue;
             }
             match self.ledger.could_have(id) {

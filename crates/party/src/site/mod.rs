@@ -79,7 +79,7 @@ const LOOK_AGAIN: Millis = Millis::seconds(1);
 
 /// A batch system that was silent is not believed for this long when it says that nodes failed: its nodes have to be heard of
 /// again first.
-const DOUBT_AFTER_SILENCE: Millis = Millis::seconds(30);
+const DOUBT_AFTER_SILENCE: Millis = Millis::seconds(10);
 
 /// Calls that may wait for the first look after a start: as many as a busy site gets in the seconds that it takes.
 const MOST_EARLY: usize = 1_024;
