@@ -316,8 +316,7 @@ impl Canvas<'_> {
         let label = &placed.bar.label;
         let fits = frame.height >= SMALL + 3.0 && text_width(label, SMALL) + 6.0 <= frame.width;
         if fits && !label.is_empty() {
-            let middle = (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0 + SMALL * 0.35);
-            svg.text(if inside(highest) { "label" } else { "label over" }, middle, label);
+            svg.text_in(if inside(highest) { "label" } else { "label over" }, frame, SMALL, label);
         }
     }
 

@@ -163,15 +163,14 @@ impl Heatmap {
         let said = number.map_or("no value".to_owned(), |number| self.with_unit(written(number)));
         svg.tooltip(&format!("{}: {said}", fit(names, TEXT, WIDTH)));
         match number {
-            None => svg.rect("absent", shrunk(frame)),
+            // The outline stays clear of its neighbours.
+            None => svg.rect("absent", frame.shrunk(2.0)),
             Some(number) => {
                 let level = shades.level(number);
                 svg.rect(&format!("cell heat{level}"), frame);
                 let text = cell_text(number, decimals);
                 if text_width(&text, TEXT) + 4.0 <= frame.width {
-                    let middle =
-                        (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0 + TEXT * 0.35);
-                    svg.text(&format!("middle on-heat{level}"), middle, &text);
+                    svg.text_in(&format!("middle on-heat{level}"), frame, TEXT, &text);
                 }
             }
         }
@@ -191,12 +190,6 @@ const MAX_DECIMALS: usize = 5;
 fn cell_text(number: f64, decimals: usize) -> String {
     let too_long = number.abs() >= 1e9 || (decimals == MAX_DECIMALS && number.abs() < 1e-3 && number != 0.0);
     if too_long { format!("{number:.1e}") } else { with_decimals(number, decimals) }
-}
-
-/// The outline of an absent cell stays clear of its neighbours.
-fn shrunk(frame: Frame) -> Frame {
-    let Frame { left, top, width, height } = frame;
-    Frame { left: left + 2.0, top: top + 2.0, width: width - 4.0, height: height - 4.0 }
 }
 
 /// Which numbers get which shade.

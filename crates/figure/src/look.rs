@@ -2,7 +2,7 @@
 //! It relies on the theme for the classes. It never knows what a series measures.
 
 use crate::header::{Entry, Swatch};
-use crate::svg::{Svg, number};
+use crate::svg::{Point, Svg, disc, number};
 use crate::theme::{COLOURS, DASHES};
 use crate::value_axis::{ValueAxis, span, usable};
 
@@ -56,21 +56,15 @@ const MARKER: f64 = 3.2;
 const WHISKER: f64 = 3.5;
 
 /// The outline of the marker of the `index`th name: a disc, a square, a diamond or a triangle.
-pub(crate) fn marker(index: usize, at: (f64, f64)) -> String {
+pub(crate) fn marker(index: usize, at: Point) -> String {
     let (x, y, r) = (at.0, at.1, MARKER);
-    let corners = |corners: &[(f64, f64)]| -> String {
+    let corners = |corners: &[Point]| -> String {
         let points: Vec<String> =
             corners.iter().map(|c| format!("{} {}", number(x + c.0), number(y + c.1))).collect();
         format!("M{}Z", points.join("L"))
     };
     match index % 4 {
-        0 => {
-            let (left, radius, width) = (number(x - r), number(r), number(2.0 * r));
-            format!(
-                "M{left} {}a{radius} {radius} 0 1 0 {width} 0a{radius} {radius} 0 1 0 -{width} 0Z",
-                number(y)
-            )
-        }
+        0 => disc(at, r),
         1 => corners(&[(-0.9 * r, -0.9 * r), (0.9 * r, -0.9 * r), (0.9 * r, 0.9 * r), (-0.9 * r, 0.9 * r)]),
         2 => corners(&[(0.0, -1.3 * r), (1.3 * r, 0.0), (0.0, 1.3 * r), (-1.3 * r, 0.0)]),
         _ => corners(&[(0.0, -1.25 * r), (1.2 * r, r), (-1.2 * r, r)]),

@@ -3,8 +3,7 @@
 
 use crate::sequence::MessageStyle;
 use crate::sequence_svg::class;
-use crate::shapes::{HEAD_LENGTH, Point, arrow_head, at, cross};
-use crate::svg::{Svg, number};
+use crate::svg::{HEAD_LENGTH, Point, Svg, arrow_head, at, cross, number};
 use crate::theme::{SMALL, fit, text_width};
 
 /// A message to be drawn.

@@ -7,8 +7,7 @@ use crate::sequence::{MessageStyle, Row, Sequence, group_of};
 use crate::sequence_beats::{Beat, Part, beats};
 use crate::sequence_lanes::{down, partitions};
 use crate::sequence_message::{Arrow, draw_arrow, draw_self_arrow};
-use crate::shapes::{cross, disc, rounded};
-use crate::svg::{Frame, Svg};
+use crate::svg::{Frame, Svg, cross, disc, rounded};
 use crate::theme::{LEFT, MARGIN, RIGHT, SMALL, TEXT, WIDTH, fit, text_width};
 
 /// The narrowest and the widest that lanes are for their labels' sake, and the widest that all are together.
