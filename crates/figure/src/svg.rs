@@ -90,11 +90,6 @@ impl Svg {
         self.text(class, (x, y + size * 0.35), text);
     }
 
-    /// Text that reads upwards, centred on `at`.
-    pub(crate) fn upright_text(&mut self, class: &str, at: Point, text: &str) {
-        self.turned_text(class, at, 90, text);
-    }
-
     /// Text turned up by so many degrees around `at`.
     pub(crate) fn turned_text(&mut self, class: &str, at: Point, degrees: u32, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
@@ -146,7 +141,7 @@ pub(crate) fn number(value: f64) -> String {
 
 /// Text fit for XML content and attributes: markup escaped, white space made plain, and the characters that
 /// XML cannot hold replaced.
-pub(crate) fn escape(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

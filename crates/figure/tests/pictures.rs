@@ -73,7 +73,7 @@ fn assert_sound(svg: &str) {
 }
 
 fn chart(points: &[(Time, f64)]) -> Chart {
-    let panels = [Style::Step, Style::Line, Style::Area]
+    let panels = [Style::Step, Style::Area]
         .map(|style| Panel::new("Backlog", "hours", vec![Series::new("easy", style, points.to_vec())]));
     Chart::new("Chart", panels.to_vec())
 }
@@ -89,10 +89,9 @@ fn lines(points: &[LinePoint]) -> Lines {
 }
 
 fn bars(values: &[Option<BarValue>]) -> Bars {
-    let ours = BarSeries::new("easy", values.to_vec());
-    let theirs = BarSeries { published: true, ..ours.clone() };
+    let series = ["easy", "fcfs"].map(|name| BarSeries::new(name, values.to_vec())).to_vec();
     let groups = (0..values.len()).map(|index| format!("group {index}")).collect();
-    Bars::new("Bars", "seconds", groups, vec![ours, theirs])
+    Bars::new("Bars", "seconds", groups, series)
 }
 
 fn heatmap(cells: &[Vec<Option<f64>>]) -> Heatmap {
@@ -174,7 +173,7 @@ fn every_value_is_written() {
     assert!(svg.contains("<title>easy, 8: 1 ± 0.25</title>"), "{svg}");
     assert!(svg.contains(">easy</text>") && svg.contains(">easy (published)</text>"));
     let svg = bars(&[Some(BarValue { value: -1234.5, margin: None }), None]).to_svg();
-    assert_eq!(svg.matches("<title>group 0, easy: -1,234</title>").count(), 2, "{svg}");
+    assert!(svg.contains("<title>group 0, easy: -1,234</title>"), "{svg}");
     assert_eq!(svg.matches("class=\"value\"").count(), 2);
     let map = Heatmap { unit: "%".to_owned(), ..heatmap(&[vec![Some(97.0), Some(3.0)], vec![None]]) };
     let svg = Heatmap { range: Some((0.0, 100.0)), ..map }.to_svg();
@@ -211,7 +210,7 @@ fn text_cannot_leave_its_place() {
     for panel in &mut chart.panels {
         panel.title = nasty.to_owned();
         panel.y_label = nasty.to_owned();
-        panel.series.push(Series::new(nasty, Style::Line, vec![(Time(0), 1.0)]));
+        panel.series.push(Series::new(nasty, Style::Step, vec![(Time(0), 1.0)]));
     }
     assert_sound(&chart.to_svg());
 }
@@ -223,7 +222,7 @@ fn numbers_keep_nasty_names_in_their_place() {
     let series = vec![LineSeries { dashed: true, ..LineSeries::new(nasty(), vec![point]) }];
     assert_sound(&Lines::new(nasty(), nasty(), nasty(), series).to_svg());
     let values = vec![Some(BarValue { value: 1.0, margin: None })];
-    let series = vec![BarSeries { published: true, ..BarSeries::new(nasty(), values) }];
+    let series = vec![BarSeries::new(nasty(), values)];
     assert_sound(&Bars::new(nasty(), nasty(), vec![nasty()], series).to_svg());
     let map = Heatmap::new(nasty(), vec![nasty()], vec![nasty()]);
     let cells = vec![vec![Some(1.5)]];
