@@ -3,12 +3,10 @@
 //! the picture where there are more.
 
 use crate::category_axis::CategoryAxis;
-use crate::header::{Swatch, draw_header};
-use crate::lines::with_margin;
-use crate::look::{Role, draw_whisker, legend, place};
+use crate::header::{Role, Swatch, draw_header, left_out, legend, place};
+use crate::number_axis::{ValueAxis, draw_whisker, with_margin};
 use crate::svg::{Frame, Svg};
-use crate::theme::{COLOURS, DASHES, LEFT, PLOT_WIDTH, TEXT, fit, hatch};
-use crate::value_axis::ValueAxis;
+use crate::theme::{COLOURS, DASHES, LEFT, PLOT_WIDTH, TEXT, fit};
 
 /// The most groups drawn: the bars of more could not be told apart.
 pub const MAX_GROUPS: usize = 100;
@@ -33,8 +31,6 @@ pub struct BarSeries {
     pub name: String,
     /// Its value in every group, in the order of the groups. Those that are not finite are left out.
     pub values: Vec<Option<BarValue>>,
-    /// Whether its values are those that others have published: drawn hatched.
-    pub published: bool,
 }
 
 /// The height of a bar.
@@ -71,13 +67,9 @@ impl Bars {
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         let groups = &self.groups[..self.groups.len().min(MAX_GROUPS)];
-        let roles: Vec<Role<'_>> = self.series.iter().map(BarSeries::role).collect();
-        self.draw_hatches(&mut svg, &roles);
-        let note = match self.groups.len() {
-            all if all > MAX_GROUPS => format!("showing the first {MAX_GROUPS} of {all} groups"),
-            _ => String::new(),
-        };
-        let swatch = |place, published| Swatch::Box(bar_look(place, published), "column");
+        let roles: Vec<Role<'_>> = self.series.iter().map(|series| (series.name.as_str(), false)).collect();
+        let note = left_out(&[("groups", groups.len(), self.groups.len())]);
+        let swatch = |place, _| Swatch::Box(bar_look(place), "column");
         let top = draw_header(&mut svg, &self.title, &note, &legend(&roles, swatch)) + 8.0;
         let plot = Frame { left: LEFT, top, width: PLOT_WIDTH, height: PLOT_HEIGHT };
         let shown = self.series.iter().flat_map(|series| series.shown(groups.len()));
@@ -85,7 +77,7 @@ impl Bars {
         let axes = (CategoryAxis::new(plot, groups), ValueAxis::over(plot, &values, None));
         axes.1.draw(&mut svg, &self.y_label);
         for (index, series) in self.series.iter().enumerate() {
-            let look = bar_look(place(&roles, series.role()), series.published);
+            let look = bar_look(place(&roles, (&series.name, false)));
             svg.open_group(&format!("series {look}"));
             for (group, bar) in series.shown(groups.len()) {
                 let column = Column { left: self.left(&axes.0, group, index), width: self.width(&axes.0) };
@@ -98,16 +90,6 @@ impl Bars {
         svg.line("axis", (plot.left, zero), (plot.right(), zero));
         axes.0.draw_labels(&mut svg, "");
         svg.finish(&self.title, &self.description(), plot.bottom() + axes.0.height(""))
-    }
-
-    fn draw_hatches(&self, svg: &mut Svg, roles: &[Role<'_>]) {
-        let published = roles.iter().filter(|&&(_, published)| published);
-        let mut colours: Vec<usize> = published.map(|&role| place(roles, role) % COLOURS).collect();
-        colours.sort_unstable();
-        colours.dedup();
-        for colour in colours {
-            svg.raw(&hatch(&colour.to_string(), &format!("colour{colour}")));
-        }
     }
 
     /// The distance from a bar to the next one of its group.
@@ -127,13 +109,9 @@ impl Bars {
 }
 
 impl BarSeries {
-    /// A series of these values, drawn as our own.
+    /// A series of these values.
     pub fn new(name: impl Into<String>, values: Vec<Option<BarValue>>) -> BarSeries {
-        BarSeries { name: name.into(), values, published: false }
-    }
-
-    fn role(&self) -> Role<'_> {
-        (&self.name, self.published)
+        BarSeries { name: name.into(), values }
     }
 
     /// The values that can be drawn, each with its group.
@@ -165,7 +143,6 @@ impl Column {
 }
 
 /// The classes of the `index`th name: a colour, paler once colours run out.
-fn bar_look(index: usize, published: bool) -> String {
-    let (colour, faint) = (index % COLOURS, index / COLOURS % DASHES);
-    format!("colour{colour} faint{faint}{}", if published { " published" } else { "" })
+fn bar_look(index: usize) -> String {
+    format!("colour{} faint{}", index % COLOURS, index / COLOURS % DASHES)
 }

@@ -2,15 +2,12 @@
 //! It relies on the axes for geometry and on the curves to be small enough to draw. A series has the same
 //! colour in every panel; values below zero are drawn as zero.
 
-use crate::clock::Clock;
 use crate::curve::{clipped, closed, path, thinned};
-use crate::header::{Entry, Swatch, draw_header};
-use crate::look::{look, names_of};
-use crate::number_ticks::number_ticks;
+use crate::header::{Entry, Swatch, draw_header, look, names_of};
+use crate::number_axis::ValueAxis;
 use crate::svg::{Frame, Svg};
 use crate::theme::{LEFT, PLOT_WIDTH, TEXT, fit};
-use crate::time_axis::{TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
-use crate::value_axis::{ROW_PITCH, ValueAxis, reach_to};
+use crate::time_axis::{Clock, TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
 use bookahead_plan::{Interval, Time};
 
 /// Panels that share a time axis.
@@ -55,8 +52,6 @@ pub struct Series {
 pub enum Style {
     /// Each value holds until the next point; the last one ends the line.
     Step,
-    /// Straight from point to point.
-    Line,
     /// Like [`Style::Step`], with the area below it filled.
     Area,
 }
@@ -122,10 +117,9 @@ impl Panel {
     }
 
     fn draw(&self, svg: &mut Svg, plot: Frame, time: &TimeAxis, names: &[&str]) {
-        let shown: Vec<_> = self.series.iter().map(|s| clipped(&s.points, time.range(), s.style)).collect();
-        let highest = shown.iter().flatten().fold(0.0, |highest: f64, point| highest.max(point.1));
-        let reach = reach_to(self.maximum, highest);
-        let values = ValueAxis::new(plot, number_ticks(reach, (plot.height / ROW_PITCH) as u32, false));
+        let shown: Vec<_> = self.series.iter().map(|s| clipped(&s.points, time.range())).collect();
+        let heights: Vec<_> = shown.iter().flatten().map(|point| (point.1.max(0.0), None)).collect();
+        let values = ValueAxis::over(plot, &heights, self.maximum);
         svg.text("heading", (plot.left, plot.top - 8.0), &fit(&self.title, TEXT * 1.05, plot.width));
         time.draw_grid(svg, plot);
         values.draw(svg, &self.y_label);
@@ -148,7 +142,7 @@ impl Series {
         if points.is_empty() {
             return;
         }
-        let curve = path(points, self.style);
+        let curve = path(points, true);
         svg.open_group(&format!("series {}", look(index)));
         svg.tooltip(&fit(&self.name, TEXT, PLOT_WIDTH));
         if self.style == Style::Area {

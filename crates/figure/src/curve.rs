@@ -2,8 +2,7 @@
 //! It relies on the axes to place points. It never drops a peak: of every pixel column it keeps the first,
 //! lowest, highest and last point.
 
-use crate::chart::Style;
-use crate::svg::number;
+use crate::svg::{Point, number};
 use bookahead_plan::{Interval, Time};
 
 /// The most points of one series that are drawn in one pixel column. With it the size of a picture is bounded
@@ -12,43 +11,31 @@ pub const POINTS_PER_COLUMN: usize = 4;
 
 /// The points that show in `range`, in order of time, with a point at each edge where the series runs over
 /// it. Points without a finite value are left out.
-pub(crate) fn clipped(points: &[(Time, f64)], range: Interval, style: Style) -> Vec<(Time, f64)> {
+pub(crate) fn clipped(points: &[(Time, f64)], range: Interval) -> Vec<(Time, f64)> {
     let mut sorted: Vec<_> = points.iter().copied().filter(|(_, value)| value.is_finite()).collect();
     sorted.sort_by_key(|&(at, _)| at);
     let first = sorted.partition_point(|&(at, _)| at < range.begin);
     let after = sorted.partition_point(|&(at, _)| at <= range.end);
     let mut shown = Vec::with_capacity(after - first + 2);
-    shown.extend(edge(&sorted, first, range.begin, style));
+    shown.extend(edge(&sorted, first, range.begin));
     shown.extend_from_slice(&sorted[first..after]);
-    shown.extend(edge(&sorted, after, range.end, style));
+    shown.extend(edge(&sorted, after, range.end));
     shown
 }
 
 /// The value at `at`, where the series comes from before it and goes on beyond it; `next` is the first point
 /// beyond.
-fn edge(sorted: &[(Time, f64)], next: usize, at: Time, style: Style) -> Option<(Time, f64)> {
-    let before = sorted.get(next.checked_sub(1)?)?;
-    let beyond = sorted.get(next)?;
-    let value = match style {
-        Style::Step | Style::Area => before.1,
-        Style::Line => between(*before, *beyond, at),
-    };
-    Some((at, value))
-}
-
-fn between(from: (Time, f64), to: (Time, f64), at: Time) -> f64 {
-    let length = i128::from(to.0.0) - i128::from(from.0.0);
-    let passed = i128::from(at.0) - i128::from(from.0.0);
-    let share = passed as f64 / length.max(1) as f64;
-    from.1 * (1.0 - share) + to.1 * share
+fn edge(sorted: &[(Time, f64)], next: usize, at: Time) -> Option<(Time, f64)> {
+    let before = sorted[..next].last()?;
+    (next < sorted.len()).then_some((at, before.1))
 }
 
 /// At most [`POINTS_PER_COLUMN`] of the points, which ascend in x, of every pixel column.
-pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+pub(crate) fn thinned(points: &[Point]) -> Vec<Point> {
     points.chunk_by(|a, b| a.0.floor() == b.0.floor()).flat_map(kept_of_column).collect()
 }
 
-fn kept_of_column(column: &[(f64, f64)]) -> Vec<(f64, f64)> {
+fn kept_of_column(column: &[Point]) -> Vec<Point> {
     if column.len() <= POINTS_PER_COLUMN {
         return column.to_vec();
     }
@@ -61,19 +48,19 @@ fn kept_of_column(column: &[(f64, f64)]) -> Vec<(f64, f64)> {
     kept.into_iter().map(|index| column[index]).collect()
 }
 
-/// The path through the points: straight from one to the next, or level until the next.
-pub(crate) fn path(points: &[(f64, f64)], style: Style) -> String {
+/// The path through the points: level until the next one if it is `stepped`, or else straight to it.
+pub(crate) fn path(points: &[Point], stepped: bool) -> String {
     let mut path = String::new();
     let mut before = (String::new(), String::new());
     for (index, &(x, y)) in points.iter().enumerate() {
         let (x, y) = (tenths(x), tenths(y));
-        match style {
+        match stepped {
             _ if index == 0 => path.push_str(&format!("M{x} {y}")),
-            Style::Line if (&x, &y) == (&before.0, &before.1) => {}
-            Style::Line => path.push_str(&format!("L{x} {y}")),
             // A level stretch is one command however many points it has.
-            Style::Step | Style::Area if y == before.1 && index + 1 < points.len() => continue,
-            Style::Step | Style::Area => path.push_str(&step(&x, &y, &before)),
+            true if y == before.1 && index + 1 < points.len() => continue,
+            true => path.push_str(&step(&x, &y, &before)),
+            false if x == before.0 && y == before.1 => {}
+            false => path.push_str(&format!("L{x} {y}")),
         }
         before = (x, y);
     }
@@ -95,7 +82,7 @@ fn tenths(value: f64) -> String {
 }
 
 /// The path around the area between a curve and the line at `base`.
-pub(crate) fn closed(path: &str, points: &[(f64, f64)], base: f64) -> String {
+pub(crate) fn closed(path: &str, points: &[Point], base: f64) -> String {
     match points.first() {
         Some(first) => format!("{path}V{}H{}Z", tenths(base), tenths(first.0)),
         None => String::new(),
@@ -113,22 +100,19 @@ mod tests {
     #[test]
     fn series_are_cut_at_the_edges() {
         let points = [(Time(30), 4.0), (Time(0), 2.0), (Time(15), f64::NAN)];
-        let at = |a, b| vec![(Time(10), a), (Time(20), b)];
-        assert_eq!(clipped(&points, RANGE, Style::Step), at(2.0, 2.0));
-        let line = clipped(&points, RANGE, Style::Line);
-        assert!((line[0].1 - 8.0 / 3.0).abs() < 1e-9 && (line[1].1 - 10.0 / 3.0).abs() < 1e-9);
-        assert_eq!(clipped(&[(Time(15), 1.0)], RANGE, Style::Line), [(Time(15), 1.0)]);
-        assert_eq!(clipped(&[(Time(25), 1.0)], RANGE, Style::Line), []);
-        assert_eq!(clipped(&[], RANGE, Style::Step), []);
+        assert_eq!(clipped(&points, RANGE), [(Time(10), 2.0), (Time(20), 2.0)]);
+        assert_eq!(clipped(&[(Time(15), 1.0)], RANGE), [(Time(15), 1.0)]);
+        assert_eq!(clipped(&[(Time(25), 1.0)], RANGE), []);
+        assert_eq!(clipped(&[], RANGE), []);
     }
 
     #[test]
     fn steps_are_level_until_the_next_point() {
         let points = [(0.0, 5.0), (1.0, 5.0), (2.0, 3.0), (4.0, 3.0)];
-        assert_eq!(path(&points, Style::Step), "M0 5H2V3H4");
-        assert_eq!(closed(&path(&points, Style::Step), &points, 9.0), "M0 5H2V3H4V9H0Z");
-        assert_eq!(path(&points[..1], Style::Line), "M0 5h0");
-        assert_eq!(path(&[], Style::Line), "");
+        assert_eq!(path(&points, true), "M0 5H2V3H4");
+        assert_eq!(closed(&path(&points, true), &points, 9.0), "M0 5H2V3H4V9H0Z");
+        assert_eq!(path(&points[..1], false), "M0 5h0");
+        assert_eq!(path(&[], false), "");
     }
 
     proptest! {
@@ -142,7 +126,7 @@ mod tests {
             let thin = thinned(&points);
             prop_assert!(thin.is_sorted_by(|a, b| a.0 <= b.0));
             for column in 0..20 {
-                let of = |points: &[(f64, f64)]| -> Vec<f64> {
+                let of = |points: &[Point]| -> Vec<f64> {
                     points.iter().filter(|p| p.0.floor() == f64::from(column)).map(|p| p.1).collect()
                 };
                 let (all, kept) = (of(&points), of(&thin));

@@ -2,14 +2,13 @@
 //! reservation. It relies on the lanes to find rows for bars that come without. It never draws more than
 //! [`MAX_BARS`] bars, and says so in the picture where there are more.
 
-use crate::clock::Clock;
 use crate::header::{Entry, Swatch, draw_header};
 use crate::lanes::{Block, assign};
-use crate::number_ticks::{Reach, number_ticks, short_count};
+use crate::number_axis::ValueAxis;
+use crate::number_ticks::{Reach, short_count};
 use crate::svg::{Frame, Svg, number};
-use crate::theme::{LEFT, PLOT_WIDTH, SMALL, fit, hatch, text_width};
-use crate::time_axis::{TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
-use crate::value_axis::{ROW_PITCH, ValueAxis};
+use crate::theme::{HATCH, LEFT, PLOT_WIDTH, SMALL, fit, text_width};
+use crate::time_axis::{Clock, TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
 use bookahead_plan::{Capacity, Interval, Span, Time};
 
 /// The most bars drawn: more can neither be told apart nor opened quickly. Those with the largest area stay.
@@ -65,21 +64,13 @@ pub enum BarKind {
 impl BarKind {
     const ALL: [BarKind; 4] = [BarKind::Job, BarKind::Delayed, BarKind::Reservation, BarKind::Held];
 
-    fn class(self) -> &'static str {
+    /// In the style sheet, and in words.
+    fn class_and_name(self) -> (&'static str, &'static str) {
         match self {
-            BarKind::Job => "job",
-            BarKind::Reservation => "reservation",
-            BarKind::Delayed => "delayed",
-            BarKind::Held => "held",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            BarKind::Job => "job",
-            BarKind::Reservation => "reservation",
-            BarKind::Delayed => "delayed job",
-            BarKind::Held => "tentative hold",
+            BarKind::Job => ("job", "job"),
+            BarKind::Reservation => ("reservation", "reservation"),
+            BarKind::Delayed => ("delayed", "delayed job"),
+            BarKind::Held => ("held", "tentative hold"),
         }
     }
 }
@@ -101,7 +92,7 @@ impl Gantt {
         let placed = self.placed(&time);
         let drawn = largest(&placed, &time);
         let mut svg = Svg::default();
-        svg.raw(&hatch("", "reservation"));
+        svg.raw(HATCH);
         let note = self.note(&placed, drawn.len());
         let top = draw_header(&mut svg, &self.title, &note, &legend(&placed, self.machine)) + NOW_HEIGHT;
         let plot = Frame { left: LEFT, top, width: PLOT_WIDTH, height: PLOT_HEIGHT };
@@ -147,7 +138,7 @@ impl Gantt {
         let machine = u64::from(self.machine.0);
         let beyond = rows_beyond(placed, self.machine).min((machine / 2).max(1));
         let reach = Reach::Exactly((machine + beyond) as f64);
-        let mut axis = ValueAxis::new(plot, number_ticks(reach, (plot.height / ROW_PITCH) as u32, true));
+        let mut axis = ValueAxis::new(plot, 0.0, reach, true);
         axis.mark(machine as f64, short_count(machine));
         axis
     }
@@ -185,7 +176,7 @@ impl Gantt {
         for kind in BarKind::ALL {
             let count = placed.iter().filter(|placed| placed.bar.kind == kind).count();
             if count > 0 {
-                text.push_str(&format!(" {}: {count}.", kind.name()));
+                text.push_str(&format!(" {}: {count}.", kind.class_and_name().1));
             }
         }
         text
@@ -247,8 +238,10 @@ fn largest(placed: &[Placed<'_>], time: &TimeAxis) -> Vec<usize> {
 
 fn legend(placed: &[Placed<'_>], machine: Capacity) -> Vec<Entry> {
     let used = |kind: &BarKind| placed.iter().any(|placed| placed.bar.kind == *kind);
-    let entry =
-        |kind: BarKind| Entry { name: kind.name().into(), swatch: Swatch::Box(kind.class().into(), "bar") };
+    let entry = |kind: BarKind| {
+        let (class, name) = kind.class_and_name();
+        Entry { name: name.to_owned(), swatch: Swatch::Box(class.to_owned(), "bar") }
+    };
     let mut entries: Vec<Entry> = BarKind::ALL.into_iter().filter(used).map(entry).collect();
     if rows_beyond(placed, machine) > 0 {
         entries
@@ -279,7 +272,7 @@ impl Canvas<'_> {
     fn draw_bar(&self, svg: &mut Svg, index: usize, placed: &Placed<'_>) {
         let kind = placed.bar.kind;
         let shade = if kind == BarKind::Job { format!(" job{}", index % JOB_SHADES) } else { String::new() };
-        svg.open_group(&format!("{}{shade}", kind.class()));
+        svg.open_group(&format!("{}{shade}", kind.class_and_name().0));
         svg.tooltip(&self.tooltip(placed.bar));
         let (inside, beyond): (Vec<Block>, Vec<Block>) =
             placed.blocks.iter().partition(|block| block.first < u64::from(self.machine.0));
@@ -316,8 +309,7 @@ impl Canvas<'_> {
         let label = &placed.bar.label;
         let fits = frame.height >= SMALL + 3.0 && text_width(label, SMALL) + 6.0 <= frame.width;
         if fits && !label.is_empty() {
-            let middle = (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0 + SMALL * 0.35);
-            svg.text(if inside(highest) { "label" } else { "label over" }, middle, label);
+            svg.text_in(if inside(highest) { "label" } else { "label over" }, frame, SMALL, label);
         }
     }
 
@@ -325,7 +317,7 @@ impl Canvas<'_> {
         let Interval { begin, end } = bar.interval;
         let (begin, end) = (self.time.written(begin), self.time.written(end));
         let label = fit(&bar.label, 1.0, TOOLTIP_LABEL as f64);
-        format!("{} {label}, {begin} to {end}, {}: {}", bar.kind.name(), self.unit, bar.capacity)
+        format!("{} {label}, {begin} to {end}, {}: {}", bar.kind.class_and_name().1, self.unit, bar.capacity)
     }
 }
 

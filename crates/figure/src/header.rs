@@ -1,10 +1,9 @@
-//! What stands above the plots: the title, a note, the legend.
+//! What stands above the plots: the title, a note of what is left out, the legend; and how series are told apart.
 //! It relies on guessed text widths to break the legend into lines, and leaves a little too much room rather
 //! than too little. It never knows what the picture is about.
 
-use crate::look::marker;
-use crate::svg::{Frame, Svg};
-use crate::theme::{HEAT_LEVELS, LEFT, MARGIN, PLOT_WIDTH, TEXT, TITLE, fit, text_width};
+use crate::svg::{Frame, Point, Svg, at, disc};
+use crate::theme::{COLOURS, DASHES, HEAT_LEVELS, LEFT, MARGIN, PLOT_WIDTH, TEXT, TITLE, fit, text_width};
 
 /// One entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +60,13 @@ pub(crate) fn draw_header(svg: &mut Svg, title: &str, note: &str, legend: &[Entr
     y
 }
 
+/// What is not drawn, given how many of each kind of thing are drawn and how many there are.
+pub(crate) fn left_out(things: &[(&str, usize, usize)]) -> String {
+    let cut = things.iter().filter(|(_, drawn, all)| drawn < all);
+    let words = cut.map(|(what, drawn, all)| format!("showing the first {drawn} of {all} {what}"));
+    words.collect::<Vec<_>>().join("; ")
+}
+
 fn draw_legend(svg: &mut Svg, legend: &[Entry], top: f64) -> f64 {
     let (mut x, mut y) = (LEFT, top);
     for entry in legend {
@@ -99,5 +105,84 @@ fn draw_swatch(svg: &mut Svg, swatch: &Swatch, x: f64, y: f64) {
                 svg.rect(&format!("heat{level}"), Frame { left, width: SHADE_WIDTH, ..frame });
             }
         }
+    }
+}
+
+/// The names in order of appearance: a name's place decides its look.
+pub(crate) fn names_of<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in all {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The classes that tell the `index`th name from the others: a colour, and dashes once colours run out.
+pub(crate) fn look(index: usize) -> String {
+    let (colour, dash) = (index % COLOURS, index / COLOURS % DASHES);
+    format!("colour{colour} dash{dash}")
+}
+
+/// The name of a series, and whether its values are those that others have published.
+pub(crate) type Role<'a> = (&'a str, bool);
+
+/// Where the name of `role` stands among the names of `roles`.
+pub(crate) fn place(roles: &[Role<'_>], role: Role<'_>) -> usize {
+    let names = names_of(roles.iter().map(|&(name, _)| name));
+    names.iter().position(|&name| name == role.0).unwrap_or(0)
+}
+
+/// A legend where there is something to tell apart; `swatch` makes the sample of a name's place.
+pub(crate) fn legend(roles: &[Role<'_>], swatch: impl Fn(usize, bool) -> Swatch) -> Vec<Entry> {
+    if roles.len() < 2 && !roles.iter().any(|&(_, published)| published) {
+        return Vec::new();
+    }
+    let mut entries: Vec<Entry> = Vec::new();
+    for &(name, published) in roles {
+        let has_twin = published && roles.contains(&(name, false));
+        let name_in_legend = if has_twin { format!("{name} (published)") } else { name.to_owned() };
+        let swatch = swatch(place(roles, (name, published)), published);
+        let entry = Entry { name: name_in_legend, swatch };
+        if !entries.contains(&entry) {
+            entries.push(entry);
+        }
+    }
+    entries
+}
+
+/// How far a marker reaches from its middle, in pixels.
+const MARKER: f64 = 3.2;
+
+/// The outline of the marker of the `index`th name: a disc, a square, a diamond or a triangle.
+pub(crate) fn marker(index: usize, middle: Point) -> String {
+    let r = MARKER;
+    let corners = |corners: &[Point]| {
+        let points: Vec<String> = corners.iter().map(|c| at((middle.0 + c.0, middle.1 + c.1))).collect();
+        format!("M{}Z", points.join("L"))
+    };
+    match index % 4 {
+        0 => disc(middle, r),
+        1 => corners(&[(-0.9 * r, -0.9 * r), (0.9 * r, -0.9 * r), (0.9 * r, 0.9 * r), (-0.9 * r, 0.9 * r)]),
+        2 => corners(&[(0.0, -1.3 * r), (1.3 * r, 0.0), (0.0, 1.3 * r), (-1.3 * r, 0.0)]),
+        _ => corners(&[(0.0, -1.25 * r), (1.2 * r, r), (-1.2 * r, r)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twins_share_a_look_and_are_told_apart_in_words() {
+        let roles = [("easy", false), ("fcfs", false), ("easy", true), ("slack", true)];
+        let swatch = |place, published| Swatch::Line(format!("{place} {published}"));
+        let entries = legend(&roles, swatch);
+        let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["easy", "fcfs", "easy (published)", "slack"]);
+        assert_eq!(entries[2].swatch, swatch(0, true));
+        assert_eq!(legend(&roles[..1], swatch), []);
+        assert_eq!(legend(&roles[3..], swatch).len(), 1);
     }
 }

@@ -3,7 +3,7 @@
 //! more than [`MAX_ROWS`] rows and [`MAX_COLUMNS`] columns, and says so in the picture where there are more.
 
 use crate::category_axis::CategoryAxis;
-use crate::header::{Entry, Swatch, draw_header};
+use crate::header::{Entry, Swatch, draw_header, left_out};
 use crate::number_ticks::{exponent_of, with_decimals, written};
 use crate::svg::{Frame, Svg};
 use crate::theme::{HEAT_LEVELS, HEAT_STYLE, LEFT, MARGIN, RIGHT, TEXT, WIDTH, fit, text_width};
@@ -97,12 +97,8 @@ impl Heatmap {
     }
 
     fn note(&self) -> String {
-        let cut = |all: usize, most: usize, what: &str| match all {
-            all if all > most => Some(format!("showing the first {most} of {all} {what}")),
-            _ => None,
-        };
-        let notes = [cut(self.rows.len(), MAX_ROWS, "rows"), cut(self.columns.len(), MAX_COLUMNS, "columns")];
-        notes.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        let (rows, columns) = (self.shown_rows().len(), self.shown_columns().len());
+        left_out(&[("rows", rows, self.rows.len()), ("columns", columns, self.columns.len())])
     }
 
     fn legend(&self, shades: &Shades) -> Vec<Entry> {
@@ -138,7 +134,7 @@ impl Heatmap {
             svg.text("end", (plot.left - 8.0, middle + TEXT * 0.35), &fit(name, TEXT, ROW_NAMES));
         }
         let label = fit(&self.y_label, TEXT, plot.height);
-        svg.upright_text("middle", (MARGIN, plot.top + plot.height / 2.0), &label);
+        svg.turned_text("middle", (MARGIN, plot.middle().1), 90, &label);
     }
 
     /// How many decimals the cells have: enough for three digits in the greatest, none where all are whole.
@@ -163,15 +159,14 @@ impl Heatmap {
         let said = number.map_or("no value".to_owned(), |number| self.with_unit(written(number)));
         svg.tooltip(&format!("{}: {said}", fit(names, TEXT, WIDTH)));
         match number {
-            None => svg.rect("absent", shrunk(frame)),
+            // The outline stays clear of its neighbours.
+            None => svg.rect("absent", frame.shrunk(2.0)),
             Some(number) => {
                 let level = shades.level(number);
                 svg.rect(&format!("cell heat{level}"), frame);
                 let text = cell_text(number, decimals);
                 if text_width(&text, TEXT) + 4.0 <= frame.width {
-                    let middle =
-                        (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0 + TEXT * 0.35);
-                    svg.text(&format!("middle on-heat{level}"), middle, &text);
+                    svg.text_in(&format!("middle on-heat{level}"), frame, TEXT, &text);
                 }
             }
         }
@@ -191,12 +186,6 @@ const MAX_DECIMALS: usize = 5;
 fn cell_text(number: f64, decimals: usize) -> String {
     let too_long = number.abs() >= 1e9 || (decimals == MAX_DECIMALS && number.abs() < 1e-3 && number != 0.0);
     if too_long { format!("{number:.1e}") } else { with_decimals(number, decimals) }
-}
-
-/// The outline of an absent cell stays clear of its neighbours.
-fn shrunk(frame: Frame) -> Frame {
-    let Frame { left, top, width, height } = frame;
-    Frame { left: left + 2.0, top: top + 2.0, width: width - 4.0, height: height - 4.0 }
 }
 
 /// Which numbers get which shade.

@@ -2,15 +2,12 @@
 //! It relies on the axes for geometry. It never draws more than [`MAX_MARKERS`] markers of one series: a
 //! series of more points is a plain line.
 
-use crate::chart::Style;
 use crate::curve::{path, thinned};
-use crate::header::{Swatch, draw_header};
-use crate::look::{Role, draw_whisker, legend, marker, place};
-use crate::number_axis::{NUMBER_AXIS_HEIGHT, NumberAxis};
+use crate::header::{Role, Swatch, draw_header, legend, marker, place};
+use crate::number_axis::{NUMBER_AXIS_HEIGHT, NumberAxis, ValueAxis, draw_whisker, with_margin};
 use crate::number_ticks::written;
 use crate::svg::{Frame, Svg};
 use crate::theme::{COLOURS, LEFT, PLOT_WIDTH, TEXT, fit};
-use crate::value_axis::{ValueAxis, usable};
 
 /// The most points of one series that are drawn with markers and whiskers.
 pub const MAX_MARKERS: usize = 200;
@@ -129,7 +126,7 @@ impl LineSeries {
         let places: Vec<(f64, f64)> = points.iter().map(at).collect();
         svg.open_group(&format!("series {look}"));
         svg.tooltip(&name);
-        svg.path(&format!("curve {look}"), &path(&thinned(&places), Style::Line));
+        svg.path(&format!("curve {look}"), &path(&thinned(&places), false));
         if points.len() <= MAX_MARKERS {
             for (point, place) in points.iter().zip(places) {
                 svg.open_group("point");
@@ -147,10 +144,4 @@ impl LineSeries {
 /// common.
 fn line_look(index: usize, dashed: bool) -> String {
     format!("colour{}{}", index % COLOURS, if dashed { " dash1 published" } else { "" })
-}
-
-/// A value and its margin in words.
-pub(crate) fn with_margin(value: f64, margin: Option<f64>) -> String {
-    usable(margin)
-        .map_or_else(|| written(value), |margin| format!("{} ± {}", written(value), written(margin)))
 }

@@ -1,10 +1,9 @@
-//! The x axis of a plot over a number: which numbers are drawn, where one stands, and the marks, labels and
-//! grid lines. It never draws outside its plot, for it moves every number into the drawn range.
+//! The axes of a plot over numbers, x and y: which numbers are drawn, where one stands, and the marks, labels and grid
+//! lines. It relies on the marks being few. It never draws outside its plot: it moves every number into the drawn range.
 
-use crate::log_ticks::{is_power_of_two, log_ticks};
-use crate::number_ticks::{NARROWEST, NumberTicks, Reach, ticks_from, written};
-use crate::svg::{Frame, Svg};
-use crate::theme::{LEFT, PLOT_WIDTH, TEXT, fit};
+use crate::number_ticks::{NARROWEST, NumberTicks, Reach, is_power_of_two, log_ticks, ticks_from, written};
+use crate::svg::{Frame, Svg, number};
+use crate::theme::{LEFT, MARGIN, PLOT_WIDTH, TEXT, fit};
 
 /// The least distance between two labels, in pixels.
 const LABEL_PITCH: f64 = 70.0;
@@ -69,6 +68,92 @@ impl NumberAxis {
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let size = low.abs().max(high.abs());
     if high - low > NARROWEST * size { (low, high) } else { (low - size / 2.0, high + size / 2.0) }
+}
+
+/// The least distance between two labels, in pixels.
+const ROW_PITCH: f64 = 34.0;
+
+#[derive(Debug)]
+pub(crate) struct ValueAxis {
+    plot: Frame,
+    ticks: NumberTicks,
+}
+
+impl ValueAxis {
+    /// An axis from `low`, rounded down, as far as `reach` says; marked at whole numbers only if it is `whole`.
+    pub(crate) fn new(plot: Frame, low: f64, reach: Reach, whole: bool) -> ValueAxis {
+        ValueAxis { plot, ticks: ticks_from(low, reach, (plot.height / ROW_PITCH) as u32, whole) }
+    }
+
+    /// An axis for these values with their margins: from zero, unless a value is below it, to `maximum` or
+    /// else a little above the highest.
+    pub(crate) fn over(plot: Frame, values: &[(f64, Option<f64>)], maximum: Option<f64>) -> ValueAxis {
+        let finite = || values.iter().filter(|(value, _)| value.is_finite());
+        let highest = finite().map(|&(value, margin)| span(value, margin).1).fold(0.0, f64::max);
+        // A margin alone does not make the axis reach below zero: there, it is cut off.
+        let below = finite().filter(|(value, _)| *value < 0.0);
+        let lowest = below.map(|&(value, margin)| span(value, margin).0).fold(0.0, f64::min);
+        let maximum = maximum.filter(|maximum| maximum.is_finite() && *maximum > 0.0);
+        let reach = maximum.map_or(Reach::AtLeast(highest), Reach::Exactly);
+        ValueAxis::new(plot, lowest, reach, false)
+    }
+
+    /// Where `value` stands, in pixels; values outside stand at the edge.
+    pub(crate) fn y(&self, value: f64) -> f64 {
+        self.plot.bottom() - self.ticks.share(value) * self.plot.height
+    }
+
+    /// Marks `value` too, in place of any mark that stands too close to it.
+    pub(crate) fn mark(&mut self, value: f64, label: String) {
+        let y = self.y(value);
+        let mut marks = std::mem::take(&mut self.ticks.marks);
+        marks.retain(|(at, _)| (self.y(*at) - y).abs() > TEXT + 3.0);
+        marks.push((value, label));
+        self.ticks.marks = marks;
+    }
+
+    /// Grid lines, numbers, and `label` along the axis.
+    pub(crate) fn draw(&self, svg: &mut Svg, label: &str) {
+        let Frame { left, top, height, .. } = self.plot;
+        for (value, number) in &self.ticks.marks {
+            let y = self.y(*value);
+            svg.line("grid", (left, y), (self.plot.right(), y));
+            svg.text("end", (left - 8.0, y + 4.0), number);
+        }
+        let label = fit(label, TEXT, height);
+        svg.turned_text("middle", (MARGIN, top + height / 2.0), 90, &label);
+    }
+}
+
+/// How far the ends of a whisker reach from its middle, in pixels.
+const WHISKER: f64 = 3.5;
+
+/// The margin of a value, as a line with two ends; nothing where there is none.
+pub(crate) fn draw_whisker(svg: &mut Svg, class: &str, axis: &ValueAxis, x: f64, value: (f64, Option<f64>)) {
+    if usable(value.1).is_none() {
+        return;
+    }
+    let (low, high) = span(value.0, value.1);
+    let (left, right) = (number(x - WHISKER), number(x + WHISKER));
+    let (x, bottom, top) = (number(x), number(axis.y(low)), number(axis.y(high)));
+    svg.path(class, &format!("M{left} {top}H{right}M{x} {top}V{bottom}M{left} {bottom}H{right}"));
+}
+
+/// A value and its margin in words.
+pub(crate) fn with_margin(value: f64, margin: Option<f64>) -> String {
+    usable(margin)
+        .map_or_else(|| written(value), |margin| format!("{} ± {}", written(value), written(margin)))
+}
+
+/// From `value` less its margin to `value` and its margin. Only margins that are finite and positive count.
+fn span(value: f64, margin: Option<f64>) -> (f64, f64) {
+    let margin = usable(margin).unwrap_or(0.0);
+    (value - margin, value + margin)
+}
+
+/// The margin, if it can be drawn.
+fn usable(margin: Option<f64>) -> Option<f64> {
+    margin.filter(|margin| margin.is_finite() && *margin > 0.0)
 }
 
 #[cfg(test)]

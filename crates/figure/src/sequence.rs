@@ -1,8 +1,11 @@
 //! Who told whom what, and when: parties side by side, time downwards, messages as arrows between them. One value,
-//! drawn as a picture and as plain text; both show the same rows in the same order.
+//! drawn as a picture and as plain text; both show the same rows in the same order. In the picture time is not to
+//! scale: every arrival, note and crash has a line of its own, so that labels never collide, and a long silence is a
+//! wider gap. What one party sends in one millisecond leaves from one point.
 //! It relies on its caller for the words. It never draws more than [`MAX_PARTIES`] parties and [`MAX_SEQUENCE_ROWS`] rows,
 //! and says so where there are more; a row that names an unknown party is left out.
 
+use crate::header::left_out;
 use crate::{sequence_svg, sequence_text};
 
 /// The most parties drawn, the first ones.
@@ -120,12 +123,8 @@ impl Sequence {
 
     /// What is left out, if anything.
     pub(crate) fn note(&self) -> String {
-        let left_out = |what: &str, drawn: usize, all: usize| {
-            (drawn < all).then(|| format!("showing the first {drawn} of {all} {what}"))
-        };
-        let parties = left_out("parties", self.shown_parties().len(), self.parties.len());
-        let rows = left_out("rows", self.shown_rows().len(), self.rows.len());
-        parties.into_iter().chain(rows).collect::<Vec<_>>().join("; ")
+        let (parties, rows) = (self.shown_parties().len(), self.shown_rows().len());
+        left_out(&[("parties", parties, self.parties.len()), ("rows", rows, self.rows.len())])
     }
 
     /// The groups of a partition in words: all parties, those of one group together.
@@ -160,13 +159,8 @@ impl Row {
     /// When it is over: a message that arrives when it does, one that is lost when it was sent.
     pub(crate) fn end(&self) -> i64 {
         match self {
-            Row::Message { sent, arrived, .. } => {
-                if self.is_lost() {
-                    *sent
-                } else {
-                    arrived.unwrap_or(*sent).max(*sent)
-                }
-            }
+            Row::Message { sent, .. } if self.is_lost() => *sent,
+            Row::Message { sent, arrived, .. } => arrived.unwrap_or(*sent).max(*sent),
             Row::Note { at, .. }
             | Row::Crash { at, .. }
             | Row::Restart { at, .. }
@@ -174,6 +168,119 @@ impl Row {
             | Row::Heal { at } => *at,
         }
     }
+}
+
+/// Something that has a height in the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beat {
+    pub(crate) time: i64,
+    /// Which of the rows.
+    pub(crate) row: usize,
+    pub(crate) part: Part,
+}
+
+/// Which part of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// A message is sent.
+    Sent,
+    /// A message arrives, or something else happens.
+    Whole,
+    /// A message is lost: below what else happens in the same millisecond.
+    Lost,
+}
+
+/// The beats from top to bottom, each with its distance from the top, and the height of all.
+pub(crate) fn beats(rows: &[&Row]) -> (Vec<(Beat, f64)>, f64) {
+    let mut order: Vec<Beat> = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        if let Row::Message { sent, .. } = row {
+            order.push(Beat { time: *sent, row: index, part: Part::Sent });
+        }
+        let part = if row.is_lost() { Part::Lost } else { Part::Whole };
+        order.push(Beat { time: row.end(), row: index, part });
+    }
+    order.sort_by_key(|beat| (beat.time, beat.part == Part::Lost, beat.row, beat.part));
+    let silence = silence(&order);
+    let mut placed: Vec<(Beat, f64)> = Vec::new();
+    let mut y = 0.0;
+    for beat in order {
+        if let Some((before, _)) = placed.last() {
+            y += step(rows, before, &beat, silence);
+        }
+        placed.push((beat, y));
+    }
+    (placed, y)
+}
+
+/// From one line to the next.
+const LINE: f64 = 21.0;
+/// From a line to a point of sending, which has no label.
+const POINT: f64 = 12.0;
+/// More, where for long nothing happens.
+const PAUSE: f64 = 18.0;
+
+fn step(rows: &[&Row], before: &Beat, beat: &Beat, silence: i64) -> f64 {
+    if beat.part == Part::Sent && before.part == Part::Sent && before.time == beat.time {
+        let sender = |index: usize| match rows.get(index) {
+            Some(Row::Message { from, .. }) => Some(*from),
+            _ => None,
+        };
+        if sender(before.row) == sender(beat.row) {
+            return 0.0;
+        }
+    }
+    let pause = if beat.time.saturating_sub(before.time) >= silence { PAUSE } else { 0.0 };
+    let own = if beat.part == Part::Sent { POINT } else { LINE };
+    own + pause
+}
+
+/// How many times the usual gap is a long one.
+const LONG: i64 = 8;
+
+/// The shortest gap that counts as a silence.
+fn silence(order: &[Beat]) -> i64 {
+    let gaps = order.windows(2).map(|pair| pair[1].time.saturating_sub(pair[0].time));
+    let mut gaps: Vec<i64> = gaps.filter(|&gap| gap > 0).collect();
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).map_or(i64::MAX, |usual| usual.saturating_mul(LONG))
+}
+
+/// From one height to another in the picture.
+type Stretch = (f64, f64);
+
+/// When a party is down, given the rows in order, each with its place; the last stretch may go to the `end`.
+pub(crate) fn down(rows: &[(&Row, f64)], who: usize, end: f64) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let mut since: Option<f64> = None;
+    for (row, place) in rows {
+        match row {
+            Row::Crash { party, .. } if *party == who => since = since.or(Some(*place)),
+            Row::Restart { party, .. } if *party == who => {
+                stretches.extend(since.take().map(|begin| (begin, *place)));
+            }
+            _ => {}
+        }
+    }
+    stretches.extend(since.map(|begin| (begin, end)));
+    stretches
+}
+
+/// The partitions with their groups, given the rows in order, each with its place; the last may go to the `end`.
+pub(crate) fn partitions<'a>(rows: &[(&'a Row, f64)], end: f64) -> Vec<(&'a [Vec<usize>], Stretch)> {
+    let mut found = Vec::new();
+    let mut open: Option<(&[Vec<usize>], f64)> = None;
+    for (row, place) in rows {
+        let next = match row {
+            Row::Partition { groups, .. } => Some((groups.as_slice(), *place)),
+            Row::Heal { .. } => None,
+            _ => continue,
+        };
+        let over = std::mem::replace(&mut open, next);
+        found.extend(over.map(|(groups, begin)| (groups, (begin, *place))));
+    }
+    found.extend(open.map(|(groups, begin)| (groups, (begin, end))));
+    found
 }
 
 #[cfg(test)]
@@ -198,5 +305,62 @@ mod tests {
         let sequence = Sequence { rows, ..three() };
         assert_eq!(sequence.shown_rows().len(), 2);
         assert_eq!(sequence.note(), "showing the first 2 of 3 rows");
+    }
+
+    fn message(from: usize, sent: i64, arrived: Option<i64>) -> Row {
+        Row::Message { from, to: from + 1, label: "m".to_owned(), sent, arrived, style: MessageStyle::Call }
+    }
+
+    fn lines(rows: &[Row]) -> Vec<(i64, Part, f64)> {
+        let (placed, _) = beats(&rows.iter().collect::<Vec<_>>());
+        placed.into_iter().map(|(beat, y)| (beat.time, beat.part, y)).collect()
+    }
+
+    #[test]
+    fn what_is_sent_together_leaves_from_one_point_and_arrives_on_two_lines() {
+        let rows = [message(0, 5, Some(9)), message(0, 5, Some(9))];
+        let expected =
+            [(5, Part::Sent, 0.0), (5, Part::Sent, 0.0), (9, Part::Whole, 21.0), (9, Part::Whole, 42.0)];
+        assert_eq!(lines(&rows), expected);
+    }
+
+    #[test]
+    fn a_lost_message_has_a_line_of_its_own_below_its_instant() {
+        let rows = [message(0, 5, None), message(1, 5, Some(5))];
+        let expected =
+            [(5, Part::Sent, 0.0), (5, Part::Sent, 12.0), (5, Part::Whole, 33.0), (5, Part::Lost, 54.0)];
+        assert_eq!(lines(&rows), expected);
+    }
+
+    #[test]
+    fn silence_is_a_wider_gap() {
+        let rows = [0, 1, 2, 3, 500].map(|at| Row::Heal { at });
+        assert_eq!(lines(&rows).last(), Some(&(500, Part::Whole, 4.0 * LINE + PAUSE)));
+        assert!(lines(&[Row::Heal { at: i64::MIN }, Row::Heal { at: i64::MAX }]).len() == 2);
+    }
+
+    #[test]
+    fn a_party_is_down_from_its_crash_to_its_restart_or_for_good() {
+        let rows = [
+            (&Row::Crash { party: 1, at: 0 }, 3.0),
+            (&Row::Crash { party: 0, at: 0 }, 4.0),
+            (&Row::Restart { party: 1, at: 0 }, 6.0),
+            (&Row::Restart { party: 1, at: 0 }, 7.0),
+        ];
+        assert_eq!(down(&rows, 1, 9.0), [(3.0, 6.0)]);
+        assert_eq!(down(&rows, 0, 9.0), [(4.0, 9.0)]);
+        assert_eq!(down(&rows, 2, 9.0), []);
+    }
+
+    #[test]
+    fn a_partition_lasts_until_it_heals_or_another_comes() {
+        let (one, two) = (vec![vec![0]], vec![vec![1]]);
+        let first = Row::Partition { groups: one.clone(), at: 0 };
+        let second = Row::Partition { groups: two.clone(), at: 0 };
+        let heal = Row::Heal { at: 0 };
+        let rows = [(&first, 1.0), (&second, 4.0), (&heal, 6.0), (&heal, 7.0), (&first, 8.0)];
+        let expected =
+            [(one.as_slice(), (1.0, 4.0)), (two.as_slice(), (4.0, 6.0)), (one.as_slice(), (8.0, 9.0))];
+        assert_eq!(partitions(&rows, 9.0), expected);
     }
 }

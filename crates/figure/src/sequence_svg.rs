@@ -3,12 +3,8 @@
 //! lets two labels stand on one line.
 
 use crate::header::{Entry, Swatch, draw_header};
-use crate::sequence::{MessageStyle, Row, Sequence, group_of};
-use crate::sequence_beats::{Beat, Part, beats};
-use crate::sequence_lanes::{down, partitions};
-use crate::sequence_message::{Arrow, draw_arrow, draw_self_arrow};
-use crate::shapes::{cross, disc, rounded};
-use crate::svg::{Frame, Svg};
+use crate::sequence::{Beat, MessageStyle, Part, Row, Sequence, beats, down, group_of, partitions};
+use crate::svg::{Frame, HEAD_LENGTH, Point, Svg, arrow_head, at, cross, disc, number, rounded};
 use crate::theme::{LEFT, MARGIN, RIGHT, SMALL, TEXT, WIDTH, fit, text_width};
 
 /// The narrowest and the widest that lanes are for their labels' sake, and the widest that all are together.
@@ -112,7 +108,7 @@ fn legend(rows: &[&Row]) -> Vec<Entry> {
 }
 
 /// What a style is called, in the style sheet and the legend.
-pub(crate) fn class(style: MessageStyle) -> &'static str {
+fn class(style: MessageStyle) -> &'static str {
     match style {
         MessageStyle::Call => "call",
         MessageStyle::Answer => "answer",
@@ -183,8 +179,8 @@ impl<'a> Page<'a> {
     }
 
     fn draw_partitions(&self, svg: &mut Svg) {
-        for (groups, stretch) in partitions(&self.placed(), self.bottom()) {
-            let (top, height) = (stretch.begin - 9.0, stretch.end - stretch.begin + 12.0);
+        for (groups, (begin, end)) in partitions(&self.placed(), self.bottom()) {
+            let (top, height) = (begin - 9.0, end - begin + 12.0);
             for party in 0..self.parties().len() {
                 let left = self.x(party) - self.pitch / 2.0;
                 let group = group_of(groups, party);
@@ -205,10 +201,10 @@ impl<'a> Page<'a> {
         for party in 0..self.parties().len() {
             let x = self.x(party);
             let mut since = begin;
-            for dead in down(&placed, party, bottom) {
-                svg.line("life", (x, since), (x, dead.begin));
-                svg.line("dead", (x, dead.begin), (x, dead.end));
-                since = dead.end;
+            for (crash, restart) in down(&placed, party, bottom) {
+                svg.line("life", (x, since), (x, crash));
+                svg.line("dead", (x, crash), (x, restart));
+                since = restart;
             }
             if since < bottom {
                 svg.line("life", (x, since), (x, bottom));
@@ -282,7 +278,10 @@ impl<'a> Page<'a> {
         svg.tooltip(&format!("{label}: {} to {}, sent {sent} ms, {fate}", names.0, names.1));
         let begin = (self.x(*from), self.sent_at(index).unwrap_or(y));
         let end = (self.x(*to), y);
-        let arrow = Arrow { begin, end, label, style: *style, lost: row.is_lost(), pitch: self.pitch };
+        let lost = row.is_lost();
+        // A lost message keeps the dashes of its style and has the colour of what is lost.
+        let class = format!("{}{}", class(*style), if lost { " lost" } else { "" });
+        let arrow = Arrow { begin, end, label, class, lost, pitch: self.pitch };
         if from == to {
             draw_self_arrow(svg, &arrow);
         } else {
@@ -326,6 +325,79 @@ fn wanted_pitch(parties: &[String], rows: &[&Row]) -> f64 {
     let names = parties.iter().map(|name| text_width(name, TEXT) + 34.0);
     let most = (WIDEST / parties.len().max(1) as f64).clamp(PITCH.0, PITCH.1);
     names.chain(rows.iter().map(label)).fold(PITCH.0, f64::max).min(most)
+}
+
+/// A message to be drawn.
+#[derive(Debug)]
+struct Arrow<'a> {
+    /// On the sender's life line.
+    begin: Point,
+    /// On the receiver's life line.
+    end: Point,
+    label: &'a str,
+    class: String,
+    lost: bool,
+    /// How far apart the life lines stand.
+    pitch: f64,
+}
+
+/// The size of labels.
+const LABEL: f64 = SMALL + 1.0;
+/// The most that the bend out of the sender's line takes.
+const BEND: f64 = 34.0;
+/// How far before the receiver a lost message ends, in lanes.
+const SHORT_OF: f64 = 0.24;
+/// Room between a label and what ends its line.
+const LABEL_GAP: f64 = 5.0;
+
+/// A message from one party to another.
+fn draw_arrow(svg: &mut Svg, arrow: &Arrow<'_>) {
+    let ((x, y), (target, level)) = (arrow.begin, arrow.end);
+    let onward = if target < x { -1.0 } else { 1.0 };
+    let bend = x + onward * BEND.min(arrow.pitch * 0.28);
+    let stop = if arrow.lost { target - onward * SHORT_OF * arrow.pitch } else { target };
+    let neck = if arrow.lost { stop } else { stop - onward * (HEAD_LENGTH - 1.0) };
+    let out = (x + (bend - x) * 0.3, y + (level - y) * 0.6);
+    let flat = (x + (bend - x) * 0.4, level);
+    let line =
+        format!("M{}C{} {} {}H{}", at(arrow.begin), at(out), at(flat), at((bend, level)), number(neck));
+    let class = &arrow.class;
+    svg.path(&format!("message {class}"), &line);
+    if arrow.lost {
+        svg.path("cross lost", &cross((stop, level), 4.0));
+    } else {
+        svg.path(&format!("tip {class}"), &arrow_head((bend, level), (target, level)));
+    }
+    draw_label(svg, arrow, bend, stop - onward * if arrow.lost { 4.0 } else { HEAD_LENGTH });
+}
+
+/// The label above the level part of the line: between the last two life lines on its way where it fits there.
+fn draw_label(svg: &mut Svg, arrow: &Arrow<'_>, bend: f64, stop: f64) {
+    let target = arrow.end.0;
+    let last_lane = if target < arrow.begin.0 { target + arrow.pitch } else { target - arrow.pitch };
+    let is_far = (target - arrow.begin.0).abs() > 1.5 * arrow.pitch;
+    let room = |from: f64| (stop - from).abs() - 2.0 * LABEL_GAP;
+    let fits_at_the_end = is_far && text_width(arrow.label, LABEL) <= room(last_lane);
+    let from = if fits_at_the_end { last_lane } else { bend };
+    let label = fit(arrow.label, LABEL, room(from));
+    svg.text("say centred", ((from + stop) / 2.0, arrow.end.1 - 4.0), &label);
+}
+
+/// A message of a party to itself: out to the right and back.
+fn draw_self_arrow(svg: &mut Svg, arrow: &Arrow<'_>) {
+    let ((x, y), (_, level)) = (arrow.begin, arrow.end);
+    let far = x + BEND;
+    let class = &arrow.class;
+    let neck = (x + HEAD_LENGTH - 1.0, level);
+    let line = format!("M{}C{} {} {}", at((x, y)), at((far, y)), at((far, level)), at(neck));
+    svg.path(&format!("message {class}"), &line);
+    if arrow.lost {
+        svg.path("cross lost", &cross(neck, 4.0));
+    } else {
+        svg.path(&format!("tip {class}"), &arrow_head((far, level), (x, level)));
+    }
+    let label = fit(arrow.label, LABEL, arrow.pitch - BEND);
+    svg.text("say", (x + BEND * 0.8 + LABEL_GAP, (y + level) / 2.0 + 4.0), &label);
 }
 
 #[cfg(test)]

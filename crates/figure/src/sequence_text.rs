@@ -150,16 +150,8 @@ impl Columns {
         for column in first..=last {
             line.put(column, if self.lanes.contains(&column) { '┼' } else { dash });
         }
-        line.put(
-            tip,
-            if lost {
-                'x'
-            } else if from < to {
-                '>'
-            } else {
-                '<'
-            },
-        );
+        let head = if from < to { '>' } else { '<' };
+        line.put(tip, if lost { 'x' } else { head });
         let (first, last) = if from < to { (first, last - 1) } else { (first + 1, last) };
         self.label(line, (first, last), from < to, &plain(label));
     }

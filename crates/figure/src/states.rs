@@ -1,21 +1,13 @@
-//! The states of a thing and the moves between them: boxes on a grid of columns and rows that the caller chooses,
-//! arrows that find their own ways, and labels where there is room. It relies on the routes to keep arrows off
-//! boxes and off one another. It never draws more than [`MAX_STATES`] states and [`MAX_MOVES`] moves.
+//! The states of a thing and the moves between them: boxes on a grid, and curved arrows with their labels on them.
+//! It relies on its caller for the layout: the place of each state, the two ends of each arrow and the place of its
+//! label. It never moves any of them; [`StateDiagram::overlaps`] tells what is in the way of what.
 
 use crate::header::{Entry, Swatch, draw_header};
-use crate::shapes::{HEAD_LENGTH, Point, arrow_head, at, direction, disc, rounded};
-use crate::state_labels::place_labels;
-use crate::state_routes::{Link, Route, grown, holds, route};
-use crate::svg::{Frame, Svg};
+use crate::svg::{Frame, HEAD_LENGTH, Point, Svg, arrow_head, at, direction, disc, rounded};
 use crate::theme::{MARGIN, TEXT, WIDTH, fit, text_width};
 
-/// The most states drawn, the first ones.
-pub const MAX_STATES: usize = 30;
-/// The most moves drawn, the first ones.
-pub const MAX_MOVES: usize = 60;
-
 /// States and moves.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct StateDiagram {
     /// What the picture shows.
     pub title: String,
@@ -30,29 +22,18 @@ pub struct StateDiagram {
 pub struct StateNode {
     /// What it is called.
     pub name: String,
-    /// What it means for the thing to be in it.
-    pub kind: StateKind,
-    /// Whether a life begins here: a dot leads to it.
+    /// Whether a life ends here: a double outline. All other states hold capacity: a filled box.
+    pub over: bool,
+    /// Whether a life begins here: an arrow from a dot above leads to it.
     pub start: bool,
-    /// Where it stands, counted from the left; columns without a state take no room.
-    pub column: u32,
-    /// Where it stands, counted from the top; rows without a state take no room.
-    pub row: u32,
-}
-
-/// What a state is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StateKind {
-    /// Nothing special: a plain box.
-    Normal,
-    /// Capacity is held: a filled box.
-    HoldsCapacity,
-    /// A life ends here: a double outline.
-    Over,
+    /// Counted from the left, from 0. All columns have the same width.
+    pub column: u8,
+    /// Counted from the top, from 0.
+    pub row: u8,
 }
 
 /// A move from one state to another, or back to the same.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StateEdge {
     /// The name of a state.
     pub from: String,
@@ -60,11 +41,31 @@ pub struct StateEdge {
     pub label: String,
     /// The name of a state.
     pub to: String,
+    /// Where the arrow leaves its state.
+    pub leave: Port,
+    /// Where it arrives.
+    pub arrive: Port,
+    /// How far along the arrow its label stands, from 0 to 1.
+    pub label_at: f64,
 }
 
-const BOX_HEIGHT: f64 = 38.0;
-const ROW_PITCH: f64 = 100.0;
-/// Room above the first row and below the last, for the first dot and for loops.
+/// A side of a box, and the distance from its middle in pixels, to the right or downwards.
+pub type Port = (Side, f64);
+
+/// A side of a box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Side {
+    Left,
+    Right,
+    Top,
+    Bottom,
+}
+
+const BOX_HEIGHT: f64 = 42.0;
+/// From one row to the next: room for a label between two boxes.
+const ROW_PITCH: f64 = 112.0;
+/// Room above the first row and below the last, for the first dot and for arrows.
 const END_ROOM: f64 = 34.0;
 /// Room beside the name inside a box.
 const BOX_PADDING: f64 = 18.0;
@@ -74,10 +75,15 @@ const BOX_GAP: f64 = 40.0;
 const ROUNDNESS: f64 = 8.0;
 /// Between the two outlines of a state that is over.
 const INSET: f64 = 3.0;
-/// How far the dot of a start stands from its box.
+/// How far the dot of a start stands above its box.
 const DOT_DISTANCE: f64 = 26.0;
+const LABEL_HEIGHT: f64 = 16.0;
+/// How far an arrow goes straight out before it bends, as a share of the way in that direction: a quarter of an
+/// ellipse where it leaves sideways and arrives from above.
+const BEND: f64 = 0.55;
+/// The same in pixels, for an arrow that comes back to the side it left from.
+const SAME_SIDE_BEND: f64 = 54.0;
 
-/// The looks of states and moves, as a style sheet of its own.
 const STATE_STYLE: &str = "\
 <style>
 .bookahead .state{fill:#fff;stroke:#57606a;stroke-width:1.4}
@@ -87,7 +93,7 @@ const STATE_STYLE: &str = "\
 .bookahead .state-name{font-weight:600;text-anchor:middle;fill:#1f2328}
 .bookahead .move{fill:none;stroke:#57606a;stroke-width:1.3}
 .bookahead .head{fill:#57606a}
-.bookahead .move-label{text-anchor:middle;fill:#1f2328;stroke:#fff;stroke-width:3;stroke-linejoin:round;paint-order:stroke}
+.bookahead .move-label{text-anchor:middle;fill:#1f2328}
 @media (prefers-color-scheme:dark){
 .bookahead .state{fill:#0d1117;stroke:#9da7b3}
 .bookahead .holds .state{fill:#123450;stroke:#4aa8e8}
@@ -96,7 +102,7 @@ const STATE_STYLE: &str = "\
 .bookahead .state-name{fill:#f0f3f6}
 .bookahead .move{stroke:#9da7b3}
 .bookahead .head{fill:#9da7b3}
-.bookahead .move-label{fill:#f0f3f6;stroke:#0d1117}
+.bookahead .move-label{fill:#f0f3f6}
 }
 </style>
 ";
@@ -106,113 +112,140 @@ impl StateDiagram {
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         svg.raw(STATE_STYLE);
-        let top = draw_header(&mut svg, &self.title, &self.note(), &self.legend()) + END_ROOM;
-        let layout = self.layout(top);
-        for route in &layout.routes {
-            draw_arrow(&mut svg, route);
+        let top = draw_header(&mut svg, &self.title, "", &self.legend()) + END_ROOM;
+        let (boxes, arrows) = self.layout(top);
+        for arrow in &arrows {
+            draw_arrow(&mut svg, arrow.curve);
         }
-        for (state, &frame) in self.states().iter().zip(&layout.boxes) {
+        for Arrow { edge, label, .. } in &arrows {
+            // In the colour of the page: it interrupts the arrow.
+            svg.rect("page", *label);
+            svg.text_in("move-label", *label, TEXT, &edge.label);
+        }
+        for (state, &frame) in self.states.iter().zip(&boxes) {
             draw_state(&mut svg, state, frame);
-            if state.start {
-                draw_dot(&mut svg, frame, &layout.routes);
-            }
         }
-        for (label, (middle, _)) in &layout.labels {
-            svg.text("move-label", (middle.0, middle.1 + TEXT * 0.35), label);
+        let bottom = boxes.iter().map(Frame::bottom).fold(top, f64::max);
+        svg.finish(&self.title, &description(&arrows), bottom + END_ROOM + MARGIN)
+    }
+
+    /// What hides or touches something else: labels, boxes, and arrows other than a label's own. A layout in which
+    /// nothing does can be read.
+    pub fn overlaps(&self) -> Vec<String> {
+        let (boxes, arrows) = self.layout(0.0);
+        let labels = arrows.iter().map(|arrow| (arrow.edge.label.as_str(), arrow.label));
+        let names = self.states.iter().map(|state| state.name.as_str());
+        let frames: Vec<(&str, Frame)> = labels.chain(names.zip(boxes)).collect();
+        let mut found = Vec::new();
+        for (index, (name, frame)) in frames.iter().enumerate() {
+            let over = frames[..index].iter().filter(|(_, other)| overlap(frame, other));
+            found.extend(over.map(|(other, _)| format!("{name} and {other}")));
+            let others = arrows.iter().enumerate().filter(|&(arrow, _)| arrow != index);
+            let under = others.filter(|(_, arrow)| arrow.inner_points().any(|point| overlap(frame, &point)));
+            found.extend(
+                under.map(|(_, Arrow { edge, .. })| format!("{name} and {} to {}", edge.from, edge.to)),
+            );
         }
-        svg.finish(&self.title, &self.description(), layout.bottom + END_ROOM + MARGIN)
+        found
     }
 
-    fn states(&self) -> &[StateNode] {
-        &self.states[..self.states.len().min(MAX_STATES)]
-    }
-
-    /// The moves that are drawn, each with the places of its states.
-    fn moves(&self) -> Vec<(Link, &StateEdge)> {
-        let place = |name: &str| self.states().iter().position(|state| state.name == name);
-        let link = |edge: &StateEdge| Some((place(&edge.from)?, place(&edge.to)?));
-        let known = self.moves.iter().filter_map(|edge| Some((link(edge)?, edge)));
-        known.take(MAX_MOVES).collect()
-    }
-
-    fn layout(&self, top: f64) -> Layout {
-        let (boxes, bottom) = place_boxes(self.states(), top);
-        let moves = self.moves();
-        let links: Vec<Link> = moves.iter().map(|&(link, _)| link).collect();
-        let routes = route(&boxes, &links);
-        let texts: Vec<String> = moves.iter().map(|(_, edge)| fit(&edge.label, TEXT, WIDTH / 3.0)).collect();
-        let page =
-            Frame { left: 0.0, top: top - END_ROOM, width: WIDTH, height: bottom - top + 2.0 * END_ROOM };
-        let places = place_labels(&texts, &routes, &boxes, page);
-        let labels = texts.into_iter().zip(places).collect();
-        Layout { boxes, routes, labels, bottom }
-    }
-
-    fn note(&self) -> String {
-        let left_out = |what: &str, drawn: usize, all: usize| {
-            (drawn < all).then(|| format!("showing the first {drawn} of {all} {what}"))
+    /// The boxes of the states, and the arrows between known ones.
+    fn layout(&self, top: f64) -> (Vec<Frame>, Vec<Arrow<'_>>) {
+        let columns = self.states.iter().map(|state| f64::from(state.column) + 1.0).fold(1.0, f64::max);
+        let pitch = (WIDTH - 2.0 * MARGIN) / columns;
+        let widest = self.states.iter().map(|state| text_width(&state.name, TEXT)).fold(60.0, f64::max);
+        let width = (widest + 2.0 * BOX_PADDING).min(pitch - BOX_GAP).max(20.0);
+        let frame = |state: &StateNode| Frame {
+            left: MARGIN + (f64::from(state.column) + 0.5) * pitch - width / 2.0,
+            top: top + f64::from(state.row) * ROW_PITCH,
+            width,
+            height: BOX_HEIGHT,
         };
-        let states = left_out("states", self.states().len(), self.states.len());
-        let moves = left_out("moves", self.moves().len(), self.moves.len());
-        states.into_iter().chain(moves).collect::<Vec<_>>().join("; ")
+        let boxes: Vec<Frame> = self.states.iter().map(frame).collect();
+        let find = |name: &str| boxes.get(self.states.iter().position(|state| state.name == name)?).copied();
+        let arrow = |edge| Some(Arrow::new(edge, find(&edge.from)?, find(&edge.to)?));
+        let arrows = self.moves.iter().filter_map(arrow).collect();
+        (boxes, arrows)
     }
 
     fn legend(&self) -> Vec<Entry> {
-        let kinds =
-            [(StateKind::HoldsCapacity, "holds", "holds capacity"), (StateKind::Over, "over", "over")];
-        let used = kinds.iter().filter(|(kind, _, _)| self.states().iter().any(|state| state.kind == *kind));
-        let entry = |&(_, group, name)| Entry {
-            name: String::from(name),
-            swatch: Swatch::Box(String::from(group), "state"),
+        let kinds = [(false, "holds", "holds capacity"), (true, "over", "over")];
+        let used = kinds.iter().filter(|(over, ..)| self.states.iter().any(|state| state.over == *over));
+        let entry = |&(_, group, name): &(bool, &str, &str)| Entry {
+            name: name.to_owned(),
+            swatch: Swatch::Box(group.to_owned(), "state"),
         };
         used.map(entry).collect()
     }
+}
 
-    fn description(&self) -> String {
-        let moves = self.moves();
-        let moves: Vec<String> =
-            moves.iter().map(|(_, edge)| format!("{}, {}: {}.", edge.from, edge.label, edge.to)).collect();
-        moves.join(" ")
+fn description(arrows: &[Arrow<'_>]) -> String {
+    let words = |Arrow { edge, .. }: &Arrow<'_>| format!("{}, {}: {}.", edge.from, edge.label, edge.to);
+    arrows.iter().map(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A move in its place.
+#[derive(Debug)]
+struct Arrow<'a> {
+    edge: &'a StateEdge,
+    /// A cubic curve: its begin, two control points, its end.
+    curve: [Point; 4],
+    label: Frame,
+}
+
+impl Arrow<'_> {
+    fn new(edge: &StateEdge, from: Frame, to: Frame) -> Arrow<'_> {
+        let (leave, arrive) = (outwards(edge.leave.0), outwards(edge.arrive.0));
+        let (begin, end) = (port(from, edge.leave), port(to, edge.arrive));
+        let control = |point: Point, (x, y): Point| {
+            let way = (x * (end.0 - begin.0) + y * (end.1 - begin.1)).abs();
+            let reach = if leave == arrive { SAME_SIDE_BEND } else { BEND * way };
+            (point.0 + x * reach, point.1 + y * reach)
+        };
+        let curve = [begin, control(begin, leave), control(end, arrive), end];
+        let (width, height) = (text_width(&edge.label, TEXT) + 2.0, LABEL_HEIGHT);
+        // The label of a loop stands beside it, since it would hide it.
+        let beside = if edge.from == edge.to { width / 2.0 + 2.0 } else { 0.0 };
+        let (x, y) = along(&curve, edge.label_at);
+        let (left, top) = (x + leave.0 * beside - width / 2.0, y + leave.1 * beside - height / 2.0);
+        Arrow { edge, curve, label: Frame { left, top, width, height } }
+    }
+
+    /// Points on the curve, as frames without a size.
+    fn inner_points(&self) -> impl Iterator<Item = Frame> {
+        let points = (1..64).map(|step| along(&self.curve, f64::from(step) / 64.0));
+        points.map(|(left, top)| Frame { left, top, width: 0.0, height: 0.0 })
     }
 }
 
-/// Where everything stands.
-#[derive(Debug)]
-struct Layout {
-    boxes: Vec<Frame>,
-    routes: Vec<Route>,
-    /// Each with its middle and the room it takes.
-    labels: Vec<(String, (Point, Frame))>,
-    bottom: f64,
+fn outwards(side: Side) -> Point {
+    match side {
+        Side::Left => (-1.0, 0.0),
+        Side::Right => (1.0, 0.0),
+        Side::Top => (0.0, -1.0),
+        Side::Bottom => (0.0, 1.0),
+    }
 }
 
-/// A box for each state, all of one size, and the y below them.
-fn place_boxes(states: &[StateNode], top: f64) -> (Vec<Frame>, f64) {
-    let columns = distinct(states.iter().map(|state| state.column));
-    let rows = distinct(states.iter().map(|state| state.row));
-    let pitch = (WIDTH - 2.0 * MARGIN) / columns.len().max(1) as f64;
-    let widest = states.iter().map(|state| text_width(&state.name, TEXT)).fold(60.0, f64::max);
-    let width = (widest + 2.0 * BOX_PADDING).min(pitch - BOX_GAP).max(20.0);
-    let frame = |state: &StateNode| {
-        let column = columns.partition_point(|&column| column < state.column) as f64;
-        let row = rows.partition_point(|&row| row < state.row) as f64;
-        let left = MARGIN + (column + 0.5) * pitch - width / 2.0;
-        Frame { left, top: top + row * ROW_PITCH, width, height: BOX_HEIGHT }
-    };
-    let bottom = top + rows.len().saturating_sub(1) as f64 * ROW_PITCH + BOX_HEIGHT;
-    (states.iter().map(frame).collect(), bottom)
+fn port(frame: Frame, (side, shift): Port) -> Point {
+    let ((x, y), middle) = (outwards(side), frame.middle());
+    (middle.0 + x * frame.width / 2.0 + y.abs() * shift, middle.1 + y * frame.height / 2.0 + x.abs() * shift)
 }
 
-/// The different values, in ascending order.
-fn distinct(values: impl Iterator<Item = u32>) -> Vec<u32> {
-    let mut values: Vec<u32> = values.collect();
-    values.sort_unstable();
-    values.dedup();
-    values
+/// The point at a share of a cubic curve.
+fn along(curve: &[Point; 4], share: f64) -> Point {
+    let (t, u) = (share, 1.0 - share);
+    let weights = [u * u * u, 3.0 * u * u * t, 3.0 * u * t * t, t * t * t];
+    let weighted = curve.iter().zip(weights);
+    weighted.fold((0.0, 0.0), |sum, (point, weight)| (sum.0 + point.0 * weight, sum.1 + point.1 * weight))
 }
 
-fn draw_arrow(svg: &mut Svg, route: &Route) {
-    let [begin, leave, arrive, end] = route.curve;
+fn overlap(one: &Frame, other: &Frame) -> bool {
+    let across = one.left < other.right() && other.left < one.right();
+    across && one.top < other.bottom() && other.top < one.bottom()
+}
+
+fn draw_arrow(svg: &mut Svg, [begin, leave, arrive, end]: [Point; 4]) {
     let (x, y) = direction(arrive, end);
     // The line ends under the head, so that it does not blunt the tip.
     let neck = (end.0 - x * (HEAD_LENGTH - 1.0), end.1 - y * (HEAD_LENGTH - 1.0));
@@ -221,102 +254,85 @@ fn draw_arrow(svg: &mut Svg, route: &Route) {
 }
 
 fn draw_state(svg: &mut Svg, state: &StateNode, frame: Frame) {
-    let group = match state.kind {
-        StateKind::Normal => "plain",
-        StateKind::HoldsCapacity => "holds",
-        StateKind::Over => "over",
-    };
-    svg.open_group(group);
+    if state.start {
+        let tip = port(frame, (Side::Top, 0.0));
+        let dot = (tip.0, tip.1 - DOT_DISTANCE);
+        svg.path("head", &disc(dot, 5.0));
+        draw_arrow(svg, [dot, dot, dot, tip]);
+    }
+    svg.open_group(if state.over { "over" } else { "holds" });
     svg.tooltip(&state.name);
     svg.path("state", &rounded(frame, ROUNDNESS));
-    if state.kind == StateKind::Over {
-        svg.path("inner", &rounded(grown(frame, -INSET), ROUNDNESS - INSET));
+    if state.over {
+        svg.path("inner", &rounded(frame.shrunk(INSET), ROUNDNESS - INSET));
     }
-    let middle = (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0 + TEXT * 0.35);
-    svg.text("state-name", middle, &fit(&state.name, TEXT, frame.width - 8.0));
+    svg.text_in("state-name", frame, TEXT, &fit(&state.name, TEXT, frame.width - 8.0));
     svg.close_group();
-}
-
-/// The dot of a start, on the first side of the box that no arrow takes.
-fn draw_dot(svg: &mut Svg, frame: Frame, routes: &[Route]) {
-    let middle = (frame.left + frame.width / 2.0, frame.top + frame.height / 2.0);
-    let ends = |out: &Point| {
-        let tip = (middle.0 + out.0 * frame.width / 2.0, middle.1 + out.1 * frame.height / 2.0);
-        (tip, (tip.0 + out.0 * DOT_DISTANCE, tip.1 + out.1 * DOT_DISTANCE))
-    };
-    let is_free = |out: &&Point| {
-        let (tip, dot) = ends(out);
-        let (left, top) = (tip.0.min(dot.0), tip.1.min(dot.1));
-        let way = Frame { left, top, width: (tip.0 - dot.0).abs(), height: (tip.1 - dot.1).abs() };
-        let around = grown(way, 8.0);
-        !routes.iter().flat_map(|route| &route.points).any(|&point| holds(&around, point))
-    };
-    let sides = [(0.0, -1.0), (-1.0, 0.0), (1.0, 0.0), (0.0, 1.0)];
-    let (tip, dot) = ends(sides.iter().find(is_free).unwrap_or(&sides[0]));
-    let (x, y) = direction(dot, tip);
-    let neck = (tip.0 - x * (HEAD_LENGTH - 1.0), tip.1 - y * (HEAD_LENGTH - 1.0));
-    svg.path("head", &disc(dot, 5.0));
-    svg.line("move", dot, neck);
-    svg.path("head", &arrow_head(dot, tip));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn edge(from: &str, label: &str, to: &str, leave: Port, arrive: Port) -> StateEdge {
+        let [from, label, to] = [from, label, to].map(str::to_owned);
+        StateEdge { from, label, to, leave, arrive, label_at: 0.5 }
+    }
+
     fn diagram() -> StateDiagram {
-        let state = |name: &str, kind, column, row| StateNode {
+        let state = |name: &str, over, column, row| StateNode {
             name: name.to_owned(),
-            kind,
-            start: (column, row) == (0, 0),
+            over,
+            start: name == "off",
             column,
             row,
         };
-        let edge = |from: &str, label: &str, to: &str| {
-            let [from, label, to] = [from, label, to].map(str::to_owned);
-            StateEdge { from, label, to }
-        };
-        StateDiagram {
-            title: "Lights".to_owned(),
-            states: vec![
-                state("off", StateKind::Normal, 0, 0),
-                state("on", StateKind::HoldsCapacity, 900, 0),
-                state("broken", StateKind::Over, 900, 7),
-            ],
-            moves: vec![
-                edge("off", "press", "on"),
-                edge("on", "press", "off"),
-                edge("on", "burn out", "broken"),
-                edge("on", "dim", "elsewhere"),
-            ],
-        }
+        let states = vec![state("off", false, 0, 0), state("on", false, 1, 0), state("broken", true, 1, 1)];
+        let moves = vec![
+            edge("off", "press", "on", (Side::Right, -10.0), (Side::Left, -10.0)),
+            edge("on", "press", "off", (Side::Left, 10.0), (Side::Right, 10.0)),
+            edge("on", "burn out", "broken", (Side::Bottom, 0.0), (Side::Top, 0.0)),
+            edge("on", "dim", "on", (Side::Right, -8.0), (Side::Right, 8.0)),
+            edge("on", "vanish", "elsewhere", (Side::Top, 0.0), (Side::Top, 0.0)),
+        ];
+        StateDiagram { title: "Lights".to_owned(), states, moves }
     }
 
     #[test]
-    fn every_known_move_has_an_arrow_and_a_label() {
+    fn every_move_between_known_states_has_an_arrow_and_a_label() {
         let svg = diagram().to_svg();
         let count = |what: &str| svg.matches(what).count();
-        assert_eq!((count("class=\"move-label\""), count("<path class=\"move\"")), (3, 3));
-        assert_eq!((count(">press</text>"), count(">burn out</text>"), count(">dim</text>")), (2, 1, 0));
-        assert!(svg.contains("<desc>off, press: on. on, press: off. on, burn out: broken.</desc>"), "{svg}");
-        assert!(svg.contains("showing the first 3 of 4 moves"));
-    }
-
-    #[test]
-    fn columns_and_rows_without_a_state_take_no_room() {
-        let (boxes, bottom) = place_boxes(&diagram().states, 100.0);
-        assert_eq!(boxes.iter().map(|frame| frame.top).collect::<Vec<_>>(), [100.0, 100.0, 200.0]);
-        assert!(boxes[0].right() < boxes[1].left && boxes[1].left == boxes[2].left);
-        assert_eq!(bottom, 200.0 + BOX_HEIGHT);
-    }
-
-    #[test]
-    fn a_start_has_a_dot_and_what_is_over_a_double_outline() {
-        let svg = diagram().to_svg();
-        assert_eq!(
-            (svg.matches("class=\"inner\"").count(), svg.matches("<line class=\"move\"").count()),
-            (1, 1)
+        // One more arrow leads from the dot to the start.
+        assert_eq!((count("class=\"move-label\""), count("<path class=\"move\"")), (4, 5));
+        assert_eq!((count(">press</text>"), count(">burn out</text>"), count(">vanish</text>")), (2, 1, 0));
+        assert!(
+            svg.contains("<desc>off, press: on. on, press: off. on, burn out: broken. on, dim: on.</desc>")
         );
-        assert!(svg.contains(">holds capacity</text>") && svg.contains(">over</text>"));
+    }
+
+    #[test]
+    fn arrows_run_straight_between_facing_sides_and_loops_come_back() {
+        let diagram = diagram();
+        let (boxes, arrows) = diagram.layout(0.0);
+        let y = BOX_HEIGHT / 2.0 - 10.0;
+        assert!(arrows[0].curve.iter().all(|point| point.1 == y), "{:?}", arrows[0]);
+        assert_eq!((arrows[0].curve[0].0, arrows[0].curve[3].0), (boxes[0].right(), boxes[1].left));
+        let [begin, .., end] = arrows[3].curve;
+        assert_eq!((begin.0, end.0), (boxes[1].right(), boxes[1].right()));
+        assert!(arrows[3].label.left > along(&arrows[3].curve, 0.5).0);
+    }
+
+    #[test]
+    fn overlaps_of_labels_boxes_and_arrows_are_found() {
+        assert_eq!(diagram().overlaps(), Vec::<String>::new());
+        let found = |change: fn(&mut StateDiagram)| {
+            let mut changed = diagram();
+            change(&mut changed);
+            changed.overlaps()
+        };
+        assert_eq!(found(|it| it.moves[2].label_at = 0.0), ["on and burn out"]);
+        let across_a_label = found(|it| (it.moves[0].arrive.1, it.moves[0].label_at) = (20.0, 0.2));
+        assert_eq!(across_a_label, ["press and off to on"]);
+        assert!(found(|it| it.states[2].row = 0).contains(&"broken and on".to_owned()));
     }
 }

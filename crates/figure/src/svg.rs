@@ -1,9 +1,12 @@
-//! Writing SVG as text: elements, coordinates with a fixed number of decimals, escaped strings.
+//! Writing SVG as text: elements, shapes, coordinates with a fixed number of decimals, escaped strings.
 //! It relies on its callers for sensible geometry, but whatever they pass, what comes out is well-formed
 //! XML without NaN or infinity. It never decides how anything looks: that is the style sheet's work.
 
 use crate::theme::{STYLE_SHEET, WIDTH};
 use std::fmt::Write;
+
+/// A point on the page, or a direction.
+pub(crate) type Point = (f64, f64);
 
 /// A rectangle on the page, in pixels; `top` is its smaller y.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +24,16 @@ impl Frame {
 
     pub(crate) fn bottom(&self) -> f64 {
         self.top + self.height
+    }
+
+    pub(crate) fn middle(&self) -> Point {
+        (self.left + self.width / 2.0, self.top + self.height / 2.0)
+    }
+
+    /// With `by` less on every side.
+    pub(crate) fn shrunk(self, by: f64) -> Frame {
+        let Frame { left, top, width, height } = self;
+        Frame { left: left + by, top: top + by, width: width - 2.0 * by, height: height - 2.0 * by }
     }
 }
 
@@ -44,7 +57,7 @@ impl Svg {
         self.push(format_args!("<title>{}</title>\n", escape(text)));
     }
 
-    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub(crate) fn line(&mut self, class: &str, from: Point, to: Point) {
         let (x1, y1, x2, y2) = (number(from.0), number(from.1), number(to.0), number(to.1));
         let class = escape(class);
         self.push(format_args!(
@@ -65,19 +78,20 @@ impl Svg {
         self.push(format_args!("<path class=\"{}\" d=\"{}\"/>\n", escape(class), escape(path)));
     }
 
-    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), text: &str) {
+    pub(crate) fn text(&mut self, class: &str, at: Point, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         let (class, text) = (escape(class), escape(text));
         self.push(format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>\n"));
     }
 
-    /// Text that reads upwards, centred on `at`.
-    pub(crate) fn upright_text(&mut self, class: &str, at: (f64, f64), text: &str) {
-        self.turned_text(class, at, 90, text);
+    /// Text of this size in the middle of `frame`; its class centres it across.
+    pub(crate) fn text_in(&mut self, class: &str, frame: Frame, size: f64, text: &str) {
+        let (x, y) = frame.middle();
+        self.text(class, (x, y + size * 0.35), text);
     }
 
     /// Text turned up by so many degrees around `at`.
-    pub(crate) fn turned_text(&mut self, class: &str, at: (f64, f64), degrees: u32, text: &str) {
+    pub(crate) fn turned_text(&mut self, class: &str, at: Point, degrees: u32, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         let (class, text) = (escape(class), escape(text));
         self.push(format_args!(
@@ -127,7 +141,7 @@ pub(crate) fn number(value: f64) -> String {
 
 /// Text fit for XML content and attributes: markup escaped, white space made plain, and the characters that
 /// XML cannot hold replaced.
-pub(crate) fn escape(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -142,6 +156,55 @@ pub(crate) fn escape(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// The outline of a box whose corners are rounded by `radius`, or by less where the box is small.
+pub(crate) fn rounded(frame: Frame, radius: f64) -> String {
+    let radius = radius.min(frame.width / 2.0).min(frame.height / 2.0).max(0.0);
+    let (width, height) = (number(frame.width - 2.0 * radius), number(frame.height - 2.0 * radius));
+    let (x, y, r) = (number(frame.left + radius), number(frame.top), number(radius));
+    format!(
+        "M{x} {y}h{width}a{r} {r} 0 0 1 {r} {r}v{height}a{r} {r} 0 0 1 -{r} {r}\
+         h-{width}a{r} {r} 0 0 1 -{r} -{r}v-{height}a{r} {r} 0 0 1 {r} -{r}z"
+    )
+}
+
+/// How long the head of an arrow is.
+pub(crate) const HEAD_LENGTH: f64 = 8.0;
+/// How far it reaches to either side.
+const HEAD_REACH: f64 = 3.6;
+
+/// The head of an arrow that comes from `from` and points at `tip`.
+pub(crate) fn arrow_head(from: Point, tip: Point) -> String {
+    let (x, y) = direction(from, tip);
+    let base = (tip.0 - x * HEAD_LENGTH, tip.1 - y * HEAD_LENGTH);
+    let corner = |side: f64| at((base.0 - side * y * HEAD_REACH, base.1 + side * x * HEAD_REACH));
+    format!("M{}L{}L{}Z", at(tip), corner(1.0), corner(-1.0))
+}
+
+/// A cross on a point.
+pub(crate) fn cross(middle: Point, reach: f64) -> String {
+    let (x, y) = middle;
+    let end = |dx: f64, dy: f64| at((x + dx * reach, y + dy * reach));
+    format!("M{}L{}M{}L{}", end(-1.0, -1.0), end(1.0, 1.0), end(-1.0, 1.0), end(1.0, -1.0))
+}
+
+/// A disc around a point.
+pub(crate) fn disc(middle: Point, radius: f64) -> String {
+    let (left, r, width) = (at((middle.0 - radius, middle.1)), number(radius), number(2.0 * radius));
+    format!("M{left}a{r} {r} 0 1 0 {width} 0a{r} {r} 0 1 0 -{width} 0Z")
+}
+
+/// A point as paths write it.
+pub(crate) fn at(point: Point) -> String {
+    format!("{} {}", number(point.0), number(point.1))
+}
+
+/// The direction from one point to another, of length one; downwards where they are the same.
+pub(crate) fn direction(from: Point, to: Point) -> Point {
+    let (x, y) = (to.0 - from.0, to.1 - from.1);
+    let length = (x * x + y * y).sqrt();
+    if length > 0.0 { (x / length, y / length) } else { (0.0, 1.0) }
 }
 
 #[cfg(test)]
@@ -161,5 +224,17 @@ mod tests {
     #[test]
     fn text_is_escaped() {
         assert_eq!(escape("a<b & \"c\"\n'd'>\u{1}"), "a&lt;b &amp; &quot;c&quot; &#39;d&#39;&gt;\u{fffd}");
+    }
+
+    #[test]
+    fn a_head_ends_at_its_tip_and_is_as_wide_to_either_side() {
+        assert_eq!(arrow_head((0.0, 5.0), (20.0, 5.0)), "M20 5L12 8.6L12 1.4Z");
+        assert_eq!(arrow_head((5.0, 5.0), (5.0, 5.0)), "M5 5L1.4 -3L8.6 -3Z");
+    }
+
+    #[test]
+    fn corners_are_never_rounder_than_the_box_is_small() {
+        let frame = Frame { left: 0.0, top: 0.0, width: 10.0, height: 4.0 };
+        assert!(rounded(frame, 8.0).starts_with("M2 0h6a2 2"));
     }
 }

@@ -52,19 +52,11 @@ pub(crate) const STYLE_SHEET: &str = "\
 .bookahead .label{font-size:10px;text-anchor:middle;fill:#1f2328;stroke:#fff;stroke-width:2.5;stroke-opacity:.75;\
 stroke-linejoin:round;paint-order:stroke;pointer-events:none}
 .bookahead .label.over{fill:#fff;stroke:none}
-.bookahead .hatch-ground{fill:#fff}
-.bookahead .reservation .hatch-ground{fill:#f6e3ee}
+.bookahead .hatch-ground{fill:#f6e3ee}
 .bookahead .hatch-line{stroke:currentColor;stroke-width:2}
 .bookahead .column{fill:currentColor;stroke:currentColor;stroke-width:1}
 .bookahead .faint1 .column{fill-opacity:.5}
 .bookahead .faint2 .column{fill-opacity:.2}
-.bookahead .published.colour0 .column{fill:url(#bookahead-hatch0);fill-opacity:1}
-.bookahead .published.colour1 .column{fill:url(#bookahead-hatch1);fill-opacity:1}
-.bookahead .published.colour2 .column{fill:url(#bookahead-hatch2);fill-opacity:1}
-.bookahead .published.colour3 .column{fill:url(#bookahead-hatch3);fill-opacity:1}
-.bookahead .published.colour4 .column{fill:url(#bookahead-hatch4);fill-opacity:1}
-.bookahead .published.colour5 .column{fill:url(#bookahead-hatch5);fill-opacity:1}
-.bookahead .published.colour6 .column{fill:url(#bookahead-hatch6);fill-opacity:1}
 .bookahead .marker{fill:currentColor;stroke:currentColor;stroke-width:1.4;stroke-dasharray:none}
 .bookahead .marker.published{fill:#fff}
 .bookahead .whisker{fill:none;stroke:currentColor;stroke-width:1.2;stroke-dasharray:none}
@@ -94,8 +86,7 @@ stroke-linejoin:round;paint-order:stroke;pointer-events:none}
 .bookahead .bar.over{fill:#ff6a52}
 .bookahead .label{fill:#f0f3f6;stroke:#0d1117}
 .bookahead .label.over{fill:#0d1117;stroke:none}
-.bookahead .hatch-ground{fill:#0d1117}
-.bookahead .reservation .hatch-ground{fill:#3a2233}
+.bookahead .hatch-ground{fill:#3a2233}
 .bookahead .marker.published{fill:#0d1117}
 .bookahead .whisker.ink{stroke:#f0f3f6}
 .bookahead .colour0{color:#4aa8e8}
@@ -114,16 +105,14 @@ stroke-linejoin:round;paint-order:stroke;pointer-events:none}
 }
 ";
 
-/// Hatching, so that a bar stands out without colour: stripes in the colour of `class`, found by `mark` after
-/// its common name. Two pictures in one page may define it twice: the definitions are the same.
-pub(crate) fn hatch(mark: &str, class: &str) -> String {
-    format!(
-        "<defs><pattern id=\"bookahead-hatch{mark}\" class=\"{class}\" width=\"6\" height=\"6\" \
-         patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
-         <rect class=\"hatch-ground\" x=\"0\" y=\"0\" width=\"6\" height=\"6\"/>\
-         <line class=\"hatch-line\" x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\"/></pattern></defs>\n"
-    )
-}
+/// Hatching, so that a reservation stands out without colour. Two pictures in one page may define it twice: the
+/// definitions are the same.
+pub(crate) const HATCH: &str = "\
+<defs><pattern id=\"bookahead-hatch\" class=\"reservation\" width=\"6\" height=\"6\" \
+patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+<rect class=\"hatch-ground\" x=\"0\" y=\"0\" width=\"6\" height=\"6\"/>\
+<line class=\"hatch-line\" x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\"/></pattern></defs>
+";
 
 /// How many shades a heatmap has.
 pub(crate) const HEAT_LEVELS: usize = 11;

@@ -3,9 +3,9 @@
 
 use bookahead_figure::{
     Bar, BarKind, BarSeries, BarValue, Bars, Chart, Clock, Gantt, Heatmap, LinePoint, LineSeries, Lines,
-    MAX_BARS, MAX_COLUMNS, MAX_GROUPS, MAX_MARKERS, MAX_MOVES, MAX_PARTIES, MAX_RECTANGLES, MAX_ROWS,
-    MAX_SEQUENCE_ROWS, MAX_STATES, MessageStyle, POINTS_PER_COLUMN, Panel, Row, Sequence, Series,
-    StateDiagram, StateEdge, StateKind, StateNode, Style,
+    MAX_BARS, MAX_COLUMNS, MAX_GROUPS, MAX_MARKERS, MAX_PARTIES, MAX_RECTANGLES, MAX_ROWS, MAX_SEQUENCE_ROWS,
+    MessageStyle, POINTS_PER_COLUMN, Panel, Port, Row, Sequence, Series, Side, StateDiagram, StateEdge,
+    StateNode, Style,
 };
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn assert_sound(svg: &str) {
 }
 
 fn chart(points: &[(Time, f64)]) -> Chart {
-    let panels = [Style::Step, Style::Line, Style::Area]
+    let panels = [Style::Step, Style::Area]
         .map(|style| Panel::new("Backlog", "hours", vec![Series::new("easy", style, points.to_vec())]));
     Chart::new("Chart", panels.to_vec())
 }
@@ -89,10 +89,9 @@ fn lines(points: &[LinePoint]) -> Lines {
 }
 
 fn bars(values: &[Option<BarValue>]) -> Bars {
-    let ours = BarSeries::new("easy", values.to_vec());
-    let theirs = BarSeries { published: true, ..ours.clone() };
+    let series = ["easy", "fcfs"].map(|name| BarSeries::new(name, values.to_vec())).to_vec();
     let groups = (0..values.len()).map(|index| format!("group {index}")).collect();
-    Bars::new("Bars", "seconds", groups, vec![ours, theirs])
+    Bars::new("Bars", "seconds", groups, series)
 }
 
 fn heatmap(cells: &[Vec<Option<f64>>]) -> Heatmap {
@@ -174,7 +173,7 @@ fn every_value_is_written() {
     assert!(svg.contains("<title>easy, 8: 1 ± 0.25</title>"), "{svg}");
     assert!(svg.contains(">easy</text>") && svg.contains(">easy (published)</text>"));
     let svg = bars(&[Some(BarValue { value: -1234.5, margin: None }), None]).to_svg();
-    assert_eq!(svg.matches("<title>group 0, easy: -1,234</title>").count(), 2, "{svg}");
+    assert!(svg.contains("<title>group 0, easy: -1,234</title>"), "{svg}");
     assert_eq!(svg.matches("class=\"value\"").count(), 2);
     let map = Heatmap { unit: "%".to_owned(), ..heatmap(&[vec![Some(97.0), Some(3.0)], vec![None]]) };
     let svg = Heatmap { range: Some((0.0, 100.0)), ..map }.to_svg();
@@ -211,7 +210,7 @@ fn text_cannot_leave_its_place() {
     for panel in &mut chart.panels {
         panel.title = nasty.to_owned();
         panel.y_label = nasty.to_owned();
-        panel.series.push(Series::new(nasty, Style::Line, vec![(Time(0), 1.0)]));
+        panel.series.push(Series::new(nasty, Style::Step, vec![(Time(0), 1.0)]));
     }
     assert_sound(&chart.to_svg());
 }
@@ -223,7 +222,7 @@ fn numbers_keep_nasty_names_in_their_place() {
     let series = vec![LineSeries { dashed: true, ..LineSeries::new(nasty(), vec![point]) }];
     assert_sound(&Lines::new(nasty(), nasty(), nasty(), series).to_svg());
     let values = vec![Some(BarValue { value: 1.0, margin: None })];
-    let series = vec![BarSeries { published: true, ..BarSeries::new(nasty(), values) }];
+    let series = vec![BarSeries::new(nasty(), values)];
     assert_sound(&Bars::new(nasty(), nasty(), vec![nasty()], series).to_svg());
     let map = Heatmap::new(nasty(), vec![nasty()], vec![nasty()]);
     let cells = vec![vec![Some(1.5)]];
@@ -279,7 +278,7 @@ fn scattered_bars_are_bounded_too() {
 }
 
 #[test]
-fn diagrams_of_nothing_and_of_too_much_are_bounded() {
+fn diagrams_of_nothing_are_drawn_and_long_sequences_are_bounded() {
     assert_sound(&Sequence::default().to_svg());
     assert_sound(&StateDiagram::default().to_svg());
     let rows = (0..MAX_SEQUENCE_ROWS as i64 + 9).map(|at| Row::Note { party: 0, label: "n".to_owned(), at });
@@ -289,19 +288,6 @@ fn diagrams_of_nothing_and_of_too_much_are_bounded() {
     assert_sound(&svg);
     assert!(svg.contains("showing the first 24 of 25 parties; showing the first 2000 of 2009 rows"));
     assert_eq!(svg.matches("class=\"note-box\"").count(), MAX_SEQUENCE_ROWS);
-    let name = |index: usize| format!("s{index}");
-    let state = |index: usize| {
-        let (column, row) = (index as u32 % 6, u32::MAX - index as u32 / 6);
-        StateNode { name: name(index), kind: StateKind::Over, start: false, column, row }
-    };
-    let edge =
-        |index: usize| StateEdge { from: name(index % 7), label: "go".to_owned(), to: name(index % 11) };
-    let states = (0..MAX_STATES + 5).map(state).collect();
-    let svg =
-        StateDiagram { title: String::new(), states, moves: (0..MAX_MOVES + 5).map(edge).collect() }.to_svg();
-    assert_sound(&svg);
-    assert_eq!(svg.matches("class=\"move-label\"").count(), MAX_MOVES);
-    assert_eq!(svg.matches("class=\"inner\"").count(), MAX_STATES);
 }
 
 fn any_row() -> impl Strategy<Value = Row> {
@@ -326,9 +312,13 @@ fn any_row() -> impl Strategy<Value = Row> {
 }
 
 fn any_state() -> impl Strategy<Value = StateNode> {
-    let kind = prop_oneof![Just(StateKind::Normal), Just(StateKind::HoldsCapacity), Just(StateKind::Over)];
-    ("[a-d]?.*", kind, any::<bool>(), any::<u32>(), any::<u32>())
-        .prop_map(|(name, kind, start, column, row)| StateNode { name, kind, start, column, row })
+    ("[a-d]?.*", any::<bool>(), any::<bool>(), any::<u8>(), any::<u8>())
+        .prop_map(|(name, over, start, column, row)| StateNode { name, over, start, column, row })
+}
+
+fn any_port() -> impl Strategy<Value = Port> {
+    let side = prop_oneof![Just(Side::Left), Just(Side::Right), Just(Side::Top), Just(Side::Bottom)];
+    (side, any::<f64>())
 }
 
 fn any_bar() -> impl Strategy<Value = Bar> {
@@ -386,10 +376,13 @@ proptest! {
     #[test]
     fn any_states_make_one_sound_picture(
         states in proptest::collection::vec(any_state(), 0..6),
-        links in proptest::collection::vec((0..6_usize, ".*", 0..6_usize), 0..8), title in ".*",
+        links in proptest::collection::vec(
+            (0..6_usize, ".*", 0..6_usize, any_port(), any_port(), any::<f64>()), 0..8), title in ".*",
     ) {
         let name = |place: usize| states.get(place).map_or_else(String::new, |state| state.name.clone());
-        let edge = |(from, label, to)| StateEdge { from: name(from), label, to: name(to) };
+        let edge = |(from, label, to, leave, arrive, label_at)| {
+            StateEdge { from: name(from), label, to: name(to), leave, arrive, label_at }
+        };
         let moves = links.into_iter().map(edge).collect();
         let diagram = StateDiagram { title, states: states.clone(), moves };
         let svg = diagram.to_svg();

@@ -3,7 +3,7 @@
 
 use crate::generated::assert_kept;
 use crate::repository::root;
-use bookahead_figure::{StateDiagram, StateEdge, StateKind, StateNode};
+use bookahead_figure::{Port, Side, StateDiagram, StateEdge, StateNode};
 use bookahead_protocol::life_cycle::{MOVES, Move, State};
 use std::fs;
 
@@ -23,11 +23,16 @@ fn the_picture_of_the_life_cycle_is_drawn_from_the_table() {
         // Two moves between the same two states are one arrow.
         match moves.iter_mut().find(|edge| edge.from == from_name && edge.to == to_name) {
             Some(edge) => edge.label = format!("{}, {}", edge.label, label(from, by)),
-            None => moves.push(StateEdge { from: from_name, label: label(from, by), to: to_name }),
+            None => {
+                let (leave, arrive, label_at) = path(from, to);
+                let label = label(from, by);
+                moves.push(StateEdge { from: from_name, label, to: to_name, leave, arrive, label_at });
+            }
         }
     }
     let title = "The life of a reservation".to_owned();
     let diagram = StateDiagram { title, states, moves };
+    assert_eq!(diagram.overlaps(), Vec::<String>::new(), "this cannot be read");
     assert_kept(PICTURE, diagram.to_svg().as_bytes());
 }
 
@@ -54,17 +59,48 @@ fn node(state: State) -> StateNode {
     let (column, row) = match state {
         State::Rejected => (0, 0),
         State::Requested => (1, 0),
-        State::Cancelled => (2, 0),
         State::Expired => (0, 1),
         State::Held => (1, 1),
+        State::Cancelled => (2, 1),
         State::Committed => (1, 2),
-        State::ChangeRequested => (2, 2),
         State::Active => (1, 3),
+        State::ChangeRequested => (2, 3),
         State::Completed => (1, 4),
         State::Terminated => (2, 4),
     };
-    let kind = if state.holds_capacity() { StateKind::HoldsCapacity } else { StateKind::Over };
-    StateNode { name: name(state), kind, start: state == State::Requested, column, row }
+    let (over, start) = (state.is_over(), state == State::Requested);
+    StateNode { name: name(state), over, start, column, row }
+}
+
+/// Where an arrow leaves and arrives, and how far along it its label stands.
+fn path(from: State, to: State) -> (Port, Port, f64) {
+    use Side::{Bottom, Left, Right, Top};
+    use State::*;
+    match (from, to) {
+        (Requested, Held) | (Committed, Active) | (Active, Completed) => ((Bottom, 0.0), (Top, 0.0), 0.5),
+        (Held, Committed) => ((Bottom, 0.0), (Top, 0.0), 0.35),
+        (Requested, Rejected) => ((Left, -8.0), (Right, -8.0), 0.5),
+        (Requested, Expired) => ((Left, 12.0), (Top, 30.0), 0.6),
+        (Requested, Cancelled) => ((Right, 0.0), (Top, 0.0), 0.4),
+        (Held, Held) => ((Right, -14.0), (Right, 0.0), 0.5),
+        (Held, Expired) => ((Left, 10.0), (Right, 10.0), 0.5),
+        (Held, Cancelled) => ((Right, 12.0), (Left, 12.0), 0.5),
+        (Expired, Committed) => ((Bottom, -30.0), (Left, -8.0), 0.6),
+        (Expired, Requested) => ((Right, -9.0), (Bottom, -45.0), 0.55),
+        (Expired, Cancelled) => ((Bottom, 30.0), (Bottom, -50.0), 0.25),
+        (Committed, ChangeRequested) => ((Right, 0.0), (Top, 10.0), 0.5),
+        (Committed, Cancelled) => ((Right, -12.0), (Bottom, 0.0), 0.6),
+        (Committed, Committed) => ((Left, 3.0), (Left, 17.0), 0.5),
+        (ChangeRequested, Committed) => ((Top, -50.0), (Right, 16.0), 0.2),
+        (ChangeRequested, Active) => ((Left, -9.0), (Right, -9.0), 0.5),
+        (ChangeRequested, Completed) => ((Bottom, -50.0), (Right, 0.0), 0.35),
+        (ChangeRequested, Cancelled) => ((Top, 50.0), (Bottom, 50.0), 0.5),
+        (ChangeRequested, Terminated) => ((Bottom, 50.0), (Top, 50.0), 0.5),
+        (Active, ChangeRequested) => ((Right, 9.0), (Left, 9.0), 0.5),
+        (Active, Terminated) => ((Bottom, 50.0), (Left, 0.0), 0.35),
+        (Active, Active) => ((Left, -7.0), (Left, 7.0), 0.5),
+        _ => panic!("the picture has no path from {from} to {to}; add one here"),
+    }
 }
 
 fn name(state: State) -> String {

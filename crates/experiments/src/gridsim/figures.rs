@@ -78,10 +78,9 @@ impl Figure<'_> {
     }
 
     fn picture(&self, results: &Results) -> Section {
-        let series = self.columns.iter().map(|(name, case)| BarSeries {
-            name: (*name).to_owned(),
-            values: (0..SITES.len()).map(|at| bar(results.of(*case, site(at, self.number)))).collect(),
-            published: false,
+        let series = self.columns.iter().map(|(name, case)| {
+            let values = (0..SITES.len()).map(|at| bar(results.of(*case, site(at, self.number))));
+            BarSeries::new(*name, values.collect())
         });
         let groups = SITES.iter().map(|resource| resource.name.to_owned()).collect();
         picture(self.file, self.title, self.unit, groups, series.collect())
@@ -207,11 +206,7 @@ pub(super) fn parallel(results: &Results) -> Vec<Section> {
             .to_vec(),
         rows: (0..SHARES.len()).map(row).collect(),
     };
-    let series = |name: &str, values: [Estimate; 3]| BarSeries {
-        name: name.to_owned(),
-        values: values.map(bar).to_vec(),
-        published: false,
-    };
+    let series = |name: &str, values: [Estimate; 3]| BarSeries::new(name, values.map(bar).to_vec());
     let bars = vec![series("jobs that want a reservation (0%: all)", wanted), series("all jobs", everyone)];
     let groups = SHARES.map(|share| format!("{share}%")).to_vec();
     let title = "Parallel jobs that ran as wanted";
