@@ -156,7 +156,7 @@ impl Batch {
 
     /// How many looks have begun: what is done now is told by those with higher numbers.
     pub(crate) fn looks_begun(&self) -> u64 {
-        self.state().sight.begun()
+        self.state().sight.begun
     }
 
     fn look_anew(&self, now: Moment) -> Result<(), LrmsError> {
@@ -172,7 +172,7 @@ impl Batch {
     /// When it is to be looked again so that reservations can be made by a look that is not too old.
     pub(crate) fn next_refresh(&self) -> Option<Moment> {
         let half = Millis(self.settings.look_again_after.0 / 2);
-        self.state().sight.tried().map(|tried| tried + half)
+        self.state().sight.tried.map(|tried| tried + half)
     }
 
     /// Waits for a look with a higher number, which others may wait for, too; or looks.

@@ -49,27 +49,23 @@ pub(crate) struct Looked {
 /// What was seen last, and when.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    picture: Picture,
+    /// With our own changes; nothing where nobody has looked yet.
+    pub(super) picture: Picture,
     /// When that look began.
     taken: Option<Moment>,
-    /// How many looks have begun, and when the last of them did.
-    begun: u64,
-    tried: Option<Moment>,
+    /// How many looks have begun, and when the last of them did, with or without an answer.
+    pub(super) begun: u64,
+    pub(super) tried: Option<Moment>,
     /// The last one that has ended.
     ended: Option<Looked>,
     /// While a look is under way: what we did meanwhile.
     meanwhile: Option<Vec<Own>>,
     /// Places for reservations that are being made.
-    chosen: Vec<Reserved>,
+    pub(super) chosen: Vec<Reserved>,
 }
 
 impl Sight {
-    /// What was seen last, with our own changes; nothing where nobody has looked yet.
-    pub(super) fn picture(&self) -> &Picture {
-        &self.picture
-    }
-
-    /// The same, with the time that it is there at `now`.
+    /// What was seen last, with the time that it is there at `now`.
     pub(super) fn picture_at(&self, now: Moment) -> Picture {
         let passed = self.taken.map(|taken| now.second() - taken.second());
         let clock = self.picture.clock.zip(passed).map(|(clock, passed)| clock + passed);
@@ -81,19 +77,9 @@ impl Sight {
         self.taken.is_some()
     }
 
-    /// When it was last looked at, with or without an answer.
-    pub(super) fn tried(&self) -> Option<Moment> {
-        self.tried
-    }
-
     /// Whether it is younger than this.
     pub(super) fn is_young(&self, now: Moment, than: Millis) -> bool {
         self.taken.is_some_and(|taken| now - taken < than)
-    }
-
-    /// How many looks have begun.
-    pub(super) fn begun(&self) -> u64 {
-        self.begun
     }
 
     /// How many looks have begun, and how many of them are over.
@@ -142,15 +128,6 @@ impl Sight {
         let made = choice(&self.picture);
         self.picture.reservations.truncate(known);
         made
-    }
-
-    /// A place is chosen for a reservation, until it is there or not.
-    pub(super) fn hold(&mut self, reserved: Reserved) {
-        self.chosen.push(reserved);
-    }
-
-    pub(super) fn let_go(&mut self, name: &str) {
-        self.chosen.retain(|reserved| reserved.name != name);
     }
 
     /// The time here and there when it was seen.

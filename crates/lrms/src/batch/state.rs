@@ -68,7 +68,7 @@ impl State {
         let looked = self.sight.end(seen);
         if looked.outcome.is_ok() {
             let now = self.terms_now();
-            self.pieces.learn(self.sight.picture(), looked.number, &self.settings, now);
+            self.pieces.learn(&self.sight.picture, looked.number, &self.settings, now);
             self.follow(looked.number, is_first);
         }
         looked
@@ -81,7 +81,7 @@ impl State {
     }
 
     pub(super) fn scenes(&self) -> impl Iterator<Item = Scene<'_>> {
-        let (picture, now) = (self.sight.picture(), self.now.second());
+        let (picture, now) = (&self.sight.picture, self.now.second());
         self.settings.places.iter().map(move |(place, capacity)| Scene::new(picture, place, *capacity, now))
     }
 

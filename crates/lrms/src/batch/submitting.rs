@@ -29,7 +29,7 @@ impl Batch {
         };
         let submitted = self.system.submit(&submission);
         let mut state = self.state();
-        let begun = state.sight.begun();
+        let begun = state.sight.begun;
         match submitted {
             Ok(native) => match state.jobs.get_mut(job.id) {
                 // A look has found it before we were answered.
@@ -69,7 +69,7 @@ impl Batch {
         let Some(native) = self.state().live_native(id) else { return Ok(()) };
         let ended = self.system.cancel(&native);
         let mut state = self.state();
-        let begun = state.sight.begun();
+        let begun = state.sight.begun;
         if let Some(entry) = state.jobs.get_mut(id) {
             entry.stamp = begun;
             entry.unheard |= ended.as_ref().is_err_and(|why| !why.is_refusal());

@@ -11,7 +11,7 @@ use super::refusal;
 use super::speech::{self, Speech};
 use crate::batch::projects::is_project;
 use crate::batch::{Submission, Unit};
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, is_variable};
 use crate::error::LrmsError;
 use crate::text::script::{called, script, waiting};
 use bookahead_party::Work;
@@ -249,12 +249,6 @@ fn size(job: &Submission) -> Vec<String> {
         ],
         Unit::Nodes => vec![format!("--nodes={amount}"), format!("--ntasks={amount}"), "--exclusive".into()],
     }
-}
-
-/// Shells take no others.
-fn is_variable(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    name.bytes().all(legal) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 fn malformed<T>(why: String) -> Result<T, LrmsError> {
