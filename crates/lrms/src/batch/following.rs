@@ -17,7 +17,8 @@ use bookahead_party::{Ended, JobChange, JobState};
 use bookahead_protocol::{JobId, Moment, ReservationId};
 use std::collections::BTreeMap;
 
-/// Of so many jobs that are not shown any more it is asked after a look what became of them; of the others after the next.
+/// After each look, at most this many jobs that are no longer shown are asked for: each costs a command or two, and the next
+/// look must not wait long for them.
 const MOST_QUESTIONS: usize = 50;
 
 /// A command that a look gives cause for.
@@ -125,7 +126,8 @@ impl State {
     fn shown(&self) -> BTreeMap<JobId, Vec<JobFact>> {
         let mut shown: BTreeMap<JobId, Vec<JobFact>> = BTreeMap::new();
         for fact in &self.sight.picture.jobs {
-            if let Some(id) = read_job(&fact.name, &self.settings.site) {
+            let id = read_job(&fact.name, &self.settings.site);
+            if let Some(id) = id.filter(|id| !self.submitting.contains(id)) {
                 shown.entry(id).or_default().push(fact.clone());
             }
         }

@@ -1,13 +1,13 @@
-//! The last look at a batch system, and what we changed there since: a change of ours needs no new look. What was changed
-//! while a look is under way is put into what that look shows, which may be older. Looks are numbered, so that it is known
-//! which one tells of something: number n tells of all that was done when fewer than n had begun.
+//! The last look at a batch system, updated with our own changes, so that a change needs no new look. Changes made while a look
+//! is under way are applied to its result, which may have been read before them. Looks are numbered from 1: a change that was
+//! made when n looks had begun is shown by look n + 1 and later ones. Nothing here runs a command.
 
 use super::system::{Handle, Picture, Reserved};
 use crate::error::LrmsError;
 use bookahead_party::Clocks;
 use bookahead_protocol::{Millis, Moment};
 
-/// What we did to reservations there.
+/// A change of ours to reservations in the batch system.
 #[derive(Debug, Clone)]
 pub(super) enum Own {
     /// It is there, on these terms.
@@ -49,7 +49,7 @@ pub(crate) struct Looked {
 /// What was seen last, and when.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    /// With our own changes; nothing where nobody has looked yet.
+    /// The result of the last look with our own changes; empty before the first look.
     pub(super) picture: Picture,
     /// When that look began.
     taken: Option<Moment>,
@@ -58,9 +58,9 @@ pub(super) struct Sight {
     pub(super) tried: Option<Moment>,
     /// The last one that has ended.
     ended: Option<Looked>,
-    /// While a look is under way: what we did meanwhile.
+    /// While a look is under way: our changes since it began.
     meanwhile: Option<Vec<Own>>,
-    /// Places for reservations that are being made.
+    /// Nodes chosen for reservations that are being made.
     pub(super) chosen: Vec<Reserved>,
 }
 
@@ -91,7 +91,7 @@ impl Sight {
         self.meanwhile.is_some()
     }
 
-    /// What came of the last look, if it tells of what was done when so many had begun.
+    /// The last look that has ended, if its number is above `begun`.
     pub(super) fn ended_after(&self, begun: u64) -> Option<Looked> {
         self.ended.clone().filter(|looked| looked.number > begun)
     }
@@ -102,7 +102,7 @@ impl Sight {
         self.meanwhile = Some(Vec::new());
     }
 
-    /// The look that was under way has ended so.
+    /// Ends the look that is under way with this result.
     pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let outcome = seen.map(|mut picture| {
@@ -115,13 +115,13 @@ impl Sight {
         looked
     }
 
-    /// We did this.
+    /// Applies a change of ours.
     pub(super) fn note(&mut self, own: &Own) {
         own.put_into(&mut self.picture);
         self.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(own.clone()));
     }
 
-    /// Takes a choice with what others have chosen meanwhile in view.
+    /// Chooses with the nodes in view that are chosen for other reservations.
     pub(super) fn choose<T>(&mut self, choice: impl FnOnce(&Picture) -> T) -> T {
         let known = self.picture.reservations.len();
         self.picture.reservations.extend(self.chosen.iter().cloned());

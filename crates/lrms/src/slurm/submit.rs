@@ -4,8 +4,7 @@
 //! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
 //! Slurm's own variables; nothing else of our environment gets there. It writes to `NAME.out` in its folder.
 //!
-//! One that claims waits in its script until its comment is changed, which it asks `squeue` for; who may update jobs of others
-//! may let it go.
+//! A job that claims polls its own comment with `squeue` and runs once that says so. Operators may change the comments of jobs.
 
 use super::refusal;
 use super::speech::{self, Speech};

@@ -29,8 +29,8 @@ pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
     bin.unwrap_or_default() + program
 }
 
-/// Lines that let a job wait for its go: until `has_go`, a command of a shell, succeeds, and for so long at most; then it ends
-/// with [`NO_GO`].
+/// Lines that let a job wait for its go: until the shell command `has_go` succeeds, or the time is up and it exits with
+/// [`NO_GO`].
 pub(crate) fn waiting(within: Seconds, has_go: &str) -> String {
     let within = within.0.max(0);
     format!(

@@ -1,5 +1,5 @@
-//! Which orders may be carried out now: those for one reservation, and those for one job, in the order in which they came, all
-//! others side by side. Jobs may enter a reservation together, but not while what is kept for it changes.
+//! Which orders may be carried out now: orders for one reservation, and those for one job, keep their order; all others run
+//! side by side. Several jobs may be submitted into a reservation at once, but not while a `Keep` for it is carried out.
 
 use bookahead_party::BatchOrder;
 use bookahead_protocol::{JobId, ReservationId};
@@ -16,7 +16,7 @@ enum Key {
 pub(super) struct Queues {
     next: u64,
     waiting: BTreeMap<u64, BatchOrder>,
-    /// For each reservation and job the orders that concern it, and whether they do so alone.
+    /// The orders for each reservation and job, and whether each excludes all others.
     lines: BTreeMap<Key, VecDeque<(u64, bool)>>,
 }
 
@@ -47,7 +47,7 @@ impl Queues {
         self.lines.is_empty()
     }
 
-    /// An order that was taken is carried out.
+    /// Removes an order that was taken and is carried out.
     pub(super) fn done(&mut self, number: u64, order: &BatchOrder) {
         for (key, _) in keys(order) {
             if let Some(line) = self.lines.get_mut(&key) {
@@ -60,7 +60,7 @@ impl Queues {
     }
 }
 
-/// What an order concerns, and whether nothing else may be done to that meanwhile.
+/// What an order is for, and whether it excludes all other orders for that.
 fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
     match order {
         BatchOrder::Keep { backing, .. } => vec![(Key::Reservation(backing.id), true)],
