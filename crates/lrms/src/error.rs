@@ -215,19 +215,6 @@ impl LrmsError {
         )
     }
 
-    /// Whether the batch system did not answer, or not in a way that is understood: whoever looks again later may know.
-    pub fn is_silence(&self) -> bool {
-        match self {
-            LrmsError::NotBacked { .. } => !self.is_refusal(),
-            LrmsError::Silent { .. }
-            | LrmsError::CannotRun { .. }
-            | LrmsError::Failed { .. }
-            | LrmsError::Unreadable { .. }
-            | LrmsError::Unreachable { .. } => true,
-            _ => false,
-        }
-    }
-
     /// What the system said when a program was to be run.
     pub(crate) fn cannot_run(program: String, source: io::Error) -> LrmsError {
         LrmsError::CannotRun { program, source: Arc::new(source) }

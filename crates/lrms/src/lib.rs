@@ -33,6 +33,6 @@ pub use worker::Worker;
 
 use bookahead_plan::Seconds;
 
-/// A job that claims keeps its room this long without a go. A broker that can be reached answers within seconds; longer than a
-/// minute the room would stand idle for one that cannot.
+/// How long a job that claims keeps its room without a go. A broker that can be reached answers within seconds; for one that
+/// cannot, a minute of idle room is enough.
 pub const GO_WITHIN: Seconds = Seconds(60);

@@ -192,7 +192,7 @@ impl Batch {
         let old: BTreeSet<Handle> = plan.old().into_iter().map(|piece| piece.handle).collect();
         let (now, missing) = (state.now.second(), plan.missing());
         let has_room = |without: &BTreeSet<Handle>| {
-            room::is_there(state.sight.picture(), &order.place, now, without, &missing)
+            room::is_there(&state.sight.picture, &order.place, now, without, &missing)
         };
         plan.is_in_its_own_way()
             && !old.iter().any(|handle| state.has_jobs(handle))
@@ -282,12 +282,12 @@ impl Batch {
             let chosen = state.sight.choose(|picture| self.system.choose(&wanted, picture));
             order.chose.set(order.chose.get() || !chosen.as_ref().is_ok_and(Vec::is_empty));
             wanted.nodes = chosen?;
-            state.sight.hold(to_be(&wanted));
+            state.sight.chosen.push(to_be(&wanted));
             (wanted, state.sight.picture_at(state.now), state.sight.looks())
         };
         let created = self.system.create(&wanted, &picture);
         let mut state = self.state();
-        state.sight.let_go(&wanted.name);
+        state.sight.chosen.retain(|chosen| chosen.name != wanted.name);
         if created.is_err() && state.sight.looks() != looks {
             // One of them may have shown it before it was undone.
             state.doubt(order.id);
@@ -361,7 +361,7 @@ impl State {
     }
 
     fn doubt(&mut self, id: ReservationId) {
-        self.pieces.doubt(id, self.sight.begun());
+        self.pieces.doubt(id, self.sight.begun);
     }
 }
 

@@ -26,7 +26,7 @@ impl Batch {
             return findings;
         }
         let state = self.state();
-        let nodes = &state.sight.picture().nodes;
+        let nodes = &state.sight.picture.nodes;
         for (place, capacity) in &self.settings.places {
             findings.extend(capacity_of(place, *capacity, nodes));
         }

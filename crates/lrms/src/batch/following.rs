@@ -17,7 +17,8 @@ use bookahead_party::{Ended, JobChange, JobState};
 use bookahead_protocol::{JobId, Moment, ReservationId};
 use std::collections::BTreeMap;
 
-/// Of so many jobs that are not shown any more it is asked after a look what became of them; of the others after the next.
+/// After each look, at most this many jobs that are no longer shown are asked for: each costs a command or two, and the next
+/// look must not wait long for them.
 const MOST_QUESTIONS: usize = 50;
 
 /// A command that a look gives cause for.
@@ -34,15 +35,15 @@ impl Batch {
     pub fn next_look(&self) -> Option<Moment> {
         let state = self.state();
         let busy = state.jobs.live() > 0 || !state.unsure_jobs.is_empty() || !state.chores.is_empty();
-        let last = state.sight.tried();
+        let last = state.sight.tried;
         let due = last.map_or(state.now, |last| last + state.settings.follow_every);
         let ends = state.jobs.next_end(last.unwrap_or(state.now).second());
         let due = ends.map_or(due, |end| due.min(Moment::of(end)));
         (busy || !state.sight.is_there()).then_some(due.max(state.now))
     }
 
-    /// Does what the last look gave cause for, until it is `enough`: ends jobs that should be gone, and asks for those that are
-    /// not shown any more. The first failure is told; what was not done is found again by the next look.
+    /// Does what the last look gave cause for, one thing at least and until it is `enough`: ends jobs that should be gone, and
+    /// asks for those that are not shown any more. The first failure is told; what was not done is found again by the next look.
     pub fn follow(&self, now: Moment, enough: impl Fn() -> bool) -> Result<(), LrmsError> {
         let chores = {
             let mut state = self.state();
@@ -51,14 +52,14 @@ impl Batch {
         };
         let mut failure = Ok(());
         for chore in chores {
-            if enough() {
-                break;
-            }
             let done = match chore {
                 Chore::End { id, native, then } => self.end(id, &native, then),
                 Chore::Ask { id, native } => self.ask(id, &native),
             };
             failure = failure.and(done);
+            if enough() {
+                break;
+            }
         }
         let mut state = self.state();
         let remembered = state.settings.remembered;
@@ -124,8 +125,9 @@ impl State {
     /// The jobs with names of ours, the one that counts first where there are several of a name.
     fn shown(&self) -> BTreeMap<JobId, Vec<JobFact>> {
         let mut shown: BTreeMap<JobId, Vec<JobFact>> = BTreeMap::new();
-        for fact in &self.sight.picture().jobs {
-            if let Some(id) = read_job(&fact.name, &self.settings.site) {
+        for fact in &self.sight.picture.jobs {
+            let id = read_job(&fact.name, &self.settings.site);
+            if let Some(id) = id.filter(|id| !self.submitting.contains(id)) {
                 shown.entry(id).or_default().push(fact.clone());
             }
         }

@@ -59,7 +59,7 @@ impl State {
 
     /// Whether jobs wait or run in a reservation there.
     pub(super) fn has_jobs(&self, handle: &Handle) -> bool {
-        let live = self.sight.picture().jobs.iter().filter(|job| !job.state.is_over());
+        let live = self.sight.picture.jobs.iter().filter(|job| !job.state.is_over());
         live.into_iter().any(|job| job.reservations.contains(handle))
     }
 }

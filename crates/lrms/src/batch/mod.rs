@@ -10,9 +10,8 @@
 //! two looks it remembers what it did. Where a command was not answered it looks before it does anything more.
 //!
 //! # Several at once
-//! Calls may come from several threads: those for one reservation, and those for one job, one after the other. A look serves
-//! all who want one that begins after they asked. What is known is behind one lock, which is never held while a
-//! command runs.
+//! Several threads may call at once, but only one at a time for each reservation and each job. One look serves all callers
+//! that asked for one before it began. The state is behind one lock, which is never held while a command runs.
 //!
 //! It relies on the dialect to undo a grant that falls short. It never does anything where nothing has to change.
 //!
@@ -154,28 +153,28 @@ impl Batch {
         self.state().look()
     }
 
-    /// How many looks have begun: what is done now is told by those with higher numbers.
+    /// The number of the last look that has begun. Only looks with higher numbers show what is done from now on.
     pub(crate) fn looks_begun(&self) -> u64 {
-        self.state().sight.begun()
+        self.state().sight.begun
     }
 
     fn look_anew(&self, now: Moment) -> Result<(), LrmsError> {
         self.look_after(now, self.looks_begun()).outcome
     }
 
-    /// Looks, unless somebody does so just now: then that look will do.
+    /// Looks, or waits for the look that is under way.
     fn look_again(&self, now: Moment) -> Result<(), LrmsError> {
         let ended = self.state().sight.looks().1;
         self.look_after(now, ended).outcome
     }
 
-    /// When it is to be looked again so that reservations can be made by a look that is not too old.
+    /// When to look again so that the last look does not get too old for making reservations.
     pub(crate) fn next_refresh(&self) -> Option<Moment> {
         let half = Millis(self.settings.look_again_after.0 / 2);
-        self.state().sight.tried().map(|tried| tried + half)
+        self.state().sight.tried.map(|tried| tried + half)
     }
 
-    /// Waits for a look with a higher number, which others may wait for, too; or looks.
+    /// Waits for a look with a higher number than `begun`, and takes it if no other thread does.
     pub(crate) fn look_after(&self, now: Moment, begun: u64) -> Looked {
         let asked = Instant::now();
         let mut state = self.state();

@@ -111,7 +111,7 @@ impl Pieces {
         pieces.filter(|piece| piece.handle == *handle).for_each(|piece| piece.span = span);
     }
 
-    /// It is not known what came of something that was tried, when so many looks had begun.
+    /// The outcome of a command is not known. Only a look with a number above `begun` settles it.
     pub(super) fn doubt(&mut self, id: ReservationId, begun: u64) {
         self.unsure.insert(id, begun);
     }

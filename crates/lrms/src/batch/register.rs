@@ -27,9 +27,9 @@ pub(super) struct Entry {
     pub(super) until: Option<Time>,
     /// Somebody said that it is to be ended, and it is not known whether the batch system heard.
     pub(super) unheard: bool,
-    /// It claims, and was not seen to run.
+    /// It claims and no look has shown it running.
     pub(super) awaits_go: bool,
-    /// How many looks had begun when we last did something to it: only later ones tell of that.
+    /// The number of the last look that had begun when we last changed the job: only looks with higher numbers show that.
     pub(super) stamp: u64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Register {
 }
 
 impl Entry {
-    /// One that was just submitted, when so many looks had begun.
+    /// A job that was just submitted; for `stamp` see [`Entry::stamp`].
     pub(super) fn submitted(job: &Job, native: String, at: Time, until: Option<Time>, stamp: u64) -> Entry {
         Entry {
             id: job.id,

@@ -1,13 +1,13 @@
-//! The last look at a batch system, and what we changed there since: a change of ours needs no new look. What was changed
-//! while a look is under way is put into what that look shows, which may be older. Looks are numbered, so that it is known
-//! which one tells of something: number n tells of all that was done when fewer than n had begun.
+//! The last look at a batch system, updated with our own changes, so that a change needs no new look. Changes made while a look
+//! is under way are applied to its result, which may have been read before them. Looks are numbered from 1: a change that was
+//! made when n looks had begun is shown by look n + 1 and later ones. Nothing here runs a command.
 
 use super::system::{Handle, Picture, Reserved};
 use crate::error::LrmsError;
 use bookahead_party::Clocks;
 use bookahead_protocol::{Millis, Moment};
 
-/// What we did to reservations there.
+/// A change of ours to reservations in the batch system.
 #[derive(Debug, Clone)]
 pub(super) enum Own {
     /// It is there, on these terms.
@@ -49,27 +49,23 @@ pub(crate) struct Looked {
 /// What was seen last, and when.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    picture: Picture,
+    /// The result of the last look with our own changes; empty before the first look.
+    pub(super) picture: Picture,
     /// When that look began.
     taken: Option<Moment>,
-    /// How many looks have begun, and when the last of them did.
-    begun: u64,
-    tried: Option<Moment>,
+    /// How many looks have begun, and when the last of them did, with or without an answer.
+    pub(super) begun: u64,
+    pub(super) tried: Option<Moment>,
     /// The last one that has ended.
     ended: Option<Looked>,
-    /// While a look is under way: what we did meanwhile.
+    /// While a look is under way: our changes since it began.
     meanwhile: Option<Vec<Own>>,
-    /// Places for reservations that are being made.
-    chosen: Vec<Reserved>,
+    /// Nodes chosen for reservations that are being made.
+    pub(super) chosen: Vec<Reserved>,
 }
 
 impl Sight {
-    /// What was seen last, with our own changes; nothing where nobody has looked yet.
-    pub(super) fn picture(&self) -> &Picture {
-        &self.picture
-    }
-
-    /// The same, with the time that it is there at `now`.
+    /// What was seen last, with the time that it is there at `now`.
     pub(super) fn picture_at(&self, now: Moment) -> Picture {
         let passed = self.taken.map(|taken| now.second() - taken.second());
         let clock = self.picture.clock.zip(passed).map(|(clock, passed)| clock + passed);
@@ -81,19 +77,9 @@ impl Sight {
         self.taken.is_some()
     }
 
-    /// When it was last looked at, with or without an answer.
-    pub(super) fn tried(&self) -> Option<Moment> {
-        self.tried
-    }
-
     /// Whether it is younger than this.
     pub(super) fn is_young(&self, now: Moment, than: Millis) -> bool {
         self.taken.is_some_and(|taken| now - taken < than)
-    }
-
-    /// How many looks have begun.
-    pub(super) fn begun(&self) -> u64 {
-        self.begun
     }
 
     /// How many looks have begun, and how many of them are over.
@@ -105,7 +91,7 @@ impl Sight {
         self.meanwhile.is_some()
     }
 
-    /// What came of the last look, if it tells of what was done when so many had begun.
+    /// The last look that has ended, if its number is above `begun`.
     pub(super) fn ended_after(&self, begun: u64) -> Option<Looked> {
         self.ended.clone().filter(|looked| looked.number > begun)
     }
@@ -116,7 +102,7 @@ impl Sight {
         self.meanwhile = Some(Vec::new());
     }
 
-    /// The look that was under way has ended so.
+    /// Ends the look that is under way with this result.
     pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let outcome = seen.map(|mut picture| {
@@ -129,28 +115,19 @@ impl Sight {
         looked
     }
 
-    /// We did this.
+    /// Applies a change of ours.
     pub(super) fn note(&mut self, own: &Own) {
         own.put_into(&mut self.picture);
         self.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(own.clone()));
     }
 
-    /// Takes a choice with what others have chosen meanwhile in view.
+    /// Chooses with the nodes in view that are chosen for other reservations.
     pub(super) fn choose<T>(&mut self, choice: impl FnOnce(&Picture) -> T) -> T {
         let known = self.picture.reservations.len();
         self.picture.reservations.extend(self.chosen.iter().cloned());
         let made = choice(&self.picture);
         self.picture.reservations.truncate(known);
         made
-    }
-
-    /// A place is chosen for a reservation, until it is there or not.
-    pub(super) fn hold(&mut self, reserved: Reserved) {
-        self.chosen.push(reserved);
-    }
-
-    pub(super) fn let_go(&mut self, name: &str) {
-        self.chosen.retain(|reserved| reserved.name != name);
     }
 
     /// The time here and there when it was seen.

@@ -1,5 +1,5 @@
-//! What is known of a batch system between two looks: behind one lock, which nobody holds while a command runs. What follows
-//! from it is decided here and in the files of its parts; nothing here runs a command.
+//! The state of [`super::Batch`], behind one lock that is never held while a command runs. It decides by this state and never
+//! runs a command; its methods are spread over the files of this folder.
 
 use super::Settings;
 use super::following::Chore;
@@ -13,7 +13,7 @@ use crate::error::LrmsError;
 use bookahead_party::{JobChange, Look};
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{JobId, Moment, Name};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What is known.
@@ -24,8 +24,10 @@ pub(super) struct State {
     pub(super) sight: Sight,
     pub(super) pieces: Pieces,
     pub(super) jobs: Register,
-    /// Jobs of which it is not known whether they were submitted, each with how many looks had begun then.
+    /// Jobs whose submission was not answered, each with the number of the last look that had begun then.
     pub(super) unsure_jobs: BTreeMap<JobId, u64>,
+    /// Jobs that are being submitted. Looks ignore them, so that a half-known job is not taken for a double.
+    pub(super) submitting: BTreeSet<JobId>,
     /// What became of jobs and was not told yet.
     pub(super) untold: Vec<JobChange>,
     /// What is to be done about jobs, by the last look.
@@ -42,6 +44,7 @@ impl State {
             pieces: Pieces::default(),
             jobs: Register::default(),
             unsure_jobs: BTreeMap::new(),
+            submitting: BTreeSet::new(),
             untold: Vec::new(),
             chores: Vec::new(),
         }
@@ -68,20 +71,19 @@ impl State {
         let looked = self.sight.end(seen);
         if looked.outcome.is_ok() {
             let now = self.terms_now();
-            self.pieces.learn(self.sight.picture(), looked.number, &self.settings, now);
+            self.pieces.learn(&self.sight.picture, looked.number, &self.settings, now);
             self.follow(looked.number, is_first);
         }
         looked
     }
 
-    /// Whether a place can be chosen by the last look: it is not old, and no command that we do not know the end of may have
-    /// changed something.
+    /// Whether reservations can be made by the last look: it is young, and the outcome of every command since is known.
     pub(super) fn can_choose(&self) -> bool {
         self.sight.is_young(self.now, self.settings.look_again_after) && self.pieces.is_sure()
     }
 
     pub(super) fn scenes(&self) -> impl Iterator<Item = Scene<'_>> {
-        let (picture, now) = (self.sight.picture(), self.now.second());
+        let (picture, now) = (&self.sight.picture, self.now.second());
         self.settings.places.iter().map(move |(place, capacity)| Scene::new(picture, place, *capacity, now))
     }
 

@@ -25,32 +25,21 @@ impl Batch {
             if let Some(known) = state.jobs.get_mut(job.id) {
                 return same(known, job);
             }
-            state.submission(job)?
+            let submission = state.submission(job)?;
+            state.submitting.insert(job.id);
+            submission
         };
         let submitted = self.system.submit(&submission);
         let mut state = self.state();
-        let begun = state.sight.begun();
-        match submitted {
-            Ok(native) => match state.jobs.get_mut(job.id) {
-                // A look has found it before we were answered.
-                Some(found) => {
-                    found.native = native;
-                    same(found, job)
-                }
-                None => {
-                    let until = job.reservation.and_then(|id| state.pieces.end(id));
-                    let entry = Entry::submitted(job, native, state.now.second(), until, begun);
-                    state.jobs.add(entry);
-                    Ok(())
-                }
-            },
-            Err(why) => {
-                if !why.is_refusal() {
-                    state.unsure_jobs.insert(job.id, begun);
-                }
-                Err(why)
-            }
+        state.submitting.remove(&job.id);
+        let begun = state.sight.begun;
+        if submitted.as_ref().is_err_and(|why| !why.is_refusal()) {
+            state.unsure_jobs.insert(job.id, begun);
         }
+        let until = job.reservation.and_then(|id| state.pieces.end(id));
+        let entry = Entry::submitted(job, submitted?, state.now.second(), until, begun);
+        state.jobs.add(entry);
+        Ok(())
     }
 
     /// Lets a job run that claims.
@@ -69,7 +58,7 @@ impl Batch {
         let Some(native) = self.state().live_native(id) else { return Ok(()) };
         let ended = self.system.cancel(&native);
         let mut state = self.state();
-        let begun = state.sight.begun();
+        let begun = state.sight.begun;
         if let Some(entry) = state.jobs.get_mut(id) {
             entry.stamp = begun;
             entry.unheard |= ended.as_ref().is_err_and(|why| !why.is_refusal());
@@ -82,7 +71,7 @@ impl Batch {
         ended
     }
 
-    /// Looks, where it is not known whether a job is there: nobody has looked yet, or a command was not answered.
+    /// Looks if it is not known whether a job is there: before the first look, or after a command that was not answered.
     fn meet(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
         let (sees, unsure) = {
             let mut state = self.state();
@@ -114,7 +103,7 @@ impl State {
         }
         command::check(job)?;
         let most = self.settings.most_jobs;
-        if self.jobs.live() >= most {
+        if self.jobs.live() + self.submitting.len() >= most {
             return Err(LrmsError::Full { most });
         }
         let reservations = match job.reservation {

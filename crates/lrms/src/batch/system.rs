@@ -12,8 +12,8 @@ use bookahead_protocol::Name;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The exit status of a job that claimed and got no go in time. It is none that shells, `timeout`, sysexits or a batch
-/// system use for something of their own.
+/// Exit status of a job that claimed and got no go in time. Shells, `timeout`, sysexits and batch systems give it no meaning of
+/// their own.
 pub const NO_GO: i32 = 97;
 
 /// A batch system that is spoken to by commands. Several calls may be under way at once; each ends within the time-out of
@@ -25,8 +25,8 @@ pub trait BatchSystem: Send + Sync {
     /// What is there now: nodes, reservations, jobs, and the time that it is there.
     fn look(&self) -> Result<Picture, LrmsError>;
 
-    /// The nodes for a reservation, with so many cores of each, where they are not left to the batch system: they go into
-    /// [`Wanted::nodes`]. It runs no command, so that nobody else chooses before the choice is noted.
+    /// Nodes for a reservation, with the number of cores on each, for [`Wanted::nodes`]; empty if the batch system chooses. Must
+    /// not run commands: it is called with a lock held, so that two reservations never get the same nodes.
     fn choose(&self, _wanted: &Wanted, _picture: &Picture) -> Result<Vec<Share>, LrmsError> {
         Ok(Vec::new())
     }
@@ -134,7 +134,7 @@ pub struct Wanted {
     /// Only his jobs on behalf of this project may; None where no project is named. Only batch systems that have projects
     /// are asked for one.
     pub project: Option<String>,
-    /// Where exactly, as was chosen; empty where nothing was.
+    /// The nodes from [`BatchSystem::choose`]; empty if the batch system chooses.
     pub nodes: Vec<Share>,
 }
 
@@ -267,8 +267,7 @@ pub struct Submission {
     pub project: Option<String>,
     /// What it does.
     pub work: Work,
-    /// Where it claims: it has its room and does nothing before its go, and ends with [`NO_GO`] if none comes within this
-    /// time.
+    /// For a job that claims: how long it waits for its go before it ends with [`NO_GO`].
     pub go_within: Option<Seconds>,
 }
 

@@ -9,10 +9,10 @@ use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether a job that has its room may do something.
+/// Whether a job that has its room may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Go {
-    /// It needs nobody's go.
+    /// It does not claim.
     NotNeeded,
     Awaited,
     Given(Time),

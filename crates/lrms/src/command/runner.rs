@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// for each: with eight at once, fifty reservations are made in forty seconds. More would crowd out other users.
 pub const MOST_AT_ONCE: usize = 8;
 
-/// The commands of a look have this many slots of their own, so that neither looks nor orders wait for each other. No batch
-/// system is asked more at once.
+/// Slots for the commands of looks, so that looks and orders do not wait for each other. No dialect runs more than four
+/// commands of a look at once.
 const LOOKS_AT_ONCE: usize = 4;
 
 /// No command takes longer, whatever was said.
@@ -91,15 +91,15 @@ impl Runner {
         self
     }
 
-    /// With so many commands at once, and no more, over all clones; one at least. [`MOST_AT_ONCE`] if nothing is said. Looks
-    /// have slots of their own, up to four and not more than these.
+    /// With at most `most` commands at once over all clones, and at least one; the default is [`MOST_AT_ONCE`]. Looks have slots of
+    /// their own: `most` of them, but no more than four.
     pub fn at_most(self, most: usize) -> Runner {
         self.shared.orders.set_most(most);
         self.shared.looks.set_most(most.min(LOOKS_AT_ONCE));
         self
     }
 
-    /// The same, in the slots of looks.
+    /// A clone that runs its commands in the slots of looks.
     pub(crate) fn for_looks(&self) -> Runner {
         Runner { looks: true, ..self.clone() }
     }

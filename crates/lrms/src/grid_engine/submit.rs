@@ -87,15 +87,8 @@ fn has_go(tools: &Tools) -> String {
 /// Lets a job run that claims.
 pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let command = tools.command("qalter").args(["-ac", &format!("{CONTEXT}={GO}"), native]);
-    let outcome = tools.run(&command)?;
-    let over = ["does not exist", "denied", "privileges"];
-    match said(&outcome) {
-        _ if outcome.is_success() => Ok(()),
-        said if over.iter().any(|words| said.contains(words)) => {
-            Err(refused(format!("to let the job {native} run"), said))
-        }
-        _ => Err(failed(&command, &outcome)),
-    }
+    let denied = ["does not exist", "denied", "privileges"];
+    ended(&command, &tools.run(&command)?, format!("to let the job {native} run"), &[], &denied)
 }
 
 /// Ends a job, whether it waits or runs.

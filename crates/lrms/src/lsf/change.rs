@@ -3,9 +3,9 @@
 
 use super::create::{SHORTEST, check, compare, modify, what};
 use super::reservations;
-use super::room::{self, Share};
+use super::room;
 use super::times::{STEP, asked, widened};
-use crate::batch::{FactState, Handle, Picture, Reserved, Unit, Wanted};
+use crate::batch::{FactState, Handle, Picture, Reserved, Share, Unit, Wanted};
 use crate::dialect::{Tools, amount, refused, start};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Time};
@@ -120,7 +120,7 @@ fn shrinking(old: &Reserved, wanted: &Wanted, picture: &Picture) -> Vec<Step> {
         };
         if units > 0 {
             surplus -= units;
-            steps.push(Step { how: "rmhost", shares: vec![Share { host: host.clone(), slots }] });
+            steps.push(Step { how: "rmhost", shares: vec![(host.clone(), slots)] });
         }
     }
     steps

@@ -3,9 +3,9 @@
 
 use super::delete::delete;
 use super::reservations;
-use super::room::{self, Choice, Share};
+use super::room::{self, Choice};
 use super::times::{STEP, asked, widened};
-use crate::batch::{self, Handle, Picture, Reserved, Unit, Wanted};
+use crate::batch::{Handle, Picture, Reserved, Share, Unit, Wanted};
 use crate::command::Command;
 use crate::dialect::{Tools, differs, refused, start, the_reservation, undone};
 use crate::error::LrmsError;
@@ -21,10 +21,9 @@ const FARTHEST: i64 = 330 * 86_400;
 const LEAD: i64 = 5;
 
 /// The hosts for a reservation, those before the others on which LSF takes the right number by itself.
-pub(super) fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<batch::Share>, LrmsError> {
+pub(super) fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
     let choice = chosen(wanted, picture.clock.unwrap_or(Time(0)), picture)?.1;
-    let shares = choice.clear.into_iter().chain(choice.partly);
-    Ok(shares.map(|share| (share.host, share.slots)).collect())
+    Ok(choice.clear.into_iter().chain(choice.partly).collect())
 }
 
 /// When it can be, and where.
@@ -131,13 +130,13 @@ fn units(command: Command, unit: Unit, step: &[Share]) -> Command {
 
 fn number(unit: Unit, step: &[Share]) -> String {
     match unit {
-        Unit::Cores => step.iter().fold(0, |sum: u32, share| sum.saturating_add(share.slots)).to_string(),
+        Unit::Cores => step.iter().fold(0, |sum: u32, (_, slots)| sum.saturating_add(*slots)).to_string(),
         Unit::Nodes => step.len().to_string(),
     }
 }
 
 fn names(step: &[Share]) -> String {
-    step.iter().map(|share| share.host.as_str()).collect::<Vec<_>>().join(" ")
+    step.iter().map(|(host, _)| host.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 /// Where LSF refused: it may be there already from an earlier time, and then all is well.

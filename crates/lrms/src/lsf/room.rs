@@ -3,15 +3,8 @@
 //! without a limit runs for ever.
 
 use super::times::{PERIOD, widened};
-use crate::batch::{self, FactState, Handle, JobFact, Node, Picture, Place, Unit};
+use crate::batch::{FactState, Handle, JobFact, Node, Picture, Place, Share, Unit};
 use bookahead_plan::{Interval, Time};
-
-/// Slots of one host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Share {
-    pub(super) host: String,
-    pub(super) slots: u32,
-}
 
 /// The hosts for a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,13 +49,12 @@ pub(super) fn choose(
 }
 
 /// What was chosen before, hosts with jobs in the way apart from the others.
-pub(super) fn apart(shares: &[batch::Share], interval: Interval, picture: &Picture) -> Choice {
+pub(super) fn apart(shares: &[Share], interval: Interval, picture: &Picture) -> Choice {
     let is_busy = |host: &str| {
         let mut in_the_way = picture.jobs.iter().filter(|job| reaches(job, interval.begin));
         in_the_way.any(|job| job.placed.contains_key(host))
     };
-    let shares = shares.iter().map(|(host, slots)| Share { host: host.clone(), slots: *slots });
-    let (partly, clear) = shares.partition(|share| is_busy(&share.host));
+    let (partly, clear) = shares.iter().cloned().partition(|(host, _)| is_busy(host));
     Choice { clear, partly }
 }
 
@@ -93,7 +85,7 @@ fn slots(rooms: &[Room<'_>], amount: u32) -> Result<Choice, u32> {
 }
 
 fn share(room: &Room<'_>, slots: u32) -> Share {
-    Share { host: room.node.name.clone(), slots }
+    (room.node.name.clone(), slots)
 }
 
 fn room<'a>(node: &'a Node, interval: Interval, picture: &Picture, but: Option<&Handle>) -> Room<'a> {
@@ -183,7 +175,7 @@ mod tests {
     const WINDOW: Interval = Interval::new(Time(6000), Time(12_000));
 
     fn shares(shares: &[Share]) -> Vec<(&str, u32)> {
-        shares.iter().map(|share| (share.host.as_str(), share.slots)).collect()
+        shares.iter().map(|(host, slots)| (host.as_str(), *slots)).collect()
     }
 
     #[test]

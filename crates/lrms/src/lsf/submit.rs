@@ -5,7 +5,7 @@ use super::jobs;
 use super::nodes::selection;
 use super::times::minutes;
 use crate::batch::{FactState, JobFact, Submission, Unit};
-use crate::dialect::{Tools, failed, refused, said, the_job, unreadable};
+use crate::dialect::{Tools, ended, failed, refused, said, the_job, unreadable};
 use crate::error::LrmsError;
 use crate::text::script::{script, waiting};
 use std::path::Path;
@@ -70,15 +70,8 @@ fn bread(tools: &Tools) -> String {
 /// Lets a job run that claims: administrators of LSF may send messages to the jobs of others (bpost).
 pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let command = tools.command("bpost").args(["-i", MESSAGE, "-d", GO, native]);
-    let outcome = tools.run(&command)?;
-    let over = ["already finished", "is not found", "No matching job", "permission"];
-    match said(&outcome) {
-        _ if outcome.is_success() => Ok(()),
-        said if over.iter().any(|words| said.contains(words)) => {
-            Err(refused(format!("to let the job {native} run"), said))
-        }
-        _ => Err(failed(&command, &outcome)),
-    }
+    let denied = ["already finished", "is not found", "No matching job", "permission"];
+    ended(&command, &tools.run(&command)?, format!("to let the job {native} run"), &[], &denied)
 }
 
 /// Which of the jobs that claim and run have got their go: it is told of each by itself.

@@ -97,7 +97,7 @@ impl Speech {
         })
     }
 
-    /// The version of the commands, asked once: whoever wants to know it meanwhile waits.
+    /// The version of the commands, asked once; concurrent callers wait for the answer.
     pub(super) fn version(&self) -> Result<(u32, u32), LrmsError> {
         let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(version) = *known {

@@ -4,14 +4,13 @@
 //! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
 //! Slurm's own variables; nothing else of our environment gets there. It writes to `NAME.out` in its folder.
 //!
-//! One that claims waits in its script until its comment is changed, which it asks `squeue` for; who may update jobs of others
-//! may let it go.
+//! A job that claims polls its own comment with `squeue` and runs once that says so. Operators may change the comments of jobs.
 
 use super::refusal;
 use super::speech::{self, Speech};
 use crate::batch::projects::is_project;
 use crate::batch::{Submission, Unit};
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, is_variable};
 use crate::error::LrmsError;
 use crate::text::script::{called, script, waiting};
 use bookahead_party::Work;
@@ -249,12 +248,6 @@ fn size(job: &Submission) -> Vec<String> {
         ],
         Unit::Nodes => vec![format!("--nodes={amount}"), format!("--ntasks={amount}"), "--exclusive".into()],
     }
-}
-
-/// Shells take no others.
-fn is_variable(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    name.bytes().all(legal) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
 fn malformed<T>(why: String) -> Result<T, LrmsError> {

@@ -9,6 +9,7 @@
 //! user's script is an open file then, without a name. Nothing here runs anything.
 
 use crate::batch::NO_GO;
+use crate::builtin::processes::command;
 use crate::command::{is_variable, quoted};
 use crate::error::LrmsError;
 use bookahead_party::Work;
@@ -24,12 +25,12 @@ const NUL: &str = "it contains a NUL; remove it";
 
 /// How a job calls a command of its batch system, which may not be where the job looks for commands.
 pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
-    let bin = bin.and_then(quoted).map(|bin| format!("PATH=\"$PATH\":{bin} "));
+    let bin = bin.and_then(quoted).map(|bin| format!("PATH={bin}:\"$PATH\" "));
     bin.unwrap_or_default() + program
 }
 
-/// Lines that let a job wait for its go: until `has_go`, a command of a shell, succeeds, and for so long at most; then it ends
-/// with [`NO_GO`].
+/// Lines that let a job wait for its go: until the shell command `has_go` succeeds, or the time is up and it exits with
+/// [`NO_GO`].
 pub(crate) fn waiting(within: Seconds, has_go: &str) -> String {
     let within = within.0.max(0);
     format!(
@@ -119,18 +120,12 @@ fn of_script(script: &str, arguments: &[String]) -> Result<String, LrmsError> {
 
 /// The interpreter that a script names in its first line, and one argument for it.
 fn interpreter(script: &str) -> Result<(&str, Option<&str>), LrmsError> {
-    let Some(line) = script.strip_prefix("#!").and_then(|rest| rest.lines().next()) else {
-        return Ok(("/bin/sh", None));
-    };
-    let line = line.trim();
-    if !line.starts_with('/') {
-        let why = "its first line does not name an interpreter by an absolute path; correct it";
-        return malformed(why.into());
+    match command::interpreter(script) {
+        Some((program, _)) if !program.starts_with('/') => {
+            malformed("its first line does not name an interpreter by an absolute path; correct it".into())
+        }
+        named => Ok(named.unwrap_or(("/bin/sh", None))),
     }
-    Ok(match line.split_once([' ', '\t']) {
-        Some((program, option)) => (program, Some(option.trim_start())),
-        None => (line, None),
-    })
 }
 
 /// The lines for the batch system: those before the first line that is neither a comment nor empty.

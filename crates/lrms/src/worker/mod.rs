@@ -1,10 +1,9 @@
-//! Carries out the orders of one site on its batch system, several at once, and reports what came of each. Orders for one
-//! reservation, and those for one job, are carried out in the order in which they came ([`queues`]). One thread looks: when it is
-//! ordered to, one look for all orders that were given before it began, and by itself while jobs of the site are there.
+//! Carries out the orders of one site on its batch system, several at once, and reports the outcome of each. Orders for one
+//! reservation, and those for one job, keep their order ([`queues`]). One thread looks: one look for all look orders given
+//! before it began, and without an order while the site has jobs there.
 //!
-//! It relies on every command to end within its time-out. It never blocks whoever gives an order, decides nothing, and reports
-//! in one thread at a time: what is reported of a job comes in the order in which it happened, and a look shows
-//! everything that was reported to be done before it.
+//! It relies on every command to end within its time-out. It never blocks the caller and decides nothing. Reports come from one
+//! thread at a time: those about a job in the order of events, and a look shows everything reported as done before it.
 
 mod queues;
 
@@ -35,7 +34,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queues: Queues,
-    /// Looks that were ordered and not reported, each with how many had begun then.
+    /// Look orders that are not reported, each with the number of the last look that had begun when it was given.
     looks: Vec<(OrderId, u64)>,
     stopping: bool,
 }
@@ -53,7 +52,7 @@ impl Worker {
         let shared = Arc::new(Shared { batch, now, report, reporting, state, changed: Condvar::new() });
         let thread = |name: &str, work: fn(&Shared)| {
             let shared = shared.clone();
-            // Where there are fewer threads to be had, those that are there do it all.
+            // If the system gives us fewer threads, the others do the work.
             thread::Builder::new().name(name.into()).spawn(move || work(&shared)).ok()
         };
         let orders = (0..at_once.max(1)).filter_map(|_| thread("lrms-orders", Shared::carry_out_orders));
@@ -61,7 +60,7 @@ impl Worker {
         Worker { shared, threads }
     }
 
-    /// Takes an order. What comes of it is reported; one that is not begun when the worker stops is not.
+    /// Takes an order. Its outcome is reported, unless the worker stops before it begins.
     pub fn order(&self, order: BatchOrder) {
         let mut state = self.shared.state();
         match order {
@@ -157,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// Waits until it is to be looked: after so many looks had begun. Before that time only where a look was ordered.
+    /// Waits until a look is ordered, or due and not before `not_before`. Answers the number that the look must exceed.
     fn next_look(&self, not_before: Instant) -> Option<u64> {
         let mut state = self.state();
         loop {
@@ -182,14 +181,14 @@ impl Shared {
         }
     }
 
-    /// The newest order for a look that was given before this one began.
+    /// Removes the look orders that were given before this look began, and answers the newest.
     fn served(&self, looked: &Looked) -> Option<OrderId> {
         let mut state = self.state();
         let served = state.looks.iter().take_while(|(_, begun)| *begun < looked.number).count();
         state.looks.drain(..served).next_back().map(|(order, _)| order)
     }
 
-    /// Reports what became of jobs, and then this.
+    /// Reports changes of jobs, and then this.
     fn tell(&self, report: Option<impl FnOnce() -> BatchReport>) {
         let _turn = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
         self.batch.changes().into_iter().for_each(|change| (self.report)(BatchReport::JobChanged(change)));

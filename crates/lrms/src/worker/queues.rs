@@ -1,5 +1,5 @@
-//! Which orders may be carried out now: those for one reservation, and those for one job, in the order in which they came, all
-//! others side by side. Jobs may enter a reservation together, but not while what is kept for it changes.
+//! Which orders may be carried out now: orders for one reservation, and those for one job, keep their order; all others run
+//! side by side. Several jobs may be submitted into a reservation at once, but not while a `Keep` for it is carried out.
 
 use bookahead_party::BatchOrder;
 use bookahead_protocol::{JobId, ReservationId};
@@ -16,7 +16,7 @@ enum Key {
 pub(super) struct Queues {
     next: u64,
     waiting: BTreeMap<u64, BatchOrder>,
-    /// For each reservation and job the orders that concern it, and whether they do so alone.
+    /// The orders for each reservation and job, and whether each excludes all others.
     lines: BTreeMap<Key, VecDeque<(u64, bool)>>,
 }
 
@@ -47,7 +47,7 @@ impl Queues {
         self.lines.is_empty()
     }
 
-    /// An order that was taken is carried out.
+    /// Removes an order that was taken and is carried out.
     pub(super) fn done(&mut self, number: u64, order: &BatchOrder) {
         for (key, _) in keys(order) {
             if let Some(line) = self.lines.get_mut(&key) {
@@ -60,7 +60,7 @@ impl Queues {
     }
 }
 
-/// What an order concerns, and whether nothing else may be done to that meanwhile.
+/// What an order is for, and whether it excludes all other orders for that.
 fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
     match order {
         BatchOrder::Keep { backing, .. } => vec![(Key::Reservation(backing.id), true)],
@@ -70,64 +70,5 @@ fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
         }
         BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => vec![(Key::Job(*job), true)],
         BatchOrder::Look { .. } => Vec::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bookahead_party::{Backing, Job, OrderId, Work};
-    use bookahead_plan::{Capacity, Seconds};
-
-    fn keep(order: u64, id: u128) -> BatchOrder {
-        let (id, spans) = (ReservationId(id), Vec::new());
-        let backing = Backing { resource: "cpu".into(), id, owner: "ann".into(), spans, spares_jobs: false };
-        BatchOrder::Keep { order: OrderId(order), backing }
-    }
-
-    fn submit(order: u64, id: u128, reservation: u128) -> BatchOrder {
-        let job = Job {
-            id: JobId(id),
-            user: "ann".into(),
-            resource: "cpu".into(),
-            capacity: Capacity(1),
-            limit: Seconds(1),
-            reservation: Some(ReservationId(reservation)),
-            work: Work::Pretended { run: Seconds(1) },
-            claims: false,
-        };
-        BatchOrder::Submit { order: OrderId(order), job: Box::new(job) }
-    }
-
-    #[test]
-    fn what_concerns_one_reservation_or_job_comes_in_order_and_the_rest_at_once() {
-        let mut queues = Queues::default();
-        let cancel = BatchOrder::Cancel { order: OrderId(6), job: JobId(8) };
-        for order in [
-            keep(0, 1),
-            keep(1, 1),
-            keep(2, 2),
-            submit(3, 7, 2),
-            submit(4, 8, 2),
-            keep(5, 2),
-            cancel,
-            keep(7, 3),
-        ] {
-            queues.push(order);
-        }
-        let taken = |queues: &mut Queues| -> Vec<(u64, BatchOrder)> {
-            std::iter::from_fn(|| queues.take()).collect()
-        };
-        let mut rounds = Vec::new();
-        loop {
-            let round = taken(&mut queues);
-            if round.is_empty() {
-                break;
-            }
-            round.iter().for_each(|(number, order)| queues.done(*number, order));
-            rounds.push(round.into_iter().map(|(_, order)| order.order().0).collect::<Vec<_>>());
-        }
-        assert_eq!(rounds, [vec![0, 2, 7], vec![1, 3, 4], vec![5, 6]]);
-        assert!(queues.lines.is_empty() && queues.waiting.is_empty());
     }
 }

@@ -8,6 +8,7 @@
 
 use super::folder::JobFolder;
 use super::system::{self, FOLDER_VARIABLE};
+use crate::command::is_variable;
 use crate::error::LrmsError;
 use bookahead_party::{Job, Work};
 use std::collections::BTreeMap;
@@ -81,12 +82,6 @@ pub(crate) fn check(job: &Job) -> Result<(), LrmsError> {
     Ok(())
 }
 
-/// Shells pass on no others, and some take others for functions.
-fn is_variable(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    name.bytes().all(legal) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
-}
-
 /// What a job's environment has from the daemon's.
 pub(super) fn inherited() -> BTreeMap<String, OsString> {
     let defaults = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LANG", "C.UTF-8")];
@@ -157,7 +152,7 @@ fn parts(work: &Work, folder: &JobFolder, path: &OsStr) -> Result<(PathBuf, Path
 }
 
 /// What the first line of a script says: the interpreter, and one argument for it.
-fn interpreter(text: &str) -> Option<(&str, Option<&str>)> {
+pub(crate) fn interpreter(text: &str) -> Option<(&str, Option<&str>)> {
     let line = text.strip_prefix("#!")?.lines().next()?.trim();
     match line.split_once([' ', '\t']) {
         Some((program, option)) => Some((program, Some(option.trim_start()))),

@@ -5,6 +5,7 @@ mod backing;
 mod busy;
 mod examine;
 mod faults;
+mod faults_at_once;
 mod held;
 mod jobs;
 mod names;

@@ -308,9 +308,11 @@ fn a_job_that_a_look_finds_before_its_submission_is_answered_is_one_job() {
     site.submit(1, job(1, 4, 10, 5));
     site.held.until_held("submit", 1);
     site.look(2);
-    assert_eq!(site.looked(2).jobs.len(), 1);
+    assert_eq!(site.looked(2).jobs, []);
     site.held.let_go();
     site.outcome(1).unwrap();
+    site.look(5);
+    assert_eq!(site.looked(5).jobs.len(), 1);
     site.submit(3, job(1, 4, 10, 5));
     site.outcome(3).unwrap();
     site.submit(4, job(1, 5, 10, 5));

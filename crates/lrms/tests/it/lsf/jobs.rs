@@ -1,8 +1,9 @@
 //! Submitting and ending jobs, and what became of them.
 
 use super::{NO_JOBS, at, commands, handle, lsf, place, with};
+use crate::scripted::{Scripted, run_job};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Place, Submission, Unit};
+use bookahead_lrms::batch::{BatchSystem, FactState, Handle, NO_GO, Place, Submission, Unit};
 use bookahead_lrms::lsf::{Lsf, Settings};
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
@@ -119,4 +120,27 @@ fn what_is_not_shown_any_more_is_found_in_the_history() {
     assert_eq!(commands.calls_of("bhist"), ["bhist|-n|0|-UF|4711"]);
     commands.answers("bhist", "", "No matching job found\n", 255);
     assert_eq!(lsf(&commands).outcome("4711").unwrap(), None);
+}
+
+#[test]
+fn a_job_that_claims_waits_for_a_message() {
+    let commands = Scripted::new(&["bsub", "bread", "bpost"]);
+    commands.says("bsub", SUBMITTED);
+    let work = Work::Script { text: "#!/bin/sh\n#BSUB -M 1\necho ran\n".into(), arguments: Vec::new() };
+    lsf(&commands).submit(&Submission { work, go_within: Some(Seconds(0)), ..submission() }).unwrap();
+    assert!(commands.calls_of("bsub")[0].contains("|-Jd|bookahead claims|"));
+    let script = commands.input("bsub");
+    assert!(script.starts_with("#!/bin/sh\n#BSUB -M 1\n"), "{script}");
+    let run = || run_job(&script, ("LSB_JOBID", "4711"));
+    commands.refuses("bread", "No message available for the job.");
+    assert_eq!(run(), (Some(NO_GO), String::new()));
+    commands.says("bpost", "");
+    lsf(&commands).go("4711").unwrap();
+    assert_eq!(commands.calls_of("bpost"), ["bpost|-i|97|-d|bookahead_go|4711"]);
+    commands
+        .says("bread", "JOBID MSG_ID FROM POST_TIME DESCRIPTION\n4711 97 svc Nov 14 20:00 bookahead_go\n");
+    assert_eq!(run(), (Some(0), "ran\n".into()));
+    assert_eq!(commands.calls_of("bread"), ["bread|-i|97|4711"; 2]);
+    commands.refuses("bpost", "Job <4711>: Job has already finished");
+    assert!(lsf(&commands).go("4711").unwrap_err().is_refusal());
 }

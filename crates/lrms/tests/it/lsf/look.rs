@@ -15,14 +15,18 @@ const MEMBERS: &str = r#"{"COMMAND":"bhosts","HOSTS":4,"RECORDS":[{"HOST_NAME":"
 
 fn everything() -> (crate::scripted::Scripted, Picture) {
     let commands = commands();
+    let picture = shown(&commands, BJOBS);
+    (commands, picture)
+}
+
+fn shown(commands: &crate::scripted::Scripted, jobs: &str) -> Picture {
     commands.says("bqueues", QUEUE);
     commands.says("bhosts", MEMBERS);
     commands.says("bhosts", BHOSTS);
-    commands.says("bjobs", BJOBS);
+    commands.says("bjobs", jobs);
     commands.says("brsvs", BRSVS);
     commands.says("brsvs", BRSVS_L);
-    let picture = lsf(&commands).look().unwrap();
-    (commands, picture)
+    lsf(commands).look().unwrap()
 }
 
 fn job<'a>(picture: &'a Picture, native: &str) -> &'a JobFact {
@@ -67,6 +71,20 @@ fn jobs_wait_in_the_order_of_lsf_and_others_queues_are_left_out() {
     assert!(matches!(job(&picture, "105").state, FactState::Held { orphaned: false, .. }));
     assert!(matches!(job(&picture, "108").state, FactState::Held { orphaned: false, .. }));
     assert!(matches!(job(&picture, "106").state, FactState::Held { orphaned: true, .. }));
+}
+
+#[test]
+fn a_running_job_that_claims_is_asked_for_its_message() {
+    let jobs =
+        BJOBS.replace("\"JOBINDEX\":\"0\"", "\"JOBINDEX\":\"0\", \"JOB_DESCRIPTION\":\"bookahead claims\"");
+    for (message, expected) in [("", true), ("97 svc bookahead_go", false)] {
+        let commands = commands();
+        commands.prints("bread", 0, message);
+        let picture = shown(&commands, &jobs);
+        assert_eq!(["101", "105"].map(|native| job(&picture, native).awaits_go), [expected, true]);
+        assert_eq!(commands.calls_of("bread"), ["bread|-i|97|101", "bread|-i|97|102"]);
+        assert!(!job(&picture, "110[2]").awaits_go);
+    }
 }
 
 #[test]

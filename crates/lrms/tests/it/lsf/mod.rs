@@ -23,7 +23,7 @@ const NONE: &str = "No reservation found\n";
 fn commands() -> Scripted {
     let names = [
         "date", "lsid", "bhosts", "bqueues", "bjobs", "bhist", "bsub", "bkill", "brsvs", "brsvadd",
-        "brsvmod", "brsvdel",
+        "brsvmod", "brsvdel", "bread",
     ];
     let commands = Scripted::new(&names);
     commands.says("date", &format!("{MIDNIGHT}\n"));

@@ -107,3 +107,14 @@ fn what_became_of_a_job_is_known_as_long_as_torque_keeps_it() {
     assert_eq!(maui(&commands).outcome("11.srv").unwrap(), None);
     assert_eq!(commands.calls_of("qstat")[0], "qstat|-x|-f|11.srv");
 }
+
+#[test]
+fn a_job_that_claims_is_refused_with_the_reason() {
+    let commands = commands();
+    let job = Submission { go_within: Some(Seconds(60)), ..submission() };
+    let said = [maui(&commands).submit(&job).unwrap_err(), maui(&commands).go("17").unwrap_err()];
+    assert!(
+        said.iter().all(|why| why.is_refusal() && why.to_string().contains("submit it to this site alone"))
+    );
+    assert!(commands.calls_of("qsub").is_empty());
+}

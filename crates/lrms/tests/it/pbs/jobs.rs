@@ -1,9 +1,9 @@
 //! Jobs on their way in and out, and what became of them.
 
 use super::{commands, four_until, pbs, place, shown};
-use crate::scripted::refusal;
+use crate::scripted::{refusal, run_job};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Submission, Unit};
+use bookahead_lrms::batch::{BatchSystem, FactState, Handle, NO_GO, Submission, Unit};
 use bookahead_party::Work;
 use bookahead_plan::{Seconds, Time};
 
@@ -130,4 +130,45 @@ fn a_server_that_remembers_nothing_tells_nothing() {
     assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Unreadable { .. })));
     commands.prints("qstat", 1, "qstat: odd");
     assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Failed { .. })));
+}
+
+#[test]
+fn a_job_that_claims_waits_for_a_comment_of_an_operator() {
+    let commands = commands();
+    commands.prints("qsub", 0, "17.pbs1\n");
+    let work = Work::Script { text: "#!/bin/sh\necho ran".into(), arguments: Vec::new() };
+    let job = Submission { work, go_within: Some(Seconds(0)), ..job(Unit::Cores, false) };
+    pbs(&commands).submit(&job).unwrap();
+    assert!(commands.calls_of("qsub")[0].contains("|-v|BOOKAHEAD_CLAIMS=yes|"));
+    let script = commands.input("qsub");
+    let run = || run_job(&script, ("PBS_JOBID", "17.pbs1"));
+    commands.prints("qstat", 0, "Job Id: 17.pbs1\n    comment = Job run at Sun Nov 15 at 11:00 on (n1)\n");
+    assert_eq!(run(), (Some(NO_GO), String::new()));
+    commands.prints("qalter", 0, "");
+    pbs(&commands).go("17.pbs1").unwrap();
+    assert_eq!(commands.calls_of("qalter"), ["qalter|-W|comment=bookahead_go|17.pbs1"]);
+    commands.prints("qstat", 0, "Job Id: 17.pbs1\n    comment = bookahead_go\n");
+    assert_eq!(run(), (Some(0), "ran\n".into()));
+    assert_eq!(commands.calls_of("qstat").last().unwrap(), "qstat|-f|17.pbs1");
+    for said in ["qalter: Unauthorized Request  17.pbs1", "qalter: Unknown Job Id 17.pbs1"] {
+        commands.prints("qalter", 1, said);
+        assert!(refusal(pbs(&commands).go("17.pbs1")).contains(said));
+    }
+}
+
+#[test]
+fn whether_a_job_claims_or_runs_is_seen_by_its_variable_and_its_comment() {
+    let commands = commands();
+    let shown = |comment: &str| {
+        format!(
+            r#"{{"Jobs":{{"16.pbs1":{{"Job_Name":"x","job_state":"R","queue":"workq","exec_vnode":"(n1:ncpus=1)",
+            "qtime":"Sun Nov 15 11:22:00 2026","Variable_List":{{"BOOKAHEAD_CLAIMS":"yes"}},"comment":"{comment}"}}}}}}"#
+        )
+    };
+    for (comment, expected) in
+        [("Job run at", true), ("bookahead_go", false), ("bookahead_go and finished", false)]
+    {
+        commands.prints("qstat", 0, &shown(comment));
+        assert_eq!(pbs(&commands).look().unwrap().jobs[0].awaits_go, expected, "{comment}");
+    }
 }

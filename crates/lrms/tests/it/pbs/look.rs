@@ -1,11 +1,16 @@
 //! What a look shows, and what an examination finds.
 
 use super::{commands, impatient, pbs, place, settings};
-use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Grade, JobFact, Place, Unit};
+use bookahead_lrms::batch::{self, Accounts, BatchSystem, FactState, Grade, JobFact, Place, Unit};
 use bookahead_lrms::pbs::Pbs;
-use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_lrms::{Batch, LrmsError, Worker};
+use bookahead_party::{BatchError, BatchOrder, BatchReport, OrderId};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::Moment;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 fn cores(pairs: &[(&str, u32)]) -> BTreeMap<String, u32> {
     pairs.iter().map(|(name, cores)| ((*name).to_owned(), *cores)).collect()
@@ -142,4 +147,33 @@ fn an_examination_says_what_to_do() {
     assert_eq!(grades, [Grade::Wrong, Grade::Doubtful, Grade::Doubtful]);
     commands.prints("qstat", 1, "qstat: cannot connect to server pbs1 (errno=15010)");
     assert!(pbs(&commands).examine().iter().all(|finding| finding.grade == Grade::Wrong));
+}
+
+#[test]
+fn a_worker_whose_commands_hang_stops_within_their_time_out() {
+    let commands = commands();
+    commands.forget("pbsnodes");
+    commands.hangs("pbsnodes");
+    let accounts = Accounts::Service("svc".into());
+    let places = vec![(place(Unit::Cores), Capacity(16))];
+    let batch =
+        Batch::new(Box::new(impatient(&commands)), batch::Settings::new("uni".into(), places, accounts));
+    let (report, reports) = channel();
+    let report = Arc::new(move |reported| drop(report.send(reported)));
+    let worker = Worker::start(batch.unwrap(), 2, Arc::new(|| Moment(0)), report);
+    worker.order(BatchOrder::Look { order: OrderId(1) });
+    for order in 2..20 {
+        let backing = crate::backing(u128::from(order), &[crate::span(1000, 2000, 1)]);
+        worker.order(BatchOrder::Keep { order: OrderId(order), backing });
+    }
+    let began = Instant::now();
+    worker.stop();
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    for report in reports {
+        let (BatchReport::Looked { outcome: Err(BatchError::Unknown(_)), .. }
+        | BatchReport::Kept { outcome: Err(BatchError::Unknown(_)), .. }) = report
+        else {
+            panic!("{report:?}")
+        };
+    }
 }

@@ -17,7 +17,8 @@ const NAME: &str = "ba.site.0123456789abcdef0123456789abcdef.0.ann";
 
 /// With the vnodes, jobs and reservations of the fixtures.
 fn commands() -> Scripted {
-    let names = ["pbsnodes", "qstat", "qsub", "qdel", "pbs_rstat", "pbs_rsub", "pbs_ralter", "pbs_rdel"];
+    let names =
+        ["pbsnodes", "qstat", "qsub", "qdel", "pbs_rstat", "pbs_rsub", "pbs_ralter", "pbs_rdel", "qalter"];
     let commands = Scripted::new(&names);
     commands.says("pbsnodes", include_str!("fixtures/pbsnodes.json"));
     commands.says("qstat", include_str!("fixtures/qstat.json"));

@@ -125,6 +125,18 @@ impl Scripted {
     }
 }
 
+/// How a script for a job ends, in the environment of a job of this number, and what it prints.
+pub(crate) fn run_job(script: &str, number: (&str, &str)) -> (Option<i32>, String) {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut shell = Command::new("/bin/sh");
+    shell.env(number.0, number.1).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut shell = shell.spawn().unwrap();
+    shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = shell.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
 /// What a refusal says.
 pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, LrmsError>) -> String {
     match result.unwrap_err() {
