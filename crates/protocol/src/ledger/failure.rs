@@ -9,7 +9,6 @@ use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use crate::problem::{Problem, Why};
-use bookahead_plan::placement::Reason;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use std::collections::BTreeSet;
 
@@ -139,7 +138,7 @@ impl Ledger {
             was_hit = true;
             let what = match entry.state {
                 State::Requested | State::ChangeRequested => {
-                    let problem = Problem::new(Why::NoSlot(Reason::NoRoom));
+                    let problem = Problem::new(Why::NotGranted("capacity failed while it waited".to_owned()));
                     self.happen(now, vec![What::NotGranted { id, problem }], course);
                     // What it was promised before may have to be hit as well.
                     newest_last.push(next);
