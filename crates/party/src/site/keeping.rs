@@ -103,6 +103,11 @@ impl Site {
                 keep.kept = Some(ordered.spans.clone());
                 self.kept(now, id, &ordered, out);
             }
+            // Right after silence a refusal says little: nodes that were not heard of yet count as busy.
+            Err(BatchError::Refused(_)) if now < self.doubt_until => {
+                keep.stuck = true;
+                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+            }
             Err(BatchError::Refused(why)) => {
                 keep.stuck = true;
                 self.refused(now, id, &ordered, &why, out);
@@ -308,7 +313,8 @@ impl Site {
                 continue;
             }
             // What seems to be short may be whole when its nodes are heard of again.
-            if now < self.doubt_until && !kept.is_empty() && !wanted.is_empty() {
+            let short = shortfall(&wanted, &kept, now.second()) > 0;
+            if now < self.doubt_until && !kept.is_empty() && short {
                 continue;
             }
             match self.ledger.could_have(id) {

@@ -79,7 +79,7 @@ const LOOK_AGAIN: Millis = Millis::seconds(1);
 
 /// A batch system that was silent is not believed for this long when it says that nodes failed: its nodes have to be heard of
 /// again first.
-const DOUBT_AFTER_SILENCE: Millis = Millis::seconds(30);
+const DOUBT_AFTER_SILENCE: Millis = Millis::seconds(10);
 
 /// Calls that may wait for the first look after a start: as many as a busy site gets in the seconds that it takes.
 const MOST_EARLY: usize = 1_024;
@@ -108,8 +108,8 @@ pub struct Site {
     orders: Orders,
     /// Calls that wait for the batch system, by the reservation they are about.
     waiting: BTreeMap<ReservationId, Vec<(CallId, Envelope)>>,
-    /// Calls that came before the first look was in.
-    early: Vec<(CallId, Envelope)>,
+    /// Calls that came before the first look was in, and until when they wait for it.
+    early: Vec<(Moment, CallId, Envelope)>,
     /// Submissions that wait for the batch system to take the job, until then.
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
     /// Of a scheduler in this process: what it keeps until a change is durable.
@@ -219,7 +219,8 @@ impl Site {
         let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
         if self.asks() && (blind || self.is_silent()) && self.needs_look(&envelope) {
             if !self.is_silent() && self.early.len() < MOST_EARLY {
-                return self.early.push((call, envelope));
+                let until = now + self.rules.consent.unwrap_or(Millis::ZERO);
+                return self.early.push((until, call, envelope));
             }
             return out.answer(call, Problem::new(Why::NoBatchSystem));
         }
@@ -239,7 +240,7 @@ impl Site {
 
     /// The first look is in, or there is none to be had: takes the calls that came before it.
     fn take_early(&mut self, now: Moment, out: &mut Out) {
-        for (call, envelope) in std::mem::take(&mut self.early) {
+        for (_, call, envelope) in std::mem::take(&mut self.early) {
             self.call(now, call, envelope, out);
         }
     }
@@ -257,6 +258,9 @@ impl Site {
         let ticked = self.ledger.tick(now);
         self.book(now, ticked.events, ticked.changes, out);
         self.answer_overdue_submissions(now, out);
+        for (_, call, _) in self.early.extract_if(.., |(until, _, _)| *until <= now) {
+            out.answer(call, Problem::new(Why::NoBatchSystem));
+        }
     }
 
     fn note_job(&mut self, event: JobEvent, out: &mut Out) {
@@ -458,7 +462,8 @@ impl Party for Site {
     fn wake_at(&self) -> Option<Moment> {
         let look = self.asks().then_some(self.next_look);
         let submitting = self.submitting.values().map(|(until, _)| *until);
-        self.ledger.next_deadline().into_iter().chain(look).chain(submitting).min()
+        let early = self.early.iter().map(|(until, _, _)| *until);
+        self.ledger.next_deadline().into_iter().chain(look).chain(submitting).chain(early).min()
     }
 
     fn state(&self) -> SiteState {

@@ -75,7 +75,7 @@ impl Grid {
         let now = self.now;
         if let Role::Client(client) = &mut self.parties[at].role {
             for (to, message) in client.tick(now) {
-                self.say(at, &to, message);
+                self.say(at, &to, &message);
             }
             return self.arrange_waking(at);
         }
@@ -136,7 +136,7 @@ impl Grid {
                 PeerRequest::Call(envelope) => Message::Call(*envelope),
                 PeerRequest::Job { caller, id, ask, job } => Message::Job { caller, id, ask, job },
             };
-            self.say(at, &to, message);
+            self.say(at, &to, &message);
         }
         for order in leaving.batch {
             self.order(at, life, order, crash.is_some());
@@ -166,10 +166,10 @@ impl Grid {
         }
     }
 
-    fn say(&mut self, at: usize, to: &Name, message: Message) {
-        self.witness.said(self.local(at), at, &message);
+    fn say(&mut self, at: usize, to: &Name, message: &Message) {
+        self.witness.said(self.local(at), at, message);
         if let Some(to) = self.place(to) {
-            self.send(at, to, &message);
+            self.send(at, to, message);
         }
     }
 

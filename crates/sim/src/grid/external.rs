@@ -183,6 +183,7 @@ impl External {
 
     /// Where it is silent now: what becomes of an order that is due. Half of those that nobody waits for are carried out in
     /// the end.
+    #[allow(clippy::result_large_err, reason = "both are moved on at once")]
     fn stall(&mut self, now: Moment, work: Work) -> Result<Work, Worked> {
         let Work::Due { order, life, by, fate } = work else { return Ok(work) };
         let until = self.silent_until;

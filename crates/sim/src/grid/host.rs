@@ -101,10 +101,16 @@ pub struct Host<P: Party> {
     /// How many times it has crashed.
     pub(super) life: u32,
     /// What a flawed party reads in its journal.
-    pub(super) misread: Option<fn(&P::Event) -> P::Event>,
+    pub(super) misread: Option<Misread<P>>,
     /// How the party is broken on purpose, in every life.
-    alter: Option<Box<dyn Fn(&mut P)>>,
+    alter: Option<Alter<P>>,
 }
+
+/// Reads an event as a flawed party does.
+type Misread<P> = fn(&<P as Party>::Event) -> <P as Party>::Event;
+
+/// Breaks a party on purpose.
+type Alter<P> = Box<dyn Fn(&mut P)>;
 
 /// What is the same for hosts of all parties.
 pub(super) trait Driven {
@@ -267,7 +273,7 @@ where
         self.take_snapshot();
         match crash {
             Some(CrashPoint::AfterWriting) => leaving = Leaving::default(),
-            Some(CrashPoint::WhileSending) => leaving.halve(self.life % 2 == 0),
+            Some(CrashPoint::WhileSending) => leaving.halve(self.life.is_multiple_of(2)),
             _ => {}
         }
         Leaving { written, ..leaving }

@@ -349,7 +349,7 @@ fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
     for (resource, cluster) in site.clusters() {
         let (now, book) = (cluster.now(), site.ledger());
         for id in cluster.reserved().keys() {
-            let wanted = book.entry(*id).map(|entry| entry.takes()).unwrap_or_default();
+            let wanted = book.entry(*id).map(bookahead_protocol::ledger::Entry::takes).unwrap_or_default();
             let whole = book.entry(*id).map(|entry| entry.promised().to_vec()).unwrap_or_default();
             let kept = cluster.kept(*id);
             // The clock of the batch system may be behind: what has just ended is given back after the next look.

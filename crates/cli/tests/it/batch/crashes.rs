@@ -140,9 +140,12 @@ async fn kill_and_restart(cluster: &Cluster, grid: &mut Grid, name: &str) -> Fou
     let journal = grid.of(name).state();
     let found = found(cluster, name, &journal);
     grid.of_mut(name).start(None).await;
-    let said = grid.of(name).said();
     if found.unknown || found.given_up {
-        assert!(said.contains("kept free for nobody"), "an orphan should be told: {said}");
+        until(async || match grid.of(name).said() {
+            said if said.contains("kept free for nobody") => Ok(()),
+            said => Err(format!("an orphan should be told: {said}")),
+        })
+        .await;
     }
     found
 }

@@ -37,7 +37,7 @@ fn wish(draw: &mut Draw, kinds: &Kinds, at: Moment, request: Request) -> Wish {
     let mut steps: VecDeque<(Millis, Step)> = steps.into();
     if book || steps.back().is_some_and(|(_, step)| *step == Step::Commit) {
         let single = request.parts.len() == 1;
-        steps.extend(afterwards(draw, kinds, single.then(|| &request)));
+        steps.extend(afterwards(draw, kinds, single.then_some(&request)));
     }
     Wish { at, request, hold_for: Millis(draw.whole(500, 20_000)), book, steps }
 }
