@@ -219,7 +219,8 @@ impl Site {
         let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
         if self.asks() && (blind || self.is_silent()) && self.needs_look(&envelope) {
             if !self.is_silent() && self.early.len() < MOST_EARLY {
-                let until = now + self.rules.consent.unwrap_or(Millis::ZERO);
+                // A quarter of the limit, since what is asked for then may wait for all of it.
+                let until = now + Millis(self.rules.consent.unwrap_or(Millis::ZERO).0 / 4);
                 return self.early.push((until, call, envelope));
             }
             return out.answer(call, Problem::new(Why::NoBatchSystem));
