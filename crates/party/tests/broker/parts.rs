@@ -3,7 +3,7 @@
 
 use crate::desk::{Desk, ID, ada, caller, job, job_rules, name};
 use bookahead_party::broker::{BrokerEvent, JobEvent};
-use bookahead_party::{JobCall as Ask, Party, PeerRequest, Queries};
+use bookahead_party::{Input, JobCall as Ask, Party, PeerRequest, Queries};
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::broker::{Asked, Event, Outcome, Pick};
@@ -277,6 +277,19 @@ fn what_the_site_refuses_could_not_start_for_the_reason_that_the_site_gives() {
     let over = desk.shown();
     assert_eq!((over.state, over.detail.as_deref()), (JobWord::CouldNotStart, Some("south says no")));
     assert_eq!((over.reservation, desk.out.calls.len()), (Some(BOOKED), 0));
+}
+
+#[test]
+fn a_job_is_dropped_until_its_submission_cannot_be_under_way_any_more() {
+    let mut desk = at_south();
+    desk.cancel(100, &ada()).unwrap();
+    desk.reports(200, "south", Ask::Drop, Err(Why::UnknownJob(ID)));
+    desk.step(6_000, Input::Time);
+    assert_eq!(desk.said(), ["south Drop"], "the submission may have come after the first");
+    desk.reports(15_000, "south", Ask::Drop, Err(Why::UnknownJob(ID)));
+    assert_eq!(desk.shown().state, JobWord::Cancelled);
+    desk.step(60_000, Input::Time);
+    assert!(desk.said().is_empty());
 }
 
 #[test]

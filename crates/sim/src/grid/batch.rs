@@ -14,6 +14,9 @@ use bookahead_protocol::{JobId, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// A reservation that is as it should be may be ordered this often: after silence a site does not know that it is.
+const MOST_NEEDLESS: u32 = 4;
+
 /// A batch system.
 pub struct Batch {
     pub(super) clusters: BTreeMap<Name, Cluster>,
@@ -24,6 +27,8 @@ pub struct Batch {
     seen: u64,
     /// By how much its clock is ahead.
     pub(super) skew: Seconds,
+    /// How often in a row a reservation was ordered as it is.
+    pub(super) needless: BTreeMap<ReservationId, u32>,
     /// Reservations whose backing was touched by others than the site.
     pub(super) touched: BTreeSet<ReservationId>,
     /// What was met.
@@ -39,6 +44,7 @@ impl Batch {
             newest: BTreeMap::new(),
             seen: 0,
             skew: Seconds(0),
+            needless: BTreeMap::new(),
             touched: BTreeSet::new(),
             tally: Tally::default(),
         }
@@ -186,6 +192,12 @@ impl Batch {
     /// What is kept for a reservation, as far as its nodes are up.
     pub(super) fn kept(&self, resource: &Name, id: ReservationId) -> Vec<Span> {
         self.clusters.get(resource).map_or_else(Vec::new, |cluster| cluster.kept(id))
+    }
+
+    /// Reservations that the site orders again and again as they are.
+    pub(super) fn repeated(&self) -> impl Iterator<Item = String> {
+        let often = self.needless.iter().filter(|(_, often)| **often > MOST_NEEDLESS);
+        often.map(|(id, often)| format!("{id} was ordered {often} times as it is"))
     }
 
     /// Its time.

@@ -2,6 +2,7 @@
 //! what is kept free for reservations. It knows nothing of Bookahead's books: it is the truth about what is kept and what
 //! runs. Jobs inside reservations are in [`super::guests`].
 
+use super::external::covers;
 use super::guests::Submitted;
 use crate::site::{Job, Ran};
 use bookahead_party::{JobChange, Seen};
@@ -201,7 +202,8 @@ impl Cluster {
     /// What is reserved for `id` is this from now on, if there is room for it beside all else; answers whether.
     pub(super) fn try_reserve(&mut self, id: ReservationId, spans: Vec<Span>) -> bool {
         let before = self.give_back(id);
-        let fits = self.has_room(&spans);
+        // Whoever gives something back needs no room, also where there is too little for all.
+        let fits = covers(&before.0, &spans, self.now()) || self.has_room(&spans);
         self.take(id, if fits { (spans, 0) } else { before });
         self.pass();
         fits

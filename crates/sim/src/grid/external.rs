@@ -249,7 +249,8 @@ impl Batch {
         self.advance(now);
         let Some(external) = &mut self.external else { return Worked::default() };
         // Who gave the order has crashed: it was sent before, or it was not.
-        if matches!(&work, Work::Due { life: given_in, .. } if life != Some(*given_in)) && external.coin() {
+        let stale = matches!(&work, Work::Due { life: given_in, .. } if life != Some(*given_in));
+        if stale && external.coin() {
             return Worked::default();
         }
         let work = match external.stall(now, work) {
@@ -285,6 +286,10 @@ impl Batch {
                 let seen = seen.unwrap_or_default();
                 let looked = Work::Looked { order, life, at: site_now, seen };
                 Worked { report: None, later: Some((now + takes, looked)) }
+            }
+            Work::Due { order, .. } if stale => {
+                self.carry_out(&order, true);
+                Worked::default()
             }
             Work::Due { order, life, fate: Fated(fate), .. } => {
                 let (report, late) = self.fulfil(&order, fate);
@@ -346,6 +351,11 @@ impl Batch {
             return BatchReport::Kept { order, id, outcome: Ok(()) };
         }
         let native = cluster.reserved().get(&id).cloned().unwrap_or_default();
+        let same = covers(spans, &native, cluster.now()) && covers(&cluster.kept(id), spans, cluster.now());
+        *self.needless.entry(id).or_default() += 1;
+        if !same {
+            self.needless.remove(&id);
+        }
         if *spares_jobs && cluster.lost().0 > 0 && !covers(spans, &native, cluster.now()) {
             self.tally.count("backings_given_away");
         }

@@ -9,6 +9,7 @@ use super::{Broker, Grid, Party, Role, Site, Violation};
 use bookahead_party::Queries;
 use bookahead_plan::Seconds;
 use bookahead_protocol::broker::{Booking, Event, Outcome, Pick};
+use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::ledger::{Entry, both};
 use bookahead_protocol::{Answer, JobId, Millis, Moment, Name, ReservationId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,12 @@ impl Grid {
         for party in &self.parties {
             found.extend(untrue_journal(party).map(of(Rule::JournalIsTruth)));
             if let Role::Site(site) = &party.role {
+                let given_away = site.batch.tally.of("backings_given_away");
+                if self.witness.asserted.given_away && given_away > 0 {
+                    let what = format!("{}: {given_away} times nodes were away", party.name);
+                    found.push((Rule::NothingGivenAway, what));
+                }
+                found.extend(site.batch.repeated().map(|what| (Rule::Settled, format!("{}: {what}", party.name))));
                 let local = now + party.ahead;
                 found.extend(
                     unaccounted(site, local)
@@ -135,8 +142,9 @@ impl Grid {
                         continue;
                     }
                     // A broker does not look after its parts yet: what was cancelled or released at a site, and what failed
-                    // there, it goes on to show as committed. These are counted and not held against it.
-                    if self.is_interfered(&child.pick.peer, child.pick.child) {
+                    // there, it goes on to show as committed.
+                    let excused = !self.witness.asserted.phantoms;
+                    if excused && self.is_interfered(&child.pick.peer, child.pick.child) {
                         phantoms += 1;
                         continue;
                     }
@@ -235,14 +243,13 @@ impl Grid {
         })
     }
 
-    fn is_live_job(&self, party: &Name, id: JobId) -> bool {
-        let Some(at) = self.place(party) else { return false };
-        let job = match &self.parties[at].role {
+    /// A job as a party shows it.
+    fn job_at(&self, party: &Name, id: JobId) -> Option<JobView> {
+        match &self.parties[self.place(party)?].role {
             Role::Broker(broker) => broker.host.party().job(id),
             Role::Site(site) => site.party().job(id),
             Role::Client(_) => None,
-        };
-        job.is_some_and(|job| !job.state.is_over())
+        }
     }
 
     /// Clients that were told something which is not so.
@@ -263,20 +270,12 @@ impl Grid {
             }
             for job in client.jobs() {
                 let taken = matches!(job.told, Some(Ok(_)));
-                if taken && !self.has_lost_disk(client.asks()) && !self.knows_job(client.asks(), job.id) {
+                if taken && !self.has_lost_disk(client.asks()) && self.job_at(client.asks(), job.id).is_none() {
                     deceived.push(format!("{} was told of {}, which nobody knows", party.name, job.id));
                 }
             }
         }
         deceived
-    }
-
-    fn knows_job(&self, party: &Name, id: JobId) -> bool {
-        self.place(party).is_some_and(|at| match &self.parties[at].role {
-            Role::Site(site) => site.party().job(id).is_some(),
-            Role::Broker(broker) => broker.host.party().job(id).is_some(),
-            Role::Client(_) => false,
-        })
     }
 
     /// Jobs that wait or run at a site although nobody wants them, and jobs that a broker waits for although no site has them.
@@ -300,10 +299,13 @@ impl Grid {
         for party in &self.parties {
             let Role::Client(client) = &party.role else { continue };
             for job in client.jobs().iter().filter(|job| matches!(job.told, Some(Ok(_)))) {
-                let wanted = self.is_live_job(client.asks(), job.id);
-                match (wanted, there.get(&job.id)) {
-                    (false, Some(true)) => abandoned.push(format!("{} is over and waits or runs", job.id)),
-                    (true, None) => abandoned.push(format!("{} is waited for and nowhere", job.id)),
+                let Some(shown) = self.job_at(client.asks(), job.id) else { continue };
+                let recent = shown.ended.is_some_and(|ended| self.now - Moment::of(ended) < LOOKED_AT);
+                match (shown.state.is_over(), there.get(&job.id)) {
+                    (true, Some(true)) if !recent => {
+                        abandoned.push(format!("{} is over and waits or runs", job.id));
+                    }
+                    (false, None) => abandoned.push(format!("{} is waited for and nowhere", job.id)),
                     _ => {}
                 }
             }
@@ -371,9 +373,11 @@ fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
         let jobs = site.party().records();
         let booked: BTreeSet<JobId> =
             jobs.live().filter(|job| job.job.resource == *resource).map(|job| job.job.id).collect();
-        // What has just come to its end is seen with the next look.
+        // What has just come to its end here is seen with the next look; what has in the book is being cancelled.
+        let ended = |id: JobId| jobs.get(id).and_then(|record| record.over.as_ref()).map(|(at, _)| *at);
+        let since = now - Seconds(LOOKED_AT.0 / 1_000);
         let unseen = |id: &&JobId| {
-            live.contains(*id) || !cluster.ended_after(**id, now - Seconds(LOOKED_AT.0 / 1_000))
+            !ended(**id).is_some_and(|ended| ended > since) && !cluster.ended_after(**id, since)
         };
         for id in live.symmetric_difference(&booked).filter(unseen) {
             let what =

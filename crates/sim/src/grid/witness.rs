@@ -9,7 +9,8 @@
 //! - *Nothing orphaned*: what is kept or runs in a batch system because of a site is in its book, some time after all is well.
 //! - *A job runs once*, over all its copies.
 //! - *No promise without backing*: what a site says it holds, its batch system keeps at that moment, unless it was taken away.
-//! - *No phantoms*: what a broker shows as committed is committed at its sites.
+//! - *No phantoms*: what a broker shows as committed is committed at its sites. *Nothing given away*: a backing is not deleted
+//!   or shrunk because its nodes are away. Both are only counted where they are not kept yet ([`Asserted`]).
 //! - *Answered in time*: a call that waits for a batch system is answered, however silent that is.
 //! - *The journal is the truth*: all events, applied from the first on, give the party as it is.
 
@@ -67,6 +68,17 @@ pub enum Rule {
     AnsweredInTime,
     /// The events say all.
     JournalIsTruth,
+    /// No backing is deleted or shrunk because nodes are away.
+    NothingGivenAway,
+}
+
+/// Rules that the parties do not keep yet. What violates them is counted, and held against them only where this says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asserted {
+    /// A broker notices that a part was cancelled, released or lost at its site.
+    pub phantoms: bool,
+    /// No backing is deleted or shrunk because nodes are away.
+    pub given_away: bool,
 }
 
 /// What was said of a reservation last.
@@ -95,6 +107,8 @@ pub struct Witness {
     pub(super) failed: Vec<bool>,
     /// Sites whose disk was lost: they know only what their batch system keeps.
     pub(super) lost_disks: BTreeSet<usize>,
+    /// Which rules are held that are not kept yet.
+    pub asserted: Asserted,
     /// What was seen that must not be.
     pub violations: Vec<Violation>,
     /// What was seen that is worth having seen.
@@ -113,6 +127,7 @@ impl Witness {
             interfered: BTreeSet::new(),
             failed: vec![false; parties],
             lost_disks: BTreeSet::new(),
+            asserted: Asserted::default(),
             violations: Vec::new(),
             reached: Tally::default(),
         }
@@ -448,6 +463,7 @@ impl fmt::Display for Rule {
             Rule::NoPhantoms => "no phantoms",
             Rule::AnsweredInTime => "answered in time",
             Rule::JournalIsTruth => "the journal is the truth",
+            Rule::NothingGivenAway => "nothing given away",
         })
     }
 }

@@ -53,13 +53,16 @@ pub(super) struct Visits {
     pub(super) heard: Moment,
     /// When the site is asked next.
     pub(super) next: Moment,
+    /// When it was last sent to the site, or when this life began.
+    pub(super) sent: Moment,
 }
 
 impl Record {
     /// Of a job that was just submitted; None where the event is another.
     pub(super) fn of(event: &JobEvent) -> Option<Record> {
         let JobEvent::Submitted { id, key, caller, job, at, via, part } = event else { return None };
-        let visits = Visits { handed: false, heard: Moment::of(*at), next: Moment::of(*at) };
+        let at_first = Moment::of(*at);
+        let visits = Visits { handed: false, heard: at_first, next: at_first, sent: at_first };
         let course = match part {
             Some(part) => Course::Part(part.clone(), visits),
             None if job.mode == Some(Mode::Flood) => Course::Flooded(Box::default()),

@@ -8,7 +8,7 @@ use super::{Around, Effects, JobEvent, Jobs};
 use crate::step::{JobCall, PeerCall, PeerRequest};
 use bookahead_protocol::jobs::choice::{self, Order, Outcome};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
-use bookahead_protocol::problem::Problem;
+use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Millis, Moment, Name};
 
 impl Jobs {
@@ -94,6 +94,8 @@ impl Jobs {
         let Some(visits) = record.visits() else { return };
         visits.heard = now;
         let handed = visits.handed;
+        // The submission may be under way and arrive after the question.
+        let under_way = !handed && now < visits.sent + self.rules.flood.doubt;
         match answer {
             Ok(view) => {
                 if !handed {
@@ -108,6 +110,7 @@ impl Jobs {
                 record.visits().into_iter().for_each(|visits| visits.next = next);
                 self.note_seen(id, from, view);
             }
+            Err(Problem { why: Why::UnknownJob(_), .. }) if under_way => {}
             Err(problem) if problem.why.is_final() => {
                 // What the site had, and does not tell of any more, may have run.
                 let state = if handed { JobWord::Lost } else { JobWord::CouldNotStart };
@@ -136,7 +139,7 @@ impl Jobs {
     /// Goes on after a restart.
     pub(super) fn resume_reserved(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
         let Some(record) = self.all.get_mut(&id) else { return };
-        record.visits().into_iter().for_each(|visits| visits.heard = now);
+        record.visits().into_iter().for_each(|visits| (visits.heard, visits.sent) = (now, now));
         if let Some(choice) = record.choice() {
             let chosen = choice.resume(now);
             self.chosen(now, id, chosen, effects);
@@ -150,7 +153,7 @@ impl Jobs {
     pub(super) fn visit(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
         let (next, retention) = (now + self.rules.look_every, self.rules.retention);
         let Some(record) = self.all.get_mut(&id) else { return };
-        let when = record.when();
+        let (when, unwanted) = (record.when(), record.unwanted);
         let Some(visits) = record.visits() else { return };
         let last = when.map(|when| when.end.max(visits.heard.second()));
         // The job must be over, and its site, silent ever since, would have forgotten it.
@@ -160,6 +163,9 @@ impl Jobs {
         }
         visits.next = next;
         let handed = visits.handed;
+        if !handed && !unwanted {
+            visits.sent = now;
+        }
         effects.calls.extend(record.visit_call(handed));
     }
 

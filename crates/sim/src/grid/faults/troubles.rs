@@ -89,7 +89,7 @@ fn failure(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
         1 => return,
         _ => draw.whole(200, 6_000),
     };
-    grid.arrange(at + Millis(away), Trouble::Restore(party, name, lost));
+    grid.arrange((at + Millis(away)).min(HEALED), Trouble::Restore(party, name, lost));
 }
 
 /// An owner or an operator does something at a party itself.
