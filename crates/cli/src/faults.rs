@@ -2,7 +2,7 @@
 //! must always be true was; or one of them again, as a sequence diagram.
 
 use crate::files::save_and_tell;
-use crate::grid::counts::{INVARIANTS, Injected, Reaching, Seen, in_one_line};
+use crate::grid::counts::{Counts, INVARIANTS, Seen, in_one_line};
 use crate::grid::{self, diagram};
 use crate::json;
 use crate::numbers::{count, plural};
@@ -64,8 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 struct Results {
     schedules: u64,
     first_seed: u64,
-    injected: Injected,
-    reached: Reaching,
+    injected: Counts,
+    reached: Counts,
     /// Schedules in which something was wrong, and how much in all.
     violated: u64,
     violations: u64,
@@ -85,8 +85,8 @@ struct InSchedule {
 impl Results {
     fn add(&mut self, outcome: &Outcome) {
         self.schedules += 1;
-        self.injected.add(&Injected::of(outcome.network, outcome.troubles));
-        self.reached.add(&Reaching::of(&outcome.reached));
+        self.injected.0.add_all(&outcome.injected);
+        self.reached.0.add_all(&outcome.reached);
         self.violated += u64::from(!outcome.violations.is_empty());
         self.violations += outcome.violations.len() as u64;
         let room = SHOWN.saturating_sub(self.shown.len());
@@ -101,8 +101,8 @@ impl Results {
         let mut out = stdout().lock();
         let last = self.first_seed.wrapping_add(self.schedules - 1);
         writeln!(out, "{}, seeds {} to {last}\n", plural(self.schedules, "schedule"), self.first_seed)?;
-        writeln!(out, "{}", table("injected", &self.injected.rows()))?;
-        writeln!(out, "{}", table("reached", &self.reached.rows()))?;
+        writeln!(out, "{}", table("injected", &self.injected))?;
+        writeln!(out, "{}", table("reached", &self.reached))?;
         if self.violations == 0 {
             writeln!(out, "the invariants hold in all of them: {INVARIANTS}, and all came to an end")?;
         }
@@ -123,9 +123,9 @@ impl Results {
     }
 }
 
-fn table(head: &str, rows: &[(&str, u64)]) -> Table {
+fn table(head: &str, counts: &Counts) -> Table {
     let mut table = Table::new(vec![head.to_owned(), String::new()]);
-    rows.iter().for_each(|(what, number)| table.row(what, [count(*number)]));
+    counts.rows().iter().for_each(|(what, number)| table.row(what, [count(*number)]));
     table
 }
 
@@ -162,8 +162,8 @@ fn replay(arguments: &Arguments, seed: u64) -> Result<()> {
     } else {
         grid::print_text(&sequence.to_text())?;
         let mut out = stdout().lock();
-        writeln!(out, "{}", in_one_line(&Injected::of(outcome.network, outcome.troubles).rows()))?;
-        writeln!(out, "{}", in_one_line(&Reaching::of(&outcome.reached).rows()))?;
+        writeln!(out, "{}", in_one_line(&Counts(outcome.injected.clone())))?;
+        writeln!(out, "{}", in_one_line(&Counts(outcome.reached.clone())))?;
         if outcome.violations.is_empty() {
             writeln!(out, "the invariants hold: {INVARIANTS}, and all came to an end")?;
         }

@@ -54,14 +54,14 @@ fn node(state: State) -> StateNode {
     let (column, row) = match state {
         State::Rejected => (0, 0),
         State::Requested => (1, 0),
+        State::Cancelled => (2, 0),
         State::Expired => (0, 1),
         State::Held => (1, 1),
-        State::Cancelled => (2, 1),
         State::Committed => (1, 2),
         State::ChangeRequested => (2, 2),
         State::Active => (1, 3),
-        State::Terminated => (2, 3),
         State::Completed => (1, 4),
+        State::Terminated => (2, 4),
     };
     let kind = if state.holds_capacity() { StateKind::HoldsCapacity } else { StateKind::Over };
     StateNode { name: name(state), kind, start: state == State::Requested, column, row }

@@ -34,8 +34,8 @@ pub(crate) fn build(described: &[config::Broker], names: &Names, mut offers: Off
             .filter_map(|peer| Some((Name::from(peer.as_str()), offers.get(peer)?.clone())));
         // Clients have the numbers from 2^32 on.
         let rules = broker.rules().rules(at as u64 + 1, REMEMBERED, REAL_TIME);
-        let built = Broker::new(rules, peers.collect());
-        offers.insert(broker.name.clone(), built.head().resources());
+        let built = Broker::new(&broker.name.as_str().into(), rules, peers.collect());
+        offers.insert(broker.name.clone(), built.resources());
         made.insert(&broker.name, built);
     }
     Ok(described.iter().filter_map(|broker| made.remove(broker.name.as_str())).collect())

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol::{Constraint, Millis, Objective, Part, Request, Requirement, Test, resource};
 use bookahead_service::config::Length;
-use bookahead_sim::grid::{Client, Intent, Wish};
+use bookahead_sim::grid::{Client, Step, Wish};
+use std::collections::VecDeque;
 
 /// How long a client wants to be held what it is promised, if it does not say.
 const USUAL_HOLD: Millis = Millis::seconds(120);
@@ -37,11 +38,13 @@ fn wish(described: &config::Request, end: Length) -> Result<Wish> {
         at: described.at.moment(),
         request,
         hold_for: described.hold_for.map_or(USUAL_HOLD, |length| length.0),
-        intent: intent(described)?,
+        book: described.intent == IntentName::Book,
+        steps: steps(described)?,
     })
 }
 
-fn intent(described: &config::Request) -> Result<Intent> {
+/// What the client does with a hold, each step after the answer to the one before.
+fn steps(described: &config::Request) -> Result<VecDeque<(Millis, Step)>> {
     let waits = !matches!(described.intent, IntentName::Book | IntentName::Forget);
     ensure!(
         waits || described.after.is_none(),
@@ -52,16 +55,14 @@ fn intent(described: &config::Request) -> Result<Intent> {
         "cancel_after is for the intent commit-and-cancel; leave it out"
     );
     let after = described.after.unwrap_or_default().0;
-    Ok(match described.intent {
-        IntentName::Book => Intent::Book,
-        IntentName::Commit => Intent::Commit(after),
-        IntentName::ExtendAndCommit => Intent::ExtendAndCommit(after),
-        IntentName::Cancel => Intent::Cancel(after),
-        IntentName::CommitAndCancel => {
-            Intent::CommitAndCancel(after, described.cancel_after.unwrap_or_default().0)
-        }
-        IntentName::Forget => Intent::Forget,
-    })
+    let cancel_after = described.cancel_after.unwrap_or_default().0;
+    Ok(VecDeque::from(match described.intent {
+        IntentName::Book | IntentName::Forget => Vec::new(),
+        IntentName::Commit => vec![(after, Step::Commit)],
+        IntentName::ExtendAndCommit => vec![(after, Step::Hold), (after, Step::Commit)],
+        IntentName::Cancel => vec![(after, Step::Cancel)],
+        IntentName::CommitAndCancel => vec![(after, Step::Commit), (cancel_after, Step::Cancel)],
+    }))
 }
 
 fn request(described: &config::Request) -> Result<Request> {

@@ -33,6 +33,8 @@ fn when(row: &Row) -> Moment {
         | Row::Unheard { at, .. }
         | Row::Lost { at, .. }
         | Row::Written { at, .. }
+        | Row::Ordered { at, .. }
+        | Row::Reported { at, .. }
         | Row::Crash { at, .. }
         | Row::Restart { at, .. }
         | Row::CutOff { at, .. }
@@ -67,6 +69,12 @@ fn drawn(row: &Row, lanes: &[usize]) -> Vec<Drawn> {
         Row::Written { word, .. } if NOT_SHOWN.contains(word) => Vec::new(),
         Row::Written { party, at, word, .. } => {
             vec![Drawn::Note { party: lanes[*party], label: (*word).to_owned(), at: at.0 }]
+        }
+        Row::Ordered { site, at, word } => {
+            vec![Drawn::Note { party: lanes[*site], label: format!("order: {word}"), at: at.0 }]
+        }
+        Row::Reported { site, at, word } => {
+            vec![Drawn::Note { party: lanes[*site], label: format!("report: {word}"), at: at.0 }]
         }
         Row::Crash { party, at, point } => {
             let note = |label: &str| Drawn::Note { party: lanes[*party], label: label.to_owned(), at: at.0 };

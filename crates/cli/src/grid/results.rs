@@ -1,7 +1,7 @@
 //! What became of a grid: of every request and every resource, as values. All times are in seconds from the start of the
 //! simulation.
 
-use super::counts::{Injected, Reaching, Seen};
+use super::counts::{Counts, Seen};
 use bookahead_plan::metrics::utilisation_over_time;
 use bookahead_plan::{Interval, Span, Time};
 use bookahead_protocol::broker::Outcome;
@@ -20,8 +20,8 @@ pub(crate) struct Results {
     pub(crate) settled_at: Option<f64>,
     pub(crate) requests: Vec<Asked>,
     pub(crate) resources: Vec<Used>,
-    pub(crate) injected: Injected,
-    pub(crate) reached: Reaching,
+    pub(crate) injected: Counts,
+    pub(crate) reached: Counts,
     pub(crate) violations: Vec<Seen>,
 }
 
@@ -116,8 +116,8 @@ impl Run<'_> {
             settled_at: self.settled_at.map(seconds),
             requests,
             resources,
-            injected: Injected::of(grid.network_counts(), grid.troubles()),
-            reached: Reaching::of(&grid.witness.reached),
+            injected: Counts(grid.injected()),
+            reached: Counts(grid.witness.reached.clone()),
             violations: self.violations.iter().map(Seen::of).collect(),
         }
     }

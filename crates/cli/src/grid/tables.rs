@@ -21,7 +21,7 @@ pub(crate) fn print(results: &Results) -> io::Result<()> {
         writeln!(out)?;
     }
     writeln!(out, "{}", resources(&results.resources))?;
-    writeln!(out, "{}", in_one_line(&results.injected.rows()))?;
+    writeln!(out, "{}", in_one_line(&results.injected))?;
     match results.settled_at {
         Some(at) => writeln!(out, "all settled by {}", clock(at))?,
         None => writeln!(out, "not settled an hour after the end")?,

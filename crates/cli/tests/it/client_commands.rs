@@ -91,7 +91,7 @@ fn a_command_makes_one_request() {
     let commands: [&[&str]; 12] = [
         &[&["probe"], &tomorrow[..]].concat(),
         &hold,
-        &["extend", "rsv_1", "--hold", "4m"],
+        &["hold", "rsv_1", "--for", "4m"],
         &["commit", "rsv_1"],
         &["show", "rsv_1"],
         &["list", "--from", "-1h"],

@@ -9,7 +9,8 @@ fn schedules_are_run_counted_and_checked() {
         "60 schedules, seeds 100 to 159",
         "lost",
         "crashes after writing",
-        "bookings committed",
+        "batch silent",
+        "commits",
         "the invariants hold",
     ] {
         assert!(ran.out.contains(words), "'{words}' is missing in:\n{}", ran.out);

@@ -3,7 +3,7 @@
 //! job ends because of that.
 
 use super::orders::Ordered;
-use super::{LOOK_AGAIN, OnLostJournal, Out, Site, SiteEvent, SiteFlaw};
+use super::{DOUBT_AFTER_SILENCE, LOOK_AGAIN, OnLostJournal, Out, Site, SiteEvent, SiteFlaw};
 use crate::batch::{BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
 use crate::step::{Level, Notice, Remark};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
@@ -183,6 +183,9 @@ impl Site {
                 return;
             }
         };
+        if self.is_silent() {
+            self.doubt_until = now + DOUBT_AFTER_SILENCE;
+        }
         self.note_look(at, &look, out);
         self.note_skew(&look, out);
         if !self.asks() {
@@ -259,6 +262,9 @@ impl Site {
     /// miss what failed, before others are hit for them. Whether an order for one of them was given or is under way.
     fn move_used(&mut self, now: Moment, look: &Look, out: &mut Out) -> bool {
         let mut under_way = false;
+        if now < self.doubt_until {
+            return under_way;
+        }
         for on in look.resources.values() {
             for id in &on.in_use {
                 let (wanted, degraded) = (self.wanted(*id), self.is_degraded(*id));
@@ -301,7 +307,16 @@ impl Site {
                 self.give_back_orphan(now, id, look, out);
                 continue;
             }
+            // What seems to be short may be whole when its nodes are heard of again.
+            if now < self.doubt_until && !kept.is_empty() && !wanted.is_empty() {
+                continue;
+            }
             match self.ledger.could_have(id) {
+                // Its nodes are back, and it is kept whole already.
+                Some(whole) if is_same(&kept, &whole, now.second()) => {
+                    let ticked = self.ledger.kept(now, id, Capacity(u32::MAX));
+                    self.book(now, ticked.events, ticked.changes, out);
+                }
                 Some(whole) => self.order_spans(now, id, whole, true, out),
                 None => self.order_keep(now, id, out),
             }
@@ -323,6 +338,9 @@ impl Site {
         for (resource, seen) in &look.resources {
             let known = self.ledger.lost_capacity(resource);
             let ticked: Ticked = if seen.lost > known {
+                if now < self.doubt_until {
+                    continue;
+                }
                 let more = Capacity(seen.lost.0 - known.0);
                 self.ledger.lost_beside(now, resource, more, &seen.in_use)
             } else if seen.lost < known {

@@ -77,6 +77,10 @@ pub const LOOK_EVERY: Millis = Millis::seconds(10);
 /// After a failure the batch system is looked at again this soon.
 const LOOK_AGAIN: Millis = Millis::seconds(1);
 
+/// A batch system that was silent is not believed for this long when it says that nodes failed: its nodes have to be heard of
+/// again first.
+const DOUBT_AFTER_SILENCE: Millis = Millis::seconds(30);
+
 /// Calls that may wait for the first look after a start: as many as a busy site gets in the seconds that it takes.
 const MOST_EARLY: usize = 1_024;
 
@@ -113,6 +117,8 @@ pub struct Site {
     /// How long the last holds took.
     holds_took: VecDeque<Millis>,
     next_look: Moment,
+    /// Until then nodes that seem to have failed are not believed to: after silence they are unknown for a while.
+    doubt_until: Moment,
     /// Whether the clock of the batch system differs from ours.
     skewed: bool,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
@@ -154,6 +160,7 @@ impl Site {
             unsettled: BTreeMap::new(),
             holds_took: VecDeque::new(),
             next_look: Moment(0),
+            doubt_until: Moment(0),
             skewed: false,
             met: false,
             broken: None,

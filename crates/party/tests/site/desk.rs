@@ -2,14 +2,15 @@
 
 use bookahead_party::site::{Site, SiteEvent, SiteOptions};
 use bookahead_party::{
-    BatchOrder, BatchReport, CallId, Heartbeat, Input, Look, OrderId, Origin, Output, Party, Reply, Role,
-    Seen,
+    BatchOrder, BatchReport, CallId, Heartbeat, Input, JobStatus, Look, OrderId, Origin, Output, Party,
+    Reply, Role, Seen, Work,
 };
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
+use bookahead_protocol::jobs::JobRequest;
 use bookahead_protocol::ledger::{Offered, Rules};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, Key, Millis, Moment, Part, Request, ReservationId, Resource,
+    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,11 +77,49 @@ impl Desk {
 
     /// A look by this order shows what is kept for reservations.
     pub(crate) fn looked(&mut self, now: i64, order: OrderId, backings: &[(u128, Vec<Span>)]) -> Out {
+        self.saw(now, Some(order), backings, 0, Vec::new())
+    }
+
+    /// A look shows what is kept, how much has failed, and jobs.
+    pub(crate) fn saw(
+        &mut self,
+        now: i64,
+        order: Option<OrderId>,
+        backings: &[(u128, Vec<Span>)],
+        lost: u32,
+        jobs: Vec<JobStatus>,
+    ) -> Out {
         let backings = backings.iter().map(|(id, spans)| (ReservationId(*id), spans.clone())).collect();
-        let seen = Arc::new(Seen { backings, ..Seen::default() });
-        let look = Look { resources: BTreeMap::from([("cluster".into(), seen)]), ..Look::default() };
-        let report = BatchReport::Looked { order: Some(order), at: Moment(now), outcome: Ok(look) };
+        let seen = Arc::new(Seen { backings, lost: Capacity(lost), ..Seen::default() });
+        let look = Look { resources: BTreeMap::from([("cluster".into(), seen)]), jobs, ..Look::default() };
+        let report = BatchReport::Looked { order, at: Moment(now), outcome: Ok(look) };
         self.step(now, Input::Batch(report))
+    }
+
+    /// Somebody submits a job, which claims where it is one of several copies.
+    pub(crate) fn submit(&mut self, now: i64, id: JobId, claims: bool) -> Out {
+        let job = JobRequest {
+            reservation: None,
+            resource: None,
+            kind: "processors".into(),
+            capacity: Capacity(1),
+            limit: Seconds(5),
+            latest_end: None,
+            requirements: Vec::new(),
+            reference_mhz: None,
+            input_bytes: None,
+            work: Work::Pretended { run: Seconds(1) },
+            mode: None,
+            copies: None,
+            claims,
+        };
+        let (call, origin, job) = (self.next_call(), Origin::default(), Box::new(job));
+        self.step(now, Input::Submit { call, caller: ada(), key: Key(id.0), id, job, origin })
+    }
+
+    /// How much is missing of a reservation.
+    pub(crate) fn missing(&self, id: u128) -> u32 {
+        self.site.ledger().entry(ReservationId(id)).map_or(0, |entry| entry.missing.0)
     }
 }
 

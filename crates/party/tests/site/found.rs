@@ -2,10 +2,10 @@
 
 use crate::desk::{Desk, ada, book, keeps, look, span, words};
 use bookahead_party::queries::BatchState;
-use bookahead_party::{Input, Origin, Queries, Work};
-use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::jobs::JobRequest;
-use bookahead_protocol::{Call, JobId, Key, Millis, Moment, ReservationId};
+use bookahead_party::{BatchOrder, BatchReport, Ended, Input, JobState, JobStatus, Queries};
+use bookahead_plan::{Capacity, Time};
+use bookahead_protocol::jobs::JobWord;
+use bookahead_protocol::{Call, JobId, Millis, Moment, ReservationId};
 
 const LIMIT: Millis = Millis(10_000);
 
@@ -60,25 +60,8 @@ fn a_look_that_is_told_by_a_newer_order_has_ended() {
 #[test]
 fn a_submission_is_answered_although_the_batch_system_is_silent() {
     let mut desk = met();
-    let work = Work::Pretended { run: Seconds(1) };
-    let job = JobRequest {
-        reservation: None,
-        resource: None,
-        kind: "processors".into(),
-        capacity: Capacity(1),
-        limit: Seconds(5),
-        latest_end: None,
-        requirements: Vec::new(),
-        reference_mhz: None,
-        input_bytes: None,
-        work,
-        mode: None,
-        copies: None,
-        claims: false,
-    };
-    let (call, id, origin) = (desk.next_call(), JobId(9), Origin::default());
-    let submit = Input::Submit { call, caller: ada(), key: Key(9), id, job: Box::new(job), origin };
-    assert_eq!(words(&desk.step(100, submit)), Vec::<&str>::new());
+    let id = JobId(9);
+    assert_eq!(words(&desk.submit(100, id, false)), Vec::<&str>::new());
     assert_eq!(words(&desk.step(100 + LIMIT.0, Input::Time)), ["job"], "it waits in the book");
     assert!(desk.site.job(id).is_some());
 }
@@ -93,4 +76,76 @@ fn giving_back_a_part_keeps_the_second_that_has_begun() {
     let left = vec![span(100, 105, 4), span(105, 110, 1)];
     assert_eq!(keeps(&released.batch_now)[0].1, [span(100, 110, 4)], "until it is durable");
     assert_eq!(keeps(&released.batch)[0].1, left);
+}
+
+#[test]
+fn a_failure_in_the_middle_of_a_second_hits_no_more_than_it_must() {
+    let mut desk = Desk::new(None);
+    desk.start(0);
+    desk.call(20, 1, book(7, 100, true));
+    desk.call(30, 2, book(8, 100, true));
+    desk.saw(104_500, None, &[], 2, Vec::new());
+    assert_eq!((desk.missing(7), desk.missing(8)), (0, 2), "the newest alone");
+}
+
+#[test]
+fn what_is_not_promised_yet_is_refused_when_capacity_fails() {
+    let mut desk = met();
+    let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
+    desk.kept(30, order, 7);
+    desk.call(40, 2, book(8, 100, true));
+    let order = look(&desk.step(10_000, Input::WantLook));
+    let seen = desk.saw(10_010, Some(order), &[(7, vec![span(100, 110, 4)])], 2, Vec::new());
+    assert_eq!((words(&seen), desk.missing(7)), (vec!["not-granted"], 0));
+}
+
+#[test]
+fn what_was_missing_is_promised_again_when_it_is_kept_again() {
+    let mut desk = met();
+    let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
+    desk.kept(30, order, 7);
+    let order = look(&desk.step(10_000, Input::WantLook));
+    let less = desk.saw(10_010, Some(order), &[(7, vec![span(100, 110, 2)])], 6, Vec::new());
+    assert_eq!((desk.missing(7), keeps(&less.batch)), (2, vec![]), "what is left of it is kept");
+    let order = look(&desk.step(20_010, Input::WantLook));
+    let back = desk.saw(20_020, Some(order), &[(7, vec![span(100, 110, 2)])], 0, Vec::new());
+    assert_eq!(desk.missing(7), 2, "the batch system has not granted the rest");
+    desk.kept(20_030, keeps(&back.batch)[0].0, 7);
+    assert_eq!(desk.missing(7), 0);
+}
+
+/// A job that has run and ended, as a look shows it.
+fn ran(id: JobId, state: JobState) -> JobStatus {
+    let (submitted, started, ended) = (Time(0), Some(Time(1)), Some(Time(2)));
+    JobStatus { id, state, submitted, started, ended, expected_start: None }
+}
+
+#[test]
+fn a_job_that_started_and_ended_between_two_looks_is_known_to_have_run() {
+    let mut desk = met();
+    let id = JobId(9);
+    let order = desk.submit(100, id, true).batch[0].order();
+    desk.step(200, Input::Batch(BatchReport::Job { order, job: id, outcome: Ok(()) }));
+    let order = look(&desk.step(20_010, Input::Time));
+    let over = ran(id, JobState::Killed(Ended::Displaced));
+    desk.saw(20_020, Some(order), &[], 0, vec![over]);
+    let shown = desk.site.job(id).expect("it is known");
+    assert_eq!((shown.state, shown.started), (JobWord::ReservationOver, Some(Time(1))));
+}
+
+#[test]
+fn a_copy_that_is_cancelled_after_its_go_may_have_run() {
+    let mut desk = met();
+    for (id, goes) in [(JobId(8), false), (JobId(9), true)] {
+        desk.submit(100, id, true);
+        if goes {
+            let call = desk.next_call();
+            let told = desk.step(200, Input::Go { call, caller: ada(), id });
+            assert!(told.batch.iter().any(|order| matches!(order, BatchOrder::Go { .. })));
+        }
+        let call = desk.next_call();
+        desk.step(300, Input::CancelJob { call, caller: ada(), id });
+        let shown = desk.site.job(id).expect("it is known");
+        assert_eq!((shown.state, shown.started.is_some()), (JobWord::Cancelled, goes));
+    }
 }

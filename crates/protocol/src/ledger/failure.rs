@@ -3,12 +3,12 @@
 //! marked as missing as must be. Whenever room appears, the oldest that miss something get it first.
 
 use super::event::{Because, Ticked, What};
+use super::fold::rest_from;
 use super::{Ledger, spans};
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use crate::problem::{Problem, Why};
-use bookahead_plan::placement::Reason;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use std::collections::BTreeSet;
 
@@ -103,14 +103,15 @@ impl Ledger {
     /// How much more a reservation could have, for the rest of its time.
     fn free_beside(&self, id: ReservationId, at: usize) -> u32 {
         let Some(entry) = self.entries.get(&id) else { return 0 };
-        let rest = spans::since(&entry.spans, self.latest.second());
+        let rest = spans::since(&entry.spans, rest_from(self.latest));
         let free = rest.iter().map(|span| self.books[at].profile.min_free(span.interval)).min();
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
 
     /// Takes from the newest promises until nothing is overfull, and from those in use last; answers whether it took something.
     pub(super) fn hit(&mut self, at: usize, in_use: &BTreeSet<ReservationId>, course: &mut Ticked) -> bool {
-        let (now, from) = (self.latest, self.latest.second());
+        // Of the second that has begun nothing can be given back.
+        let (now, from) = (self.latest, rest_from(self.latest));
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {
             let idle = !in_use.contains(id);
@@ -137,7 +138,7 @@ impl Ledger {
             was_hit = true;
             let what = match entry.state {
                 State::Requested | State::ChangeRequested => {
-                    let problem = Problem::new(Why::NoSlot(Reason::NoRoom));
+                    let problem = Problem::new(Why::NotGranted("capacity failed while it waited".to_owned()));
                     self.happen(now, vec![What::NotGranted { id, problem }], course);
                     // What it was promised before may have to be hit as well.
                     newest_last.push(next);
@@ -151,8 +152,12 @@ impl Ledger {
         was_hit
     }
 
-    /// Gives room to those that miss something, the oldest first.
+    /// Gives room to those that miss something, the oldest first. Where a batch system has to be asked, what is missing comes
+    /// back when it is kept there ([`Ledger::kept`]), and not before.
     pub(super) fn mend(&mut self, now: Moment, at: usize, course: &mut Ticked) {
+        if self.rules.consent.is_some() {
+            return;
+        }
         let degraded: Vec<ReservationId> = self.books[at].degraded.iter().map(|(_, id)| *id).collect();
         for id in degraded {
             let Some(entry) = self.entries.get(&id) else { continue };

@@ -5,13 +5,18 @@ use super::front::{Common, Watched, start, state_folder};
 use super::resources::{idle, scheduler};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::SiteConfig;
-use crate::thread::{BatchSide, Outlets, PartyHandle, PartyOptions};
+use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
 use bookahead_lrms::worker::Worker;
+use bookahead_party::queries::BatchState;
 use bookahead_party::site::{OnLostJournal, Site, SiteOptions};
-use bookahead_party::{BatchOrder, Input};
+use bookahead_party::{BatchOrder, Input, Queries};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
+
+/// A site says that it is ready after this time, whatever its batch system does: longer than the usual time-out of a command.
+const FIRST_LOOK: Duration = Duration::from_secs(15);
 
 /// Starts a site. `base` is the folder that its paths begin at. `on_lost_journal` is what becomes of what its batch system
 /// keeps for it while its book is new.
@@ -46,10 +51,27 @@ pub async fn site(
                 Outlets::only(BatchSide::Worker(Box::new(sink)))
             };
             let watched = Watched { commands: Some(runner), look_every: Some(look_every) };
-            (start(options, site, connect).await?, watched)
+            let thread = start(options, site, connect).await?;
+            first_look(thread.handle()).await;
+            (thread, watched)
         }
     };
     Ok(front.open(thread, JoinSet::new(), watched))
+}
+
+/// Waits until the batch system was looked at, or is known not to answer: a site that says it is ready knows what is kept.
+async fn first_look(party: &PartyHandle) {
+    let begun = Instant::now();
+    let unknown = |queries: &mut dyn Queries, now| {
+        let health = queries.batch_health(now);
+        health.is_some_and(|health| health.look_age.is_none() && health.state != BatchState::Silent)
+    };
+    while begun.elapsed() < FIRST_LOOK
+        && party.liveness() == Liveness::Alive
+        && party.read(ReadKind::Short, unknown)
+    {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// Whether a site could start with this configuration: files that it names are read, and nothing is written or opened.

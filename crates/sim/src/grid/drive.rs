@@ -120,6 +120,7 @@ impl Grid {
     /// What was decided is durable, and leaves.
     pub(super) fn durable(&mut self, at: usize, life: u32) {
         let unsafe_send = self.flaw == Some(Flaw::AnswerBeforeWriting);
+        self.parties[at].latest = self.parties[at].latest.max(self.local(at));
         let crash = self.parties[at].armed;
         let Some(host) = self.parties[at].driven().filter(|host| host.life() == life) else { return };
         let leaving = host.end_write(crash, unsafe_send);

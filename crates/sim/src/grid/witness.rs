@@ -19,6 +19,7 @@ use super::message::Message;
 use super::{Cluster, Party, Role, Site, Tally};
 use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
 use bookahead_protocol::broker::{Booking, Event, Outcome};
+use bookahead_protocol::ledger::Entry;
 use bookahead_protocol::{Answer, Call, Key, Millis, Moment, Name, Reservation, ReservationId, State, Why};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,6 +27,9 @@ use std::fmt;
 /// A call that waits for a batch system is answered this much after the limit of the site at the latest: clocks jump, and
 /// what is written takes its time.
 const MARGIN: Millis = Millis(6_000);
+
+/// A site that crashed is back and has looked at its batch system after this time at the latest.
+const LOOKED_AFTER: Millis = Millis(25_000);
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,7 +136,12 @@ impl Witness {
         self.answers.retain(|(by, _), _| *by != at);
         let Role::Site(site) = &party.role else { return };
         self.promises.retain(|(by, id), promise| {
-            let entry = site.ledger().entry(*id).filter(|entry| entry.missing == Capacity::ZERO);
+            // What ends before the site is back and has looked is not taken over.
+            let whole = |entry: &&Entry| {
+                let lasts = Moment::of(entry.end()) > party.latest + LOOKED_AFTER;
+                lasts && entry.is_live() && entry.missing == Capacity::ZERO
+            };
+            let entry = site.ledger().entry(*id).filter(whole);
             let kept = entry.is_some_and(|entry| {
                 let now = party.latest.second().max(site.batch.time(party.latest));
                 promise.state != State::Held
@@ -237,7 +246,7 @@ impl Witness {
             return;
         }
         // What is repeated of the past promises nothing.
-        let same = |entry: &&bookahead_protocol::ledger::Entry| {
+        let same = |entry: &&Entry| {
             let told = matches!(said.state, State::Held | State::Committed | State::Active);
             told && (entry.state, entry.version, entry.missing) == (said.state, said.version, Capacity::ZERO)
         };
@@ -267,7 +276,8 @@ impl Witness {
         for offered in &site.rules().resources {
             let name = &offered.resource.name;
             let capacity = offered.resource.capacity;
-            let latest = party.latest.second();
+            // Whoever gives something back keeps the rest of the second.
+            let latest = Moment(party.latest.0 + 999).second();
             if let Some((when, over)) = overbooked(site, name, capacity, latest, self.failed[at]) {
                 let what = format!("{}: {name} is overbooked by {over} at {when}", party.name);
                 self.violated(Rule::Capacity, now, what);
@@ -311,6 +321,10 @@ impl Witness {
                 let problem = match &party.role {
                     Role::Site(site) => {
                         let taken_away = site.batch.touched.contains(id) || self.failed[at];
+                        let lost_disk = self.lost_disks.contains(&at);
+                        if lost_disk && (commanded || taken_away) && site.ledger().entry(*id).is_none() {
+                            return None;
+                        }
                         site_keeps(site, *id, promise, now, commanded || taken_away)
                     }
                     Role::Broker(broker) => broker_keeps(broker.head().booking(*id), promise, now, commanded),

@@ -142,7 +142,7 @@ async fn kill_and_restart(cluster: &Cluster, grid: &mut Grid, name: &str) -> Fou
     grid.of_mut(name).start(None).await;
     let said = grid.of(name).said();
     if found.unknown || found.given_up {
-        assert!(said.contains("was kept free for nobody"), "an orphan should be told: {said}");
+        assert!(said.contains("kept free for nobody"), "an orphan should be told: {said}");
     }
     found
 }

@@ -54,8 +54,11 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     let end = begin + Seconds(6);
     assert_eq!(changed["slots"][0]["end"], written(end));
     assert_eq!(ada.document(&["show", &text]), changed);
-    let kept = cluster.one_for("north", id);
-    assert_eq!((kept.begin, kept.end, kept.cores), (begin.0, end.0, 6));
+    // What is given back is given back after the answer.
+    until(|| match cluster.one_for("north", id) {
+        kept if (kept.begin, kept.end, kept.cores) == (begin.0, end.0, 6) => Ok(()),
+        kept => Err(format!("{kept:?}")),
+    });
 
     let traces = Traces::new(cluster.folder(), "job");
     ada.folder.write("script.sh", traces.endless());

@@ -60,7 +60,11 @@ fn a_site_without_its_journal_asks_what_becomes_of_what_slurm_keeps_and_adopts_o
         north.kill9();
         std::fs::remove_dir_all(north.state()).unwrap();
         assert_eq!(north.start_with(&["--remove-found"], None).await, Began::Ready);
-        assert!(cluster.reservations().is_empty() && grace.all().await.unwrap().is_empty());
+        until(|| match &cluster.reservations()[..] {
+            [] => Ok(()),
+            kept => Err(format!("{kept:?}")),
+        });
+        assert!(grace.all().await.unwrap().is_empty());
         grid.check_journals();
     });
 }

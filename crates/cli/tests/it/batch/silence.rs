@@ -21,6 +21,9 @@ use tempfile::TempDir;
 /// A command is given up after this time.
 const TIME_OUT: Duration = Duration::from_secs(3);
 
+/// A request that waits for the batch system is refused after this time.
+const ANSWER_WITHIN: Duration = Duration::from_secs(6);
+
 /// What needs no batch system is answered within this time.
 const PROMPT: Duration = Duration::from_secs(1);
 
@@ -40,7 +43,7 @@ impl World {
         let (north, south) = (Cluster::of(2, 2), Cluster::of(2, 2));
         let mut grid = Grid::new();
         for (name, cluster) in SITES.iter().zip([&north, &south]) {
-            let text = cluster.site(name, "time_out = \"3s\"", "");
+            let text = cluster.site(name, "time_out = \"3s\"\nanswer_within = \"6s\"", "");
             grid.start("site", name, &text, None).await;
         }
         let text = grid.broker_of("grid", "", &SITES);
@@ -103,8 +106,8 @@ async fn while_silent(world: &World, held: ReservationId, given_up: ReservationI
     let (refused, took) = asked(&north, one(1, 10)).await;
     let refused = refused.expect_err("nobody can grant it");
     eprintln!("the first answer of silence took {took:?}");
-    assert_eq!((refused.status, refused.code.as_str()), (503, "no-batch-system"));
-    assert!(took <= TIME_OUT + 2 * PROMPT, "{took:?}");
+    assert_eq!((refused.status, refused.code.as_str()), (409, "batch-timeout"));
+    assert!(took <= ANSWER_WITHIN + PROMPT, "{took:?}");
     let (refused, took) = asked(&north, one(1, 10)).await;
     assert!(refused.is_err_and(|why| why.code == "no-batch-system") && took <= PROMPT, "{took:?}");
 
@@ -156,7 +159,7 @@ fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_
         });
         assert_eq!(world.north.kept_for("north", held).len(), 1);
         let shown = north.client().show(fleeting).await.unwrap();
-        assert_eq!(shown.state, api::State::Rejected);
+        assert_eq!(shown.state, api::State::Expired);
         let again = broker.get(hold(new_id(), both(20))).await;
         assert_eq!((again.state, world.kept()), (State::Held, [3, 2]));
         for asker in SITES.map(|name| world.grid.asker(name)) {
@@ -214,7 +217,10 @@ fn what_slurm_makes_when_its_asker_has_given_up_is_promised_to_nobody_and_does_n
         let mut cluster = Cluster::of(2, 2);
         let ambush = Ambush::before(&mut cluster);
         let mut grid = Grid::new();
-        let batch = format!("time_out = \"3s\"\ncommands = \"{}\"", ambush.folder.path().display());
+        let batch = format!(
+            "time_out = \"3s\"\nanswer_within = \"6s\"\ncommands = \"{}\"",
+            ambush.folder.path().display()
+        );
         grid.start("site", "north", &cluster.site("north", &batch, ""), None).await;
         let ada = grid.asker("north");
         let stays = ada.get(book(new_id(), one(1, 0))).await.id;
@@ -222,7 +228,7 @@ fn what_slurm_makes_when_its_asker_has_given_up_is_promised_to_nobody_and_does_n
         ambush.lay();
         let (refused, took) = asked(&ada, one(3, 0)).await;
         let refused = refused.expect_err("nobody knows whether it was granted");
-        assert_eq!((refused.status, refused.code.as_str()), (503, "no-batch-system"));
+        assert_eq!((refused.status, refused.code.as_str()), (409, "batch-timeout"));
         assert!(took >= TIME_OUT, "the command was under way: {took:?}");
         ambush.end();
         let log = cluster.daemons().folder().join("log/slurmctld.log");

@@ -205,7 +205,13 @@ fn a_job_that_waited_through_a_kill_of_the_broker_runs_once_where_there_is_room_
         // While nobody looks, there is room at south.
         let (south, at_south) = &owner.sites[1];
         at_south.cancel_job(filling[1]).await.unwrap();
-        until(async || if owner.processes().len() == 1 { Ok(()) } else { Err("it starts".into()) }).await;
+        // It has its room, and does not run before its broker says so.
+        until(async || match owner.copies(at_south).await?.as_slice() {
+            [copy] if copy.state == api::JobState::Claiming => Ok(()),
+            copies => Err(format!("{copies:?}")),
+        })
+        .await;
+        assert!(owner.processes().is_empty());
         assert_eq!(grid.of_mut("grid").start(None).await, Began::Ready);
         assert_eq!(owner.runs_once().await, *south);
         let at_north = owner.sites[0].1.jobs(&api::JobsQuery::default()).await.unwrap().jobs;

@@ -210,6 +210,14 @@ fn through_a_broker_of_brokers_jobs_run_in_parts_and_in_reservations_that_are_fo
         let below = once(&grid, "inner").job(jobs[1].0).await.unwrap();
         assert_eq!((below.site, below.resource), (Some("south".into()), Some("south/cluster".into())));
         broker.get(Call::Cancel { id: booked.id }).await;
+        for site in ["north", "south", "west"] {
+            let asker = grid.asker(site);
+            until(async || match asker.live().await.map_err(|why| why.to_string())?.len() {
+                0 => Ok(()),
+                left => Err(format!("{left} are left at {site}")),
+            })
+            .await;
+        }
         // What the broker finds itself for a job may be at a broker too.
         for resource in ["inner/south/cluster", "west/cluster"] {
             let trace = trace(&grid, &make::job_id().unwrap().to_string());

@@ -2,7 +2,7 @@
 //! is given up; none of them ends because less is kept.
 
 use super::pretend::{Fault, Pretend};
-use super::{Drive, batch, seen};
+use super::{batch, seen};
 use crate::{at, backing, inside, job, span};
 use bookahead_lrms::batch::FactState;
 use bookahead_lrms::error::Kept;

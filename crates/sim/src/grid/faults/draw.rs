@@ -62,16 +62,17 @@ pub(super) struct Kinds {
 
 impl Kinds {
     pub(super) fn draw(draw: &mut Draw) -> Kinds {
+        let lost_disk = draw.percent(8);
         Kinds {
             late_commits: draw.percent(30),
-            external: [0, 50, 50, 100][draw.place(4)],
+            external: if lost_disk { 100 } else { [0, 50, 50, 100][draw.place(4)] },
             group_commit: draw.percent(40),
             snapshots: draw.percent(50),
             jobs: draw.percent(40),
             changes: draw.percent(40),
-            local_users: draw.percent(40),
+            local_users: lost_disk || draw.percent(40),
             lies: draw.percent(10),
-            lost_disk: draw.percent(8),
+            lost_disk,
         }
     }
 }

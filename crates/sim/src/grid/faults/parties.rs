@@ -54,9 +54,11 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
         }
     }
     if kinds.local_users {
-        for at in 10..10 + draw.whole(1, 2) {
+        // A site that loses its disk is asked often, so that somebody asks before it has looked.
+        let (users, most) = if kinds.lost_disk { (3, 6) } else { (draw.whole(1, 2), 3) };
+        for at in 10..10 + users {
             let asks = Name::from(format!("site{}", draw.whole(0, sites - 1)));
-            let wishes = (0..draw.whole(1, 3)).map(|_| wishes::of_a_site(draw, kinds)).collect();
+            let wishes = (0..draw.whole(1, most)).map(|_| wishes::of_a_site(draw, kinds)).collect();
             let mut party = client(at, &asks, wishes);
             if let (Role::Client(client), true) = (&mut party.role, kinds.jobs) {
                 let jobs = (0..draw.whole(0, 4)).map(|_| wishes::in_a_queue(draw)).collect();
@@ -107,7 +109,7 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
         let adopts = if kinds.lost_disk { OnLostJournal::Adopt } else { OnLostJournal::Ask };
         options.on_lost_journal = Some(adopts);
         options.look_every = Millis::seconds(draw.whole(3, 10));
-        external = Some((temper(draw), Stream::new(seed, &name)));
+        external = Some((temper(draw, kinds), Stream::new(seed, &name)));
     }
     let site = Site::with(rules, options, disk(draw, kinds), clusters, external);
     let mut site = site.unwrap_or_else(|error| unreachable!("drawn rules make sense: {error}"));
@@ -115,8 +117,8 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
     Party::new(name.into(), Role::Site(Box::new(site)))
 }
 
-fn temper(draw: &mut Draw) -> Temper {
-    let fastest = draw.whole(1, 200);
+fn temper(draw: &mut Draw, kinds: &Kinds) -> Temper {
+    let fastest = if kinds.lost_disk { draw.whole(200, 1_500) } else { draw.whole(1, 200) };
     Temper {
         fastest: Millis(fastest),
         slowest: Millis(fastest + draw.whole(0, 800)),
