@@ -146,7 +146,7 @@ impl<P: Party> Story<P> {
     }
 
     /// Carries out the orders of an output, or refuses them.
-    fn report(&mut self, out: &Output<P::Event>, outcome: Result<(), BatchError>) {
+    fn report(&mut self, out: &Output<P::Event>, outcome: &Result<(), BatchError>) {
         for order in out.batch.clone() {
             let report = match order {
                 BatchOrder::Keep { order, backing } => {
@@ -165,7 +165,7 @@ impl<P: Party> Story<P> {
             };
             let next = self.step(Input::Batch(report));
             if !next.batch.is_empty() {
-                self.report(&next, Ok(()));
+                self.report(&next, &Ok(()));
             }
         }
     }
@@ -175,7 +175,7 @@ impl<P: Party> Story<P> {
 fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     let mut story = Story::new(site(Some(Millis::seconds(60))));
     let out = story.step(Input::WantLook);
-    story.report(&out, Ok(()));
+    story.report(&out, &Ok(()));
     let look = BatchReport::Looked {
         order: Some(bookahead_party::OrderId(1)),
         at: Moment::of(Time(1_000)),
@@ -184,10 +184,10 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     story.step(Input::Batch(look));
     for (id, begin, capacity) in [(1, 2_000, 4), (2, 2_000, 4), (3, 2_000, 4), (4, 3_000, 8)] {
         let out = story.call(reserve(id, begin, capacity, id == 4));
-        story.report(&out, Ok(()));
+        story.report(&out, &Ok(()));
     }
     let out = story.call(reserve(5, 2_000, 2, false));
-    story.report(&out, Err(BatchError::Refused("nodes are down".into())));
+    story.report(&out, &Err(BatchError::Refused("nodes are down".into())));
     story.call(reserve(6, 2_000, 99, false));
     story.call(Call::Hold { id: ReservationId(1), hold_for: Millis::seconds(200) });
     story.call(Call::Commit { id: ReservationId(1), jobs: Vec::new() });
@@ -195,17 +195,17 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     story.call(Call::Cancel { id: ReservationId(77) });
     let change = Call::Change { id: ReservationId(1), version: None, request: request(2_050, 4) };
     let out = story.call(change);
-    story.report(&out, Ok(()));
+    story.report(&out, &Ok(()));
     let out = story.submit(10, job(Some(1), false));
-    story.report(&out, Ok(()));
+    story.report(&out, &Ok(()));
     let out = story.submit(11, job(None, true));
-    story.report(&out, Ok(()));
+    story.report(&out, &Ok(()));
     let changed = |id, state| {
         Input::Batch(BatchReport::JobChanged(JobChange { id: JobId(id), state, at: Time(1_010) }))
     };
     story.step(changed(11, JobState::Claiming));
     let out = story.step(Input::Go { call: CallId(500), caller: caller(), id: JobId(11) });
-    story.report(&out, Ok(()));
+    story.report(&out, &Ok(()));
     story.step(changed(11, JobState::Running));
     story.step(changed(11, JobState::Done { exit: 0 }));
     // The third expires, the first begins, the fourth is released in part, and one waits to the end.
@@ -214,7 +214,7 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     let release = Call::Release { id: ReservationId(4), part: 0, from: Time(3_050), keep: Capacity(2) };
     story.call(release);
     let out = story.call(Call::Extend { id: ReservationId(1), version: None, end: Time(2_250) });
-    story.report(&out, Ok(()));
+    story.report(&out, &Ok(()));
     story.call(reserve(8, 4_000, 2, false));
     (story.events, story.party)
 }
