@@ -120,14 +120,12 @@ async fn a_probe_after_an_old_look_has_the_site_look_again() {
     let ada = north.ada();
     let first = slow.order();
     let probe = json!({"request": crate::http::request(4)});
+    let early = ada.begin("POST", "/v1/probes", &[], &probe.to_string()).await;
     slow.carry_out(&first, Vec::new());
-    loop {
-        let reply = ada.post("/v1/probes", &probe).await;
-        if reply.status == 200 {
-            assert!(reply.document(200)["looked_seconds_ago"].is_u64());
-            break;
-        }
-    }
+    let early = tokio::time::timeout(LONG, crate::http::Reply::read(early)).await.unwrap();
+    assert_eq!(early.status, 200, "it waits for the first look");
+    let probed = ada.post("/v1/probes", &probe).await.document(200);
+    assert!(probed["looked_seconds_ago"].is_u64(), "{probed}");
     // Nothing but a probe asks for this one.
     while slow.orders.lock().unwrap().try_recv().is_err() {
         ada.post("/v1/probes", &probe).await.document(200);
