@@ -18,6 +18,7 @@ struct Step {
     what: Do,
 }
 
+/// Times are seconds after the command, until [`Do::at`] makes instants of them.
 #[derive(Debug, Clone)]
 enum Do {
     Reserve {
@@ -25,7 +26,10 @@ enum Do {
         hold_for: i64,
         book: bool,
     },
+    /// The request of the reservation once more, as another call.
+    Again(bool),
     Hold(i64),
+    /// By so much after its end.
     Extend(i64),
     Commit,
     Attach(u128),
@@ -48,26 +52,27 @@ enum Do {
 
 const USERS: [&str; 2] = ["ann", "bob"];
 
-/// Requests that begin before this second: the earlier, the more they get into each other's way.
-fn requests(before: i64) -> impl Strategy<Value = placement::Request> {
+fn requests() -> impl Strategy<Value = placement::Request> {
+    let earliest = prop_oneof![2 => -2..10i64, 1 => 0..100i64];
     let window = prop_oneof![3 => Just(0i64), 1 => 1..60i64];
-    (0..before, window, 1..40i64, 1..=8u32).prop_map(|(earliest, window, duration, capacity)| {
+    (earliest, window, 1..40i64, 1..=8u32).prop_map(|(earliest, window, duration, capacity)| {
         wanted(earliest, earliest + window + duration, duration, capacity)
     })
 }
 
-fn plain_commands(before: i64) -> impl Strategy<Value = Do> {
+fn plain_commands() -> impl Strategy<Value = Do> {
     let hold_for = 0..300i64;
     prop_oneof![
-        6 => (requests(before), hold_for.clone(), prop::bool::weighted(0.3))
+        8 => (requests(), hold_for.clone(), prop::bool::weighted(0.4))
             .prop_map(|(wanted, hold_for, book)| Do::Reserve { wanted, hold_for: hold_for * STEP, book }),
+        1 => any::<bool>().prop_map(Do::Again),
         1 => hold_for.prop_map(|hold_for| Do::Hold(hold_for * STEP)),
         4 => Just(Do::Commit),
         1 => Just(Do::Cancel),
-        1 => (0..300i64, 0..8u32).prop_map(|(from, keep)| Do::Release { from, keep }),
-        1 => requests(before).prop_map(Do::Change),
-        1 => (0..before + 100).prop_map(Do::Extend),
-        3 => Just(Do::Grant),
+        1 => (0..60i64, 0..8u32).prop_map(|(from, keep)| Do::Release { from, keep }),
+        2 => requests().prop_map(Do::Change),
+        3 => (-1..30i64).prop_map(Do::Extend),
+        6 => Just(Do::Grant),
         1 => Just(Do::Refuse),
     ]
 }
@@ -79,11 +84,9 @@ fn consents() -> impl Strategy<Value = Option<i64>> {
 
 fn all_commands() -> impl Strategy<Value = Do> {
     prop_oneof![
-        16 => plain_commands(60),
-        2 => requests(60).prop_map(Do::Change),
-        2 => (0..160i64).prop_map(Do::Extend),
+        16 => plain_commands(),
         1 => (0..5u128).prop_map(Do::Attach),
-        1 => requests(60).prop_map(Do::Probe),
+        1 => requests().prop_map(Do::Probe),
         3 => (0..10usize).prop_map(Do::Repeat),
         2 => (1..5u32).prop_map(Do::Lose),
         2 => (1..9u32).prop_map(Do::Restore),
@@ -93,12 +96,41 @@ fn all_commands() -> impl Strategy<Value = Do> {
 
 fn steps(commands: impl Strategy<Value = Do>, ids: u128) -> impl Strategy<Value = Vec<Step>> {
     let later = prop_oneof![2 => Just(0i64), 3 => 0..40i64, 1 => 0..200i64];
-    let step = (later, 0..2usize, 0..ids, commands);
+    let user = prop_oneof![4 => Just(0usize), 1 => Just(1usize)];
+    let step = (later, user, 0..ids, commands);
     let step = step.prop_map(|(later, user, id, what)| Step { later: later * STEP, user, id, what });
     prop::collection::vec(step, 1..50)
 }
 
 impl Do {
+    /// With instants; None where these are beyond the end of the plain book, or there is nothing to repeat.
+    fn at(&self, now: i64, ledger: &Ledger, id: u128) -> Option<Do> {
+        let (second, entry) = (now / 1_000, ledger.entry(ReservationId(id)));
+        let later = |asked: &placement::Request| {
+            let (earliest, latest) = (asked.earliest_start.0 + second, asked.latest_end.0 + second);
+            let asked = wanted(earliest, latest, asked.duration.0, asked.capacity.0);
+            (latest <= SECONDS as i64).then_some(asked)
+        };
+        Some(match self {
+            Do::Reserve { wanted, hold_for, book } => {
+                Do::Reserve { wanted: later(wanted)?, hold_for: *hold_for, book: *book }
+            }
+            Do::Again(book) => {
+                Do::Reserve { wanted: entry?.request.parts[0].wanted, hold_for: 5_000, book: *book }
+            }
+            Do::Extend(by) => {
+                let end = entry.map_or(second, |entry| entry.end().0);
+                Do::Extend((end + by).min(SECONDS as i64))
+            }
+            Do::Release { from, keep } => {
+                Do::Release { from: (second + from).min(SECONDS as i64), keep: *keep }
+            }
+            Do::Change(wanted) => Do::Change(later(wanted)?),
+            Do::Probe(wanted) => Do::Probe(later(wanted)?),
+            other => other.clone(),
+        })
+    }
+
     fn call(&self, id: u128) -> Option<Call> {
         let id = ReservationId(id);
         Some(match self {
@@ -115,14 +147,14 @@ impl Do {
             }
             Do::Change(wanted) => Call::Change { id, version: None, request: request(*wanted) },
             Do::Probe(wanted) => Call::Probe { request: request(*wanted), most: 9, starts: vec![Time(50)] },
-            Do::Repeat(_) | Do::Lose(_) | Do::Restore(_) | Do::Tick | Do::Grant | Do::Refuse => return None,
+            _ => return None,
         })
     }
 }
 
 /// What the plain book says to a call.
-fn plainly(plain: &mut Plain, key: u128, step: &Step) -> Word {
-    let Step { user, id, ref what, .. } = *step;
+fn plainly(plain: &mut Plain, key: u128, Step { user, id, .. }: &Step, what: &Do) -> Word {
+    let (user, id) = (*user, *id);
     match what {
         Do::Reserve { wanted, hold_for, book } => plain.reserve(key, id, user, wanted, *hold_for, *book),
         Do::Hold(hold_for) => plain.hold(id, user, *hold_for),
@@ -180,7 +212,7 @@ proptest! {
 
     #[test]
     fn the_plain_book_says_the_same(
-        steps in steps(plain_commands(300), 10),
+        steps in steps(plain_commands(), 10),
         late in any::<bool>(),
         consent in consents(),
     ) {
@@ -196,14 +228,15 @@ proptest! {
             if matches!(step.what, Do::Cancel) && site.ledger.entry(ReservationId(step.id)).is_none() {
                 continue;
             }
-            match (&step.what, step.what.call(step.id)) {
+            let Some(what) = step.what.at(now, &site.ledger, step.id) else { continue };
+            match (&what, what.call(step.id)) {
                 (what, Some(call)) => {
                     site.keys += 1;
                     let key = site.keys;
                     let envelope = Envelope { key: Key(key), caller: caller(USERS[step.user]), call };
                     let (answer, waits) = site.handle(now, &envelope);
                     let said = if waits { Err("waits") } else { word(&answer) };
-                    prop_assert_eq!(said, plainly(&mut plain, key, step), "{:?} at {}: {:?}", what, now, answer);
+                    prop_assert_eq!(said, plainly(&mut plain, key, step, what), "{:?} at {}: {:?}", what, now, answer);
                 }
                 (Do::Grant, None) => {
                     site.grant(now, step.id);
@@ -247,7 +280,8 @@ proptest! {
             site.tick(now);
             site.show(views[at % views.len()].clone());
             let events = site.events.len();
-            match &step.what {
+            let Some(what) = step.what.at(now, &site.ledger, step.id) else { continue };
+            match &what {
                 Do::Lose(capacity) => fail(&mut site, now, *capacity, Ledger::lost),
                 Do::Restore(capacity) => fail(&mut site, now, *capacity, Ledger::restored),
                 Do::Repeat(back) => {
@@ -317,7 +351,8 @@ proptest! {
                 }
             }
             now += step.later;
-            let answers = [&mut often, &mut seldom].map(|site| match (&step.what, step.what.call(step.id)) {
+            let Some(what) = step.what.at(now, &often.ledger, step.id) else { continue };
+            let answers = [&mut often, &mut seldom].map(|site| match (&what, what.call(step.id)) {
                 (_, Some(call)) => Some(site.call(now, USERS[step.user], call)),
                 (Do::Grant, _) => {
                     site.grant(now, step.id);
