@@ -10,6 +10,7 @@ mod co_reservations;
 mod crash_points;
 mod flooding;
 pub(crate) mod grid;
+mod hard_searches;
 mod job_parts;
 mod jobs;
 mod life_cycle;
