@@ -160,7 +160,6 @@ fn is_usable(status: &str, host: &Record) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

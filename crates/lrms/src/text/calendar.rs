@@ -138,7 +138,6 @@ fn days_before(year: i64, month: i64, day: i64) -> i64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

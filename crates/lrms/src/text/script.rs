@@ -144,8 +144,9 @@ fn malformed<T>(why: String) -> Result<T, LrmsError> {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
+    #![cfg(unix)]
+
     use super::*;
     use std::io::Write as _;
     use std::process::{Command, Output, Stdio};
