@@ -23,7 +23,6 @@ pub mod lsf;
 pub mod maui;
 pub mod pbs;
 pub mod slurm;
-mod text;
 pub mod worker;
 
 pub use batch::Batch;

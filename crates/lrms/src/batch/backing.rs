@@ -6,14 +6,12 @@
 //! reservation with jobs in it is changed or left as it is, never deleted for another that is made instead, unless the
 //! batch system lets the jobs move to that one.
 
-use super::Batch;
 use super::pieces::Piece;
 use super::plan::{Plan, shared};
 use super::sight::Own;
-use super::state::State;
 use super::system::{Handle, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
-use super::{room, terms};
+use super::{Batch, State, plan};
 use crate::error::{Kept, LrmsError};
 use bookahead_party::Backing;
 use bookahead_plan::Span;
@@ -192,7 +190,7 @@ impl Batch {
         let old: BTreeSet<Handle> = plan.old().into_iter().map(|piece| piece.handle).collect();
         let (now, missing) = (state.now.second(), plan.missing());
         let has_room = |without: &BTreeSet<Handle>| {
-            room::is_there(&state.sight.picture, &order.place, now, without, &missing)
+            plan::is_there(&state.sight.picture, &order.place, now, without, &missing)
         };
         plan.is_in_its_own_way()
             && !old.iter().any(|handle| state.has_jobs(handle))
@@ -318,7 +316,7 @@ impl State {
     fn order(&mut self, now: Moment, backing: &Backing) -> Result<Order, LrmsError> {
         let now = self.reach(now);
         let place = self.place(&backing.resource)?.0.clone();
-        let wanted = terms::of(&backing.spans, self.terms_now());
+        let wanted = plan::of(&backing.spans, self.terms_now());
         if wanted.len() >= MOST_PIECES as usize {
             let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
             return Err(refused(backing.id, why));

@@ -3,9 +3,9 @@
 //! Where it is not known what came of something, it says so until the next look.
 
 use super::Settings;
+use super::plan::Now;
 use super::system::{Handle, Picture, Place, Reserved, Unit};
 use super::tag::{MOST_PIECES, Tag};
-use super::terms::Now;
 use bookahead_party::Tagged;
 use bookahead_plan::{Capacity, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
@@ -157,7 +157,7 @@ impl Pieces {
 
 impl Unit {
     /// How much a reservation takes, in this unit.
-    pub(super) fn reserved(self, reserved: &Reserved) -> u32 {
+    pub(crate) fn reserved(self, reserved: &Reserved) -> u32 {
         match self {
             Unit::Cores => reserved.cores.values().fold(0, |sum, cores| sum.saturating_add(*cores)),
             Unit::Nodes => {

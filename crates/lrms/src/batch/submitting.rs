@@ -1,11 +1,10 @@
 //! Handing jobs to a batch system, once each, and ending them. Whether a job is there already is seen by its name, where
 //! it may have been submitted before: by the service before its restart, or by a command that was not answered.
 
-use super::Batch;
 use super::register::Entry;
-use super::state::State;
 use super::system::{Handle, Place, Submission};
 use super::tag::job_name;
+use super::{Batch, State};
 use crate::builtin::processes::command;
 use crate::error::LrmsError;
 use bookahead_party::{Ended, Job};

@@ -4,7 +4,7 @@
 //!
 //! Times are those of the batch system's own clock. Amounts are in the [`Unit`] of the resource.
 
-use super::finding::Finding;
+use super::examine::Finding;
 use crate::error::LrmsError;
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
@@ -37,12 +37,9 @@ pub trait BatchSystem: Send + Sync {
 
     /// Gives a reservation other terms, all of them or none; jobs in it stay. Answers it as it is then; `None` where it cannot
     /// change such a thing and nothing was done: the caller then makes a new one and deletes the old.
-    fn change(
-        &self,
-        handle: &Handle,
-        wanted: &Wanted,
-        picture: &Picture,
-    ) -> Result<Option<Reserved>, LrmsError>;
+    fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
+        Ok(None)
+    }
 
     /// Deletes a reservation with all jobs that wait or run in it. One that is not there any more is no error.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError>;
@@ -277,6 +274,29 @@ impl Unit {
         match self {
             Unit::Cores => job.cores,
             Unit::Nodes => job.nodes.max(1),
+        }
+    }
+}
+
+impl JobFact {
+    /// One of which only this is known: what it is called there.
+    pub fn new(native: impl Into<String>) -> JobFact {
+        JobFact {
+            native: native.into(),
+            name: String::new(),
+            account: String::new(),
+            resources: Vec::new(),
+            state: FactState::Running,
+            cores: 1,
+            nodes: 1,
+            placed: BTreeMap::new(),
+            submitted: Time(0),
+            started: None,
+            ended: None,
+            limit: None,
+            reservations: Vec::new(),
+            expected_start: None,
+            awaits_go: false,
         }
     }
 }

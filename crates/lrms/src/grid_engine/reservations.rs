@@ -2,10 +2,10 @@
 
 use crate::batch::{Handle, Reserved};
 use crate::command::Command;
+use crate::dialect::calendar;
+use crate::dialect::xml::{self, Element};
 use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
-use crate::text::calendar;
-use crate::text::xml::{self, Element};
 use bookahead_plan::Interval;
 use std::collections::BTreeMap;
 

@@ -4,13 +4,12 @@
 //! Maui also reserves for jobs, those that run and the first that wait: these are jobs and not reservations here; when one that
 //! waits is to start is told by them.
 
-use super::commands::Commands;
-use super::queue::number;
-use super::times::{length, signed};
+use super::jobs::number;
+use super::{Commands, length, signed};
 use crate::batch::{Handle, Node, Reserved};
+use crate::dialect::calendar::ctime;
 use crate::dialect::unreadable;
 use crate::error::LrmsError;
-use crate::text::calendar::ctime;
 use bookahead_plan::{Interval, Time};
 use std::collections::BTreeMap;
 

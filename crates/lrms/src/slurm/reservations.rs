@@ -1,8 +1,8 @@
 //! Reservations, from `scontrol show res` with `SLURM_TIME_FORMAT=%s`. (There is a JSON form from 23.02 on; the text is the
 //! same in every version, and says which cores it is.) Names of others' reservations may contain blanks, `=` and line breaks.
 
-use super::fields::{field, list, number};
-use super::{hosts, ranges, times};
+use super::formats;
+use super::formats::{field, list, number};
 use crate::batch::{Handle, Picture, Reserved, Wanted};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
@@ -60,7 +60,7 @@ fn head(line: &str) -> Option<Booked> {
     let (end, _duration) = rest.split_once(" Duration=")?;
     Some(Booked {
         name: name.strip_prefix("ReservationName=").unwrap_or(name).to_owned(),
-        interval: Interval::new(times::read(begin)?, times::read(end)?),
+        interval: Interval::new(formats::time(begin)?, formats::time(end)?),
         nodes: Vec::new(),
         cores: 0,
         core_ids: BTreeMap::new(),
@@ -76,11 +76,11 @@ impl Booked {
     fn add(&mut self, line: &str) -> Option<()> {
         let Some(line) = line.strip_prefix("   ").map(str::trim_start) else { return Some(()) };
         if line.starts_with("Nodes=") {
-            self.nodes = hosts::expand(field(line, "Nodes").unwrap_or_default())?;
+            self.nodes = formats::expand(field(line, "Nodes").unwrap_or_default())?;
             self.cores = number(line, "CoreCnt").unwrap_or(0);
             self.flags = list(line, "Flags");
         } else if line.starts_with("NodeName=") {
-            let cores = ranges::numbers(field(line, "CoreIDs")?, MOST_CORES)?;
+            let cores = formats::numbers(field(line, "CoreIDs")?, MOST_CORES)?;
             self.core_ids.insert(field(line, "NodeName")?.to_owned(), cores.into_iter().collect());
         } else if line.starts_with("Users=") {
             self.users = list(line, "Users");

@@ -8,7 +8,7 @@
 //! refuse or change. The shell becomes the job's program (`exec`), so that signals and exit codes are those of the program; a
 //! user's script is an open file then, without a name. Nothing here runs anything.
 
-use crate::batch::NO_GO;
+use crate::batch::{NO_GO, Submission};
 use crate::builtin::processes::command;
 use crate::command::{is_variable, quoted};
 use crate::error::LrmsError;
@@ -29,9 +29,20 @@ pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
     bin.unwrap_or_default() + program
 }
 
+/// The script of a job for a submitting command. One that claims waits for its go first: until the shell command `has_go`
+/// succeeds. For `directive` see [`script`].
+pub(crate) fn job_script(
+    job: &Submission,
+    directive: Option<&str>,
+    has_go: &str,
+) -> Result<String, LrmsError> {
+    let first = job.go_within.map(|within| waiting(within, has_go));
+    script(&job.work, directive, &first.unwrap_or_default())
+}
+
 /// Lines that let a job wait for its go: until the shell command `has_go` succeeds, or the time is up and it exits with
 /// [`NO_GO`].
-pub(crate) fn waiting(within: Seconds, has_go: &str) -> String {
+fn waiting(within: Seconds, has_go: &str) -> String {
     let within = within.0.max(0);
     format!(
         "bookahead_end=$(($(date +%s) + {within}))\n\
@@ -44,7 +55,7 @@ pub(crate) fn waiting(within: Seconds, has_go: &str) -> String {
 
 /// The script that does a job's work, for `/bin/sh`, after `first`. The lines at the head of a user's script that begin with
 /// `directive` (`#BSUB`, `#PBS`) stay visible to the batch system; none where it is told not to look for any.
-pub(crate) fn script(work: &Work, directive: Option<&str>, first: &str) -> Result<String, LrmsError> {
+fn script(work: &Work, directive: Option<&str>, first: &str) -> Result<String, LrmsError> {
     let (head, rest) = match work {
         Work::Pretended { run } => (String::new(), format!("exec sleep {}\n", run.0.max(0))),
         Work::Program { program, arguments, folder, environment } => {
@@ -134,9 +145,10 @@ fn directives<'a>(script: &'a str, directive: &'a str) -> impl Iterator<Item = &
     head.filter(move |line| line.split_whitespace().next() == Some(directive))
 }
 
-/// A word as a shell reads it back.
+/// A word as a shell reads it back. Carriage returns are printed by it, since `sbatch` takes no script that has some.
 fn word(plain: &str) -> Result<String, LrmsError> {
-    quoted(plain).ok_or_else(|| LrmsError::Malformed(NUL.into()))
+    let word = quoted(plain).ok_or_else(|| LrmsError::Malformed(NUL.into()))?;
+    Ok(word.replace('\r', r#"'"$(printf '\r')"'"#))
 }
 
 fn malformed<T>(why: String) -> Result<T, LrmsError> {
