@@ -77,7 +77,7 @@ pub struct Settings {
     pub most_jobs: usize,
     /// Of those that are over so many are remembered.
     pub remembered: usize,
-    /// A job that claims waits this long for its go.
+    /// So long a job that claims may get its go. The job itself waits half as long again.
     pub go_within: Seconds,
 }
 

@@ -171,7 +171,7 @@ impl Builtin {
         if job.capacity == Capacity::ZERO {
             return Err(LrmsError::Malformed("it needs no capacity; ask for some".into()));
         }
-        processes::command::check(job)?;
+        processes::command::check(&job.work)?;
         self.check_room(job)?;
         if self.register.live() >= MOST_JOBS {
             return Err(LrmsError::Full { most: MOST_JOBS });
