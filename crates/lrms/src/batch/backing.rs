@@ -2,7 +2,7 @@
 //! ([`Plan`]), and the difference is carried out, at no moment with less than before if that can be helped.
 //!
 //! Where a step is refused, all steps before it are undone. Where a step is not answered nothing more is done: what is
-//! there is looked at before the next try. What does not keep what it says ([`super::hollow`]) is made anew elsewhere. A
+//! there is looked at before the next try. What does not keep what it says ([`super::view`]) is made anew elsewhere. A
 //! reservation with jobs in it is changed or left as it is, never deleted for another that is made instead, unless the
 //! batch system lets the jobs move to that one.
 
@@ -28,7 +28,7 @@ pub(super) struct Order {
     pub(super) wanted: Vec<Span>,
     now: Moment,
     /// Pieces that stay as they are although they do not keep all that they say: jobs are in them, and they keep enough.
-    pub(super) spared: BTreeSet<Handle>,
+    pub(super) left_in_place: BTreeSet<Handle>,
     /// Whether nodes were chosen by the last look, which may have been too old for that.
     chose: Cell<bool>,
 }
@@ -322,15 +322,24 @@ impl State {
             return Err(refused(backing.id, why));
         }
         let (id, owner, account) = (backing.id, backing.owner.clone(), String::new());
-        Ok(Order { id, owner, place, account, wanted, now, spared: BTreeSet::new(), chose: Cell::new(false) })
+        Ok(Order {
+            id,
+            owner,
+            place,
+            account,
+            wanted,
+            now,
+            left_in_place: BTreeSet::new(),
+            chose: Cell::new(false),
+        })
     }
 
     fn plan(&self, order: &Order) -> Plan {
         let now = self.terms_now();
         let pieces = self.pieces.of(order.id, &order.place.resource, now);
-        let (hollow, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
+        let (degraded, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
         let mut plan = Plan::of(sound, order.wanted.clone(), now);
-        plan.deletes.extend::<Vec<Piece>>(hollow);
+        plan.deletes.extend::<Vec<Piece>>(degraded);
         plan
     }
 

@@ -2,7 +2,6 @@
 //! the site offers, and whether both clocks agree.
 
 use super::system::{Node, Place, Unit};
-use super::view::count;
 use super::{Batch, State};
 use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
@@ -60,7 +59,7 @@ impl State {
 fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding> {
     let here = || nodes.iter().filter(|node| node.resources.contains(&place.resource));
     let what = format!("capacity of {}", place.resource);
-    let there = amount(place.unit, here());
+    let there = place.unit.of_nodes(here());
     let unit = match place.unit {
         Unit::Cores => "cores",
         Unit::Nodes => "nodes",
@@ -83,13 +82,6 @@ fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding>
         findings.push(Finding::doubtful(format!("nodes of {}", place.resource), seen, "bring them back"));
     }
     findings
-}
-
-fn amount<'a>(unit: Unit, nodes: impl Iterator<Item = &'a Node>) -> u32 {
-    match unit {
-        Unit::Cores => nodes.fold(0, |sum, node| sum.saturating_add(node.cores)),
-        Unit::Nodes => count(nodes.count()),
-    }
 }
 
 /// Two resources must not have a node in common: each is promised as if there were no other.

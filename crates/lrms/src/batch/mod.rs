@@ -21,7 +21,6 @@ pub mod accounts;
 mod backing;
 mod examine;
 mod following;
-mod kept;
 mod pieces;
 mod plan;
 mod register;
@@ -51,8 +50,9 @@ pub use system::{
     BatchSystem, FactState, Handle, JobFact, NO_GO, Node, Picture, Place, Reserved, Share, Submission,
     Traits, Unit, Wanted,
 };
+pub(crate) use system::{add_cores, count, total};
 pub use tag::Tag;
-use view::Scene;
+use view::ResourceView;
 
 /// A look is good for choosing where to reserve until it is this old. What has changed since costs a refusal at worst,
 /// after which it is looked again; a site looks more often than that anyway.
@@ -263,14 +263,13 @@ impl State {
         self.sight.is_young(self.now, self.settings.look_again_after) && self.pieces.is_sure()
     }
 
-    fn scenes(&self) -> impl Iterator<Item = Scene<'_>> {
-        let (picture, now) = (&self.sight.picture, self.now.second());
-        self.settings.places.iter().map(move |(place, capacity)| Scene::new(picture, place, *capacity, now))
+    fn views(&self) -> impl Iterator<Item = ResourceView<'_>> {
+        self.settings.places.iter().map(|(place, capacity)| ResourceView::new(self, place, *capacity))
     }
 
     /// All that the last look shows, with what we did since.
     fn look(&self) -> Look {
-        let seen = self.scenes().map(|scene| (scene.place.resource.clone(), scene.seen(&self.pieces).into()));
+        let seen = self.views().map(|view| (view.place.resource.clone(), view.seen().into()));
         Look {
             resources: seen.collect(),
             jobs: self.jobs.statuses(),

@@ -4,7 +4,7 @@
 
 use super::Settings;
 use super::plan::Now;
-use super::system::{Handle, Picture, Place, Reserved, Unit};
+use super::system::{Handle, Picture, Place, Reserved};
 use super::tag::{MOST_PIECES, Tag};
 use bookahead_party::Tagged;
 use bookahead_plan::{Capacity, Span, Time};
@@ -151,19 +151,6 @@ impl Pieces {
                 span: asked.unwrap_or(there),
             };
             self.add(tag.id, piece);
-        }
-    }
-}
-
-impl Unit {
-    /// How much a reservation takes, in this unit.
-    pub(crate) fn reserved(self, reserved: &Reserved) -> u32 {
-        match self {
-            Unit::Cores => reserved.cores.values().fold(0, |sum, cores| sum.saturating_add(*cores)),
-            Unit::Nodes => {
-                let touched = reserved.cores.values().filter(|cores| **cores > 0).count();
-                u32::try_from(touched).unwrap_or(u32::MAX)
-            }
         }
     }
 }

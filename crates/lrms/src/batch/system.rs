@@ -276,6 +276,22 @@ impl Unit {
             Unit::Nodes => job.nodes.max(1),
         }
     }
+
+    /// How much a reservation takes, in this unit.
+    pub(crate) fn reserved(self, reserved: &Reserved) -> u32 {
+        match self {
+            Unit::Cores => total(&reserved.cores),
+            Unit::Nodes => count(reserved.cores.values().filter(|cores| **cores > 0).count()),
+        }
+    }
+
+    /// How much nodes are, in this unit.
+    pub(super) fn of_nodes<'a>(self, nodes: impl Iterator<Item = &'a Node>) -> u32 {
+        match self {
+            Unit::Cores => nodes.fold(0, |sum, node| sum.saturating_add(node.cores)),
+            Unit::Nodes => count(nodes.count()),
+        }
+    }
 }
 
 impl JobFact {
@@ -306,4 +322,20 @@ impl FactState {
     pub fn is_over(&self) -> bool {
         !matches!(self, FactState::Waiting | FactState::Held { .. } | FactState::Running)
     }
+}
+
+/// The cores on all nodes together.
+pub(crate) fn total(cores: &BTreeMap<String, u32>) -> u32 {
+    cores.values().fold(0, |sum, cores| sum.saturating_add(*cores))
+}
+
+/// As a number of nodes.
+pub(crate) fn count(nodes: usize) -> u32 {
+    u32::try_from(nodes).unwrap_or(u32::MAX)
+}
+
+/// Adds cores to those on a node.
+pub(crate) fn add_cores(cores: &mut BTreeMap<String, u32>, node: &str, more: u32) {
+    let sum = cores.entry(node.to_owned()).or_default();
+    *sum = sum.saturating_add(more);
 }

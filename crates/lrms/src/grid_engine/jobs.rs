@@ -3,7 +3,7 @@
 
 use super::nodes::{Instance, Queues};
 use super::submit::{CLAIMS, CONTEXT};
-use crate::batch::{FactState, Handle, JobFact};
+use crate::batch::{FactState, Handle, JobFact, add_cores, count};
 use crate::command::Command;
 use crate::dialect::calendar;
 use crate::dialect::xml::Element;
@@ -145,10 +145,9 @@ fn running(listing: &Listing, queues: &Queues) -> Result<Vec<JobFact>, LrmsError
             }
         };
         let slots = slots(row);
-        let placed = fact.placed.entry(instance.to_owned()).or_default();
-        *placed = placed.saturating_add(slots);
+        add_cores(&mut fact.placed, instance, slots);
         fact.cores = fact.cores.saturating_add(slots);
-        fact.nodes = u32::try_from(fact.placed.len()).unwrap_or(u32::MAX);
+        fact.nodes = count(fact.placed.len());
         for resource in queues.resources(instance) {
             if !fact.resources.contains(resource) {
                 fact.resources.push(resource.clone());

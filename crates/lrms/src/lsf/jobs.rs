@@ -5,7 +5,7 @@ use super::nodes::Members;
 use super::submit::CLAIMS;
 use super::times::{Lies, stamp};
 use super::{Record, records};
-use crate::batch::{FactState, Handle, JobFact, Place, Reserved};
+use crate::batch::{FactState, Handle, JobFact, Place, Reserved, add_cores, count, total};
 use crate::command::Command;
 use crate::dialect::{Tools, resources_in, unreadable};
 use crate::error::LrmsError;
@@ -53,11 +53,11 @@ fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError
         return Err(missing("JOBID or STAT"));
     }
     let placed = placed(record);
-    let on_hosts = placed.values().fold(0, |sum: u32, slots| sum.saturating_add(*slots));
+    let on_hosts = total(&placed);
     let wanted = record.number("NREQ_SLOT").or_else(|| record.number("MIN_REQ_PROC")).unwrap_or(1);
     let past = |name: &str| stamp(record.get(name), clock, Lies::Behind);
     let (started, state) = (past("START_TIME"), state(record, clock));
-    let hosts = u32::try_from(placed.len()).unwrap_or(u32::MAX);
+    let hosts = count(placed.len());
     let reservation = Some(record.get("RSVID")).filter(|id| !id.is_empty());
     let fact = JobFact {
         name: record.get("JOB_NAME").into(),
@@ -96,8 +96,7 @@ fn placed(record: &Record) -> BTreeMap<String, u32> {
     for part in hosts.split(':').filter(|part| !part.is_empty()) {
         let counted = part.split_once('*').and_then(|(count, host)| Some((count.parse().ok()?, host)));
         let (count, host): (u32, &str) = counted.unwrap_or((1, part));
-        let slots: &mut u32 = placed.entry(host.to_owned()).or_default();
-        *slots = slots.saturating_add(count);
+        add_cores(&mut placed, host, count);
     }
     placed
 }

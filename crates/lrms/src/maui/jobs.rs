@@ -3,7 +3,7 @@
 
 use super::reservations::Seen;
 use super::{Commands, document};
-use crate::batch::{FactState, Handle, JobFact, Node, Place};
+use crate::batch::{FactState, Handle, JobFact, Node, Place, add_cores, count, total};
 use crate::command::Command;
 use crate::dialect::calendar::length_of_time;
 use crate::dialect::xml::Element;
@@ -48,7 +48,7 @@ fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
     let letter = element.text_of("job_state").ok_or_else(|| missing("job_state"))?;
     let limit = asked(element, "walltime").and_then(length_of_time).map(Seconds);
     let (placed, (nodes, cores)) = (placed(element.text_of("exec_host").unwrap_or_default()), size(element));
-    let on_nodes = placed.values().fold(0, |sum: u32, cores| sum.saturating_add(*cores));
+    let on_nodes = total(&placed);
     let started = time("start_time");
     let ended = time("comp_time").filter(|_| letter == "C");
     let ran = started.zip(ended).map(|(started, ended)| ended - started);
@@ -60,7 +60,7 @@ fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
         account: owner.split('@').next().unwrap_or_default().into(),
         state: state(letter, status, ran.zip(limit).is_some_and(|(ran, limit)| ran >= limit)),
         cores: if on_nodes > 0 { on_nodes } else { cores },
-        nodes: u32::try_from(placed.len()).unwrap_or(u32::MAX).max(nodes),
+        nodes: count(placed.len()).max(nodes),
         placed: if ["R", "E", "S"].contains(&letter) { placed } else { BTreeMap::new() },
         submitted: time("ctime").or_else(|| time("qtime")).ok_or_else(|| missing("ctime"))?,
         started,
@@ -103,8 +103,7 @@ fn placed(text: &str) -> BTreeMap<String, u32> {
             let (low, high): (u32, u32) = bounds.unwrap_or((0, 0));
             high.saturating_sub(low).saturating_add(1)
         });
-        let cores: &mut u32 = placed.entry(node.to_owned()).or_default();
-        *cores = count.fold(*cores, u32::saturating_add);
+        add_cores(&mut placed, node, count.fold(0, u32::saturating_add));
     }
     placed
 }

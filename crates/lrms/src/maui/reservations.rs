@@ -6,7 +6,7 @@
 
 use super::jobs::number;
 use super::{Commands, length, signed};
-use crate::batch::{Handle, Node, Reserved};
+use crate::batch::{Handle, Node, Reserved, add_cores};
 use crate::dialect::calendar::ctime;
 use crate::dialect::unreadable;
 use crate::error::LrmsError;
@@ -86,8 +86,7 @@ fn seen(rows: &[Row], about: &BTreeMap<String, About>, nodes: &[Node]) -> Seen {
             spread: true,
             accounts,
         });
-        let sum = reserved.cores.entry(row.node.clone()).or_default();
-        *sum = sum.saturating_add(cores);
+        add_cores(&mut reserved.cores, &row.node, cores);
     }
     seen.reservations = reservations.into_values().collect();
     seen

@@ -4,7 +4,7 @@ use super::nodes::Vnodes;
 use super::reservations::Known;
 use super::submit::{CLAIMS, GO};
 use super::{ask_json, count, number, object, reservations, text};
-use crate::batch::{FactState, Handle, JobFact, Place};
+use crate::batch::{self, FactState, Handle, JobFact, Place, total};
 use crate::dialect::calendar;
 use crate::dialect::{Tools, resources_in};
 use crate::error::LrmsError;
@@ -63,9 +63,8 @@ fn fact(id: &str, job: &Value, places: &[Place], vnodes: &Vnodes, reservations: 
     if fact.state == FactState::Running {
         let exclusive = text(&job["Resource_List"]["place"]).is_some_and(|place| place.contains("excl"));
         fact.placed = vnodes.taken(&text(&job["exec_vnode"]).unwrap_or_default(), exclusive);
-        fact.cores =
-            fact.placed.values().fold(0_u32, |sum, cores| sum.saturating_add(*cores)).max(fact.cores);
-        fact.nodes = u32::try_from(fact.placed.len()).unwrap_or(u32::MAX).max(1);
+        fact.cores = total(&fact.placed).max(fact.cores);
+        fact.nodes = batch::count(fact.placed.len()).max(1);
         fact.resources = vnodes.resources(fact.placed.keys());
     } else {
         fact.resources = match inside {

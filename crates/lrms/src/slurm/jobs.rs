@@ -6,7 +6,7 @@ use super::json::{Exit, SlurmJob, Words};
 use super::nodes::SlurmNode;
 use super::reservations::evenly;
 use super::submit::{INSIDE, claims};
-use crate::batch::{FactState, Handle, JobFact, Place};
+use crate::batch::{self, FactState, Handle, JobFact, Place, total};
 use crate::dialect::resources_in;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::Name;
@@ -138,8 +138,7 @@ fn placed(job: &SlurmJob, around: &Surroundings) -> BTreeMap<String, u32> {
 /// The cores and nodes that a job has or wants.
 fn size(job: &SlurmJob, placed: &BTreeMap<String, u32>, around: &Surroundings) -> (u32, u32) {
     if !placed.is_empty() {
-        let cores = placed.values().fold(0u32, |sum, cores| sum.saturating_add(*cores));
-        return (cores, u32::try_from(placed.len()).unwrap_or(u32::MAX));
+        return (total(placed), batch::count(placed.len()));
     }
     let partitions: Vec<&str> = job.partition.text().split(',').collect();
     let may = |node: &&&SlurmNode| node.partitions.iter().any(|one| partitions.contains(&one.as_str()));

@@ -46,7 +46,7 @@ use nodes::SlurmNode;
 use reservations::Booked;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Slurm takes 300 characters and more; file names and columns do not.
@@ -80,7 +80,7 @@ pub struct Slurm {
     tools: Tools,
     settings: Settings,
     /// That of the commands, once it was asked.
-    version: OnceLock<(u32, u32)>,
+    version: Mutex<Option<(u32, u32)>>,
     granted: Granted,
 }
 
@@ -103,13 +103,15 @@ impl Slurm {
     /// Spoken to by these commands. Nothing is asked yet.
     pub fn new(runner: Runner, settings: Settings) -> Slurm {
         let tools = commands::tools(runner, &settings);
-        Slurm { tools, settings, version: OnceLock::new(), granted: Granted::default() }
+        Slurm { tools, settings, version: Mutex::default(), granted: Granted::default() }
     }
 
     fn version(&self) -> Result<(u32, u32), LrmsError> {
-        match self.version.get() {
-            Some(known) => Ok(*known),
-            None => commands::version(&self.tools).map(|asked| *self.version.get_or_init(|| asked)),
+        // Whoever asks at the same time waits for the answer.
+        let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        match *known {
+            Some(version) => Ok(version),
+            None => commands::version(&self.tools).map(|version| *known.insert(version)),
         }
     }
 }

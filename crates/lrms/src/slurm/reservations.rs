@@ -3,7 +3,7 @@
 
 use super::formats;
 use super::formats::{field, list, number};
-use crate::batch::{Handle, Picture, Reserved, Wanted};
+use crate::batch::{Handle, Picture, Reserved, Wanted, count, total};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,25 +116,21 @@ impl Booked {
         cores_of: impl Fn(&str) -> Option<u32>,
         granted: Option<&BTreeMap<String, u32>>,
     ) -> (BTreeMap<String, u32>, bool) {
-        let sum =
-            |cores: &BTreeMap<String, u32>| cores.values().fold(0u32, |sum, one| sum.saturating_add(*one));
-        let counted = self
-            .core_ids
-            .iter()
-            .map(|(node, cores)| (node.clone(), u32::try_from(cores.len()).unwrap_or(u32::MAX)));
+        let counted = self.core_ids.iter().map(|(node, cores)| (node.clone(), count(cores.len())));
         let counted: BTreeMap<String, u32> = counted.collect();
-        if sum(&counted) == self.cores {
+        if total(&counted) == self.cores {
             return (counted, true);
         }
         let whole = |node: &String| Some((node.clone(), cores_of(node)?));
         let all: BTreeMap<String, u32> = self.nodes.iter().filter_map(whole).collect();
-        if all.len() == self.nodes.len() && sum(&all) == self.cores {
+        if all.len() == self.nodes.len() && total(&all) == self.cores {
             return (all, true);
         }
         if let [node] = self.nodes.as_slice() {
             return (BTreeMap::from([(node.clone(), self.cores)]), true);
         }
-        match granted.filter(|granted| sum(granted) == self.cores && granted.keys().eq(sorted(&self.nodes))) {
+        match granted.filter(|granted| total(granted) == self.cores && granted.keys().eq(sorted(&self.nodes)))
+        {
             Some(granted) => (granted.clone(), true),
             None => (evenly(self.cores, &self.nodes), false),
         }
@@ -186,8 +182,8 @@ fn sorted(nodes: &[String]) -> impl Iterator<Item = &String> {
 
 /// An amount on nodes of which only the sum is known.
 pub(super) fn evenly(amount: u32, nodes: &[String]) -> BTreeMap<String, u32> {
-    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
-    let (each, more) = (amount / count, amount % count);
+    let nodes_in_all = count(nodes.len()).max(1);
+    let (each, more) = (amount / nodes_in_all, amount % nodes_in_all);
     (0..).zip(nodes).map(|(at, node)| (node.clone(), each + u32::from(at < more))).collect()
 }
 
