@@ -23,7 +23,6 @@ pub mod lsf;
 pub mod maui;
 pub mod pbs;
 pub mod slurm;
-mod text;
 pub mod worker;
 
 pub use batch::Batch;
@@ -33,6 +32,6 @@ pub use worker::Worker;
 
 use bookahead_plan::Seconds;
 
-/// How long a job that claims keeps its room without a go. A broker that can be reached answers within seconds; for one that
+/// How long a job that claims may get its go. In a batch system it gives up half as long after that. A broker that can be reached answers within seconds; for one that
 /// cannot, a minute of idle room is enough.
 pub const GO_WITHIN: Seconds = Seconds(60);

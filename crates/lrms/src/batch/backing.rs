@@ -2,18 +2,16 @@
 //! ([`Plan`]), and the difference is carried out, at no moment with less than before if that can be helped.
 //!
 //! Where a step is refused, all steps before it are undone. Where a step is not answered nothing more is done: what is
-//! there is looked at before the next try. What does not keep what it says ([`super::hollow`]) is made anew elsewhere. A
+//! there is looked at before the next try. What does not keep what it says ([`super::view`]) is made anew elsewhere. A
 //! reservation with jobs in it is changed or left as it is, never deleted for another that is made instead, unless the
 //! batch system lets the jobs move to that one.
 
-use super::Batch;
 use super::pieces::Piece;
 use super::plan::{Plan, shared};
 use super::sight::Own;
-use super::state::State;
 use super::system::{Handle, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
-use super::{room, terms};
+use super::{Batch, State, plan};
 use crate::error::{Kept, LrmsError};
 use bookahead_party::Backing;
 use bookahead_plan::Span;
@@ -30,7 +28,7 @@ pub(super) struct Order {
     pub(super) wanted: Vec<Span>,
     now: Moment,
     /// Pieces that stay as they are although they do not keep all that they say: jobs are in them, and they keep enough.
-    pub(super) spared: BTreeSet<Handle>,
+    pub(super) left_in_place: BTreeSet<Handle>,
     /// Whether nodes were chosen by the last look, which may have been too old for that.
     chose: Cell<bool>,
 }
@@ -192,7 +190,7 @@ impl Batch {
         let old: BTreeSet<Handle> = plan.old().into_iter().map(|piece| piece.handle).collect();
         let (now, missing) = (state.now.second(), plan.missing());
         let has_room = |without: &BTreeSet<Handle>| {
-            room::is_there(&state.sight.picture, &order.place, now, without, &missing)
+            plan::is_there(&state.sight.picture, &order.place, now, without, &missing)
         };
         plan.is_in_its_own_way()
             && !old.iter().any(|handle| state.has_jobs(handle))
@@ -318,21 +316,30 @@ impl State {
     fn order(&mut self, now: Moment, backing: &Backing) -> Result<Order, LrmsError> {
         let now = self.reach(now);
         let place = self.place(&backing.resource)?.0.clone();
-        let wanted = terms::of(&backing.spans, self.terms_now());
+        let wanted = plan::of(&backing.spans, self.terms_now());
         if wanted.len() >= MOST_PIECES as usize {
             let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
             return Err(refused(backing.id, why));
         }
         let (id, owner, account) = (backing.id, backing.owner.clone(), String::new());
-        Ok(Order { id, owner, place, account, wanted, now, spared: BTreeSet::new(), chose: Cell::new(false) })
+        Ok(Order {
+            id,
+            owner,
+            place,
+            account,
+            wanted,
+            now,
+            left_in_place: BTreeSet::new(),
+            chose: Cell::new(false),
+        })
     }
 
     fn plan(&self, order: &Order) -> Plan {
         let now = self.terms_now();
         let pieces = self.pieces.of(order.id, &order.place.resource, now);
-        let (hollow, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
+        let (degraded, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
         let mut plan = Plan::of(sound, order.wanted.clone(), now);
-        plan.deletes.extend::<Vec<Piece>>(hollow);
+        plan.deletes.extend::<Vec<Piece>>(degraded);
         plan
     }
 

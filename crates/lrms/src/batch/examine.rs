@@ -1,13 +1,11 @@
 //! What an operator should know before a batch system is used, besides what it finds out about itself: whether it has what
 //! the site offers, and whether both clocks agree.
 
-use super::Batch;
-use super::finding::Finding;
-use super::state::State;
 use super::system::{Node, Place, Unit};
-use super::view::count;
+use super::{Batch, State};
 use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
+use std::fmt::Display;
 
 /// Clocks that differ by no more are as good as equal.
 const GOOD_SKEW: u64 = 2;
@@ -22,7 +20,7 @@ impl Batch {
         let mut findings = self.system.examine();
         if let Err(why) = self.look_anew(now) {
             let advice = "see whether the batch system is up, and whether its commands can be run";
-            findings.push(Finding::wrong("a look at everything", why.to_string(), advice));
+            findings.push(Finding::wrong("a look at everything", why, advice));
             return findings;
         }
         let state = self.state();
@@ -61,7 +59,7 @@ impl State {
 fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding> {
     let here = || nodes.iter().filter(|node| node.resources.contains(&place.resource));
     let what = format!("capacity of {}", place.resource);
-    let there = amount(place.unit, here());
+    let there = place.unit.of_nodes(here());
     let unit = match place.unit {
         Unit::Cores => "cores",
         Unit::Nodes => "nodes",
@@ -86,13 +84,6 @@ fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding>
     findings
 }
 
-fn amount<'a>(unit: Unit, nodes: impl Iterator<Item = &'a Node>) -> u32 {
-    match unit {
-        Unit::Cores => nodes.fold(0, |sum, node| sum.saturating_add(node.cores)),
-        Unit::Nodes => count(nodes.count()),
-    }
-}
-
 /// Two resources must not have a node in common: each is promised as if there were no other.
 fn shared(places: &[(Place, Capacity)], nodes: &[Node]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -112,4 +103,55 @@ fn shared(places: &[(Place, Capacity)], nodes: &[Node]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// What an examination found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at, in a few words.
+    pub what: String,
+    /// How well that is.
+    pub grade: Grade,
+    /// What was seen.
+    pub seen: String,
+    /// What to do about it, where there is something to do.
+    pub advice: Option<String>,
+}
+
+/// How well something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grade {
+    /// As it should be.
+    Well,
+    /// It works, with a drawback.
+    Doubtful,
+    /// It does not work.
+    Wrong,
+}
+
+impl Finding {
+    /// As it should be.
+    pub fn well(what: impl Into<String>, seen: impl Display) -> Finding {
+        Finding { what: what.into(), grade: Grade::Well, seen: seen.to_string(), advice: None }
+    }
+
+    /// It works, with a drawback.
+    pub fn doubtful(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
+        Finding {
+            what: what.into(),
+            grade: Grade::Doubtful,
+            seen: seen.to_string(),
+            advice: Some(advice.into()),
+        }
+    }
+
+    /// It does not work.
+    pub fn wrong(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
+        Finding {
+            what: what.into(),
+            grade: Grade::Wrong,
+            seen: seen.to_string(),
+            advice: Some(advice.into()),
+        }
+    }
 }

@@ -3,8 +3,7 @@
 //! - [`system`]: what each of them is asked and told
 //! - [`Batch`]: what follows from the answers, once for all of them; [`crate::worker`] carries out orders by it
 //! - [`tag`]: the names by which it finds again what it made
-//! - [`accounts`]: as whom things are done
-//! - [`projects`]: on whose behalf
+//! - [`accounts`]: as whom things are done, and on whose behalf
 //!
 //! What is kept and which jobs there are is always read from the batch system itself; nothing is stored here. Between
 //! two looks it remembers what it did. Where a command was not answered it looks before it does anything more.
@@ -20,44 +19,40 @@
 
 pub mod accounts;
 mod backing;
-mod became;
 mod examine;
-mod finding;
 mod following;
-mod hollow;
-mod kept;
 mod pieces;
 mod plan;
-pub mod projects;
 mod register;
-mod room;
 mod sight;
-mod state;
 mod submitting;
 pub mod system;
 pub mod tag;
-mod terms;
 mod view;
-
-pub use accounts::Accounts;
-pub use finding::{Finding, Grade};
-pub use projects::Projects;
-pub use system::{
-    BatchSystem, FactState, Handle, JobFact, NO_GO, Node, Picture, Place, Reserved, Share, Submission,
-    Traits, Unit, Wanted,
-};
-pub use tag::Tag;
 
 use crate::GO_WITHIN;
 use crate::builtin::{MOST_JOBS, REMEMBERED};
 use crate::error::LrmsError;
+pub use accounts::{Accounts, Projects};
 use bookahead_party::{JobChange, Look};
 use bookahead_plan::{Capacity, Seconds};
-use bookahead_protocol::{Millis, Moment, Name};
+use bookahead_protocol::{JobId, Millis, Moment, Name};
+pub use examine::{Finding, Grade};
+use following::Chore;
+use pieces::Pieces;
+use register::Register;
 pub(crate) use sight::Looked;
-use state::State;
+use sight::Sight;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+pub use system::{
+    BatchSystem, FactState, Handle, JobFact, NO_GO, Node, Picture, Place, Reserved, Share, Submission,
+    Traits, Unit, Wanted,
+};
+pub(crate) use system::{add_cores, count, total};
+pub use tag::Tag;
+use view::ResourceView;
 
 /// A look is good for choosing where to reserve until it is this old. What has changed since costs a refusal at worst,
 /// after which it is looked again; a site looks more often than that anyway.
@@ -82,7 +77,7 @@ pub struct Settings {
     pub most_jobs: usize,
     /// Of those that are over so many are remembered.
     pub remembered: usize,
-    /// A job that claims waits this long for its go.
+    /// So long a job that claims may get its go. The job itself waits half as long again.
     pub go_within: Seconds,
 }
 
@@ -199,5 +194,87 @@ impl Batch {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known.
+struct State {
+    settings: Arc<Settings>,
+    traits: Traits,
+    now: Moment,
+    sight: Sight,
+    pieces: Pieces,
+    jobs: Register,
+    /// Jobs whose submission was not answered, each with the number of the last look that had begun then.
+    unsure_jobs: BTreeMap<JobId, u64>,
+    /// Jobs that are being submitted. Looks ignore them, so that a half-known job is not taken for a double.
+    submitting: BTreeSet<JobId>,
+    /// What became of jobs and was not told yet.
+    untold: Vec<JobChange>,
+    /// What is to be done about jobs, by the last look.
+    chores: Vec<Chore>,
+}
+
+impl State {
+    fn new(settings: Arc<Settings>, traits: Traits) -> State {
+        State {
+            settings,
+            traits,
+            now: Moment(i64::MIN),
+            sight: Sight::default(),
+            pieces: Pieces::default(),
+            jobs: Register::default(),
+            unsure_jobs: BTreeMap::new(),
+            submitting: BTreeSet::new(),
+            untold: Vec::new(),
+            chores: Vec::new(),
+        }
+    }
+
+    fn place(&self, resource: &Name) -> Result<&(Place, Capacity), LrmsError> {
+        let unknown = || LrmsError::UnknownResource { resource: resource.clone() };
+        self.settings.places.iter().find(|(place, _)| place.resource == *resource).ok_or_else(unknown)
+    }
+
+    /// Time never goes back.
+    fn reach(&mut self, now: Moment) -> Moment {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn terms_now(&self) -> plan::Now {
+        plan::Now { time: self.now.second(), step: self.traits.smallest_step.max(Seconds(1)) }
+    }
+
+    /// Takes over what a look shows.
+    fn end_look(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
+        let is_first = !self.sight.is_there();
+        let looked = self.sight.end(seen);
+        if looked.outcome.is_ok() {
+            let now = self.terms_now();
+            self.pieces.learn(&self.sight.picture, looked.number, &self.settings, now);
+            self.follow(looked.number, is_first);
+        }
+        looked
+    }
+
+    /// Whether reservations can be made by the last look: it is young, and the outcome of every command since is known.
+    fn can_choose(&self) -> bool {
+        self.sight.is_young(self.now, self.settings.look_again_after) && self.pieces.is_sure()
+    }
+
+    fn views(&self) -> impl Iterator<Item = ResourceView<'_>> {
+        self.settings.places.iter().map(|(place, capacity)| ResourceView::new(self, place, *capacity))
+    }
+
+    /// All that the last look shows, with what we did since.
+    fn look(&self) -> Look {
+        let seen = self.views().map(|view| (view.place.resource.clone(), view.seen().into()));
+        Look {
+            resources: seen.collect(),
+            jobs: self.jobs.statuses(),
+            tagged: self.pieces.tagged(),
+            clocks: self.sight.clocks(),
+        }
     }
 }

@@ -3,9 +3,9 @@
 //! Where it is not known what came of something, it says so until the next look.
 
 use super::Settings;
-use super::system::{Handle, Picture, Place, Reserved, Unit};
+use super::plan::Now;
+use super::system::{Handle, Picture, Place, Reserved};
 use super::tag::{MOST_PIECES, Tag};
-use super::terms::Now;
 use bookahead_party::Tagged;
 use bookahead_plan::{Capacity, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
@@ -151,19 +151,6 @@ impl Pieces {
                 span: asked.unwrap_or(there),
             };
             self.add(tag.id, piece);
-        }
-    }
-}
-
-impl Unit {
-    /// How much a reservation takes, in this unit.
-    pub(super) fn reserved(self, reserved: &Reserved) -> u32 {
-        match self {
-            Unit::Cores => reserved.cores.values().fold(0, |sum, cores| sum.saturating_add(*cores)),
-            Unit::Nodes => {
-                let touched = reserved.cores.values().filter(|cores| **cores > 0).count();
-                u32::try_from(touched).unwrap_or(u32::MAX)
-            }
         }
     }
 }

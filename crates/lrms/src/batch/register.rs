@@ -29,6 +29,8 @@ pub(super) struct Entry {
     pub(super) unheard: bool,
     /// It claims and no look has shown it running.
     pub(super) awaits_go: bool,
+    /// Since when it claims.
+    pub(super) claims_since: Option<Time>,
     /// The number of the last look that had begun when we last changed the job: only looks with higher numbers show that.
     pub(super) stamp: u64,
 }
@@ -46,22 +48,9 @@ pub(super) struct Register {
 impl Entry {
     /// A job that was just submitted; for `stamp` see [`Entry::stamp`].
     pub(super) fn submitted(job: &Job, native: String, at: Time, until: Option<Time>, stamp: u64) -> Entry {
-        Entry {
-            id: job.id,
-            job: Some(job.clone()),
-            native,
-            submitted: at,
-            state: JobState::Waiting,
-            started: None,
-            ended: None,
-            expected_start: None,
-            limit: Some(job.limit),
-            reservation: job.reservation,
-            until,
-            unheard: false,
-            awaits_go: job.claims,
-            stamp,
-        }
+        let (limit, reservation) = (Some(job.limit), job.reservation);
+        let found = JobFact { submitted: at, limit, awaits_go: job.claims, ..JobFact::new(native) };
+        Entry { job: Some(job.clone()), until, stamp, ..Entry::found(job.id, &found, reservation) }
     }
 
     /// One that was found there; what became of it is still to be noted.
@@ -80,6 +69,7 @@ impl Entry {
             until: None,
             unheard: false,
             awaits_go: fact.awaits_go,
+            claims_since: None,
             stamp: 0,
         }
     }
@@ -142,7 +132,8 @@ impl Register {
         }
         entry.state = state.clone();
         match state {
-            JobState::Waiting | JobState::Claiming => entry.started = None,
+            JobState::Waiting => entry.started = None,
+            JobState::Claiming => (entry.started, entry.claims_since) = (None, Some(at)),
             JobState::Running => entry.started = Some(at),
             JobState::Done { .. } | JobState::Killed(_) => {
                 entry.ended = Some(at);

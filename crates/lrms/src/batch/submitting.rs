@@ -1,11 +1,10 @@
 //! Handing jobs to a batch system, once each, and ending them. Whether a job is there already is seen by its name, where
 //! it may have been submitted before: by the service before its restart, or by a command that was not answered.
 
-use super::Batch;
 use super::register::Entry;
-use super::state::State;
 use super::system::{Handle, Place, Submission};
 use super::tag::job_name;
+use super::{Batch, State};
 use crate::builtin::processes::command;
 use crate::error::LrmsError;
 use bookahead_party::{Ended, Job};
@@ -42,12 +41,18 @@ impl Batch {
         Ok(())
     }
 
-    /// Lets a job run that claims.
+    /// Lets a job run that claims. It is refused to one that has claimed for [`super::Settings::go_within`]: the job waits half as
+    /// long again, so that it cannot give up between a go and the look that shows it. Otherwise it would count as one that ran.
     pub fn go(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
         self.meet(now, id)?;
-        let Some(native) = self.state().live_native(id) else {
-            let said = "it is over, or nobody knows it".into();
-            return Err(LrmsError::Refused { what: format!("to let {id} run"), said });
+        let refused = |said: &str| LrmsError::Refused { what: format!("to let {id} run"), said: said.into() };
+        let native = {
+            let state = self.state();
+            let latest = state.now.second() - self.settings.go_within;
+            if state.jobs.get(id).and_then(|entry| entry.claims_since).is_some_and(|since| since <= latest) {
+                return Err(refused("it claims for too long, and may give up before it hears of it"));
+            }
+            state.live_native(id).ok_or_else(|| refused("it is over, or nobody knows it"))?
         };
         self.system.go(&native)
     }
@@ -101,7 +106,7 @@ impl State {
         if job.capacity == Capacity::ZERO {
             return Err(LrmsError::Malformed("it needs no capacity; ask for some".into()));
         }
-        command::check(job)?;
+        command::check(&job.work)?;
         let most = self.settings.most_jobs;
         if self.jobs.live() + self.submitting.len() >= most {
             return Err(LrmsError::Full { most });
@@ -122,7 +127,7 @@ impl State {
             account: self.settings.accounts.runs_as(&job.user)?,
             project: self.settings.projects.of(&job.user),
             work: job.work.clone(),
-            go_within: job.claims.then_some(self.settings.go_within),
+            go_within: job.claims.then_some(Seconds(self.settings.go_within.0.saturating_mul(3) / 2)),
         })
     }
 

@@ -4,7 +4,7 @@
 //!
 //! Times are those of the batch system's own clock. Amounts are in the [`Unit`] of the resource.
 
-use super::finding::Finding;
+use super::examine::Finding;
 use crate::error::LrmsError;
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
@@ -37,12 +37,9 @@ pub trait BatchSystem: Send + Sync {
 
     /// Gives a reservation other terms, all of them or none; jobs in it stay. Answers it as it is then; `None` where it cannot
     /// change such a thing and nothing was done: the caller then makes a new one and deletes the old.
-    fn change(
-        &self,
-        handle: &Handle,
-        wanted: &Wanted,
-        picture: &Picture,
-    ) -> Result<Option<Reserved>, LrmsError>;
+    fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
+        Ok(None)
+    }
 
     /// Deletes a reservation with all jobs that wait or run in it. One that is not there any more is no error.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError>;
@@ -279,6 +276,45 @@ impl Unit {
             Unit::Nodes => job.nodes.max(1),
         }
     }
+
+    /// How much a reservation takes, in this unit.
+    pub(crate) fn reserved(self, reserved: &Reserved) -> u32 {
+        match self {
+            Unit::Cores => total(&reserved.cores),
+            Unit::Nodes => count(reserved.cores.values().filter(|cores| **cores > 0).count()),
+        }
+    }
+
+    /// How much nodes are, in this unit.
+    pub(super) fn of_nodes<'a>(self, nodes: impl Iterator<Item = &'a Node>) -> u32 {
+        match self {
+            Unit::Cores => nodes.fold(0, |sum, node| sum.saturating_add(node.cores)),
+            Unit::Nodes => count(nodes.count()),
+        }
+    }
+}
+
+impl JobFact {
+    /// One of which only this is known: what it is called there.
+    pub fn new(native: impl Into<String>) -> JobFact {
+        JobFact {
+            native: native.into(),
+            name: String::new(),
+            account: String::new(),
+            resources: Vec::new(),
+            state: FactState::Running,
+            cores: 1,
+            nodes: 1,
+            placed: BTreeMap::new(),
+            submitted: Time(0),
+            started: None,
+            ended: None,
+            limit: None,
+            reservations: Vec::new(),
+            expected_start: None,
+            awaits_go: false,
+        }
+    }
 }
 
 impl FactState {
@@ -286,4 +322,20 @@ impl FactState {
     pub fn is_over(&self) -> bool {
         !matches!(self, FactState::Waiting | FactState::Held { .. } | FactState::Running)
     }
+}
+
+/// The cores on all nodes together.
+pub(crate) fn total(cores: &BTreeMap<String, u32>) -> u32 {
+    cores.values().fold(0, |sum, cores| sum.saturating_add(*cores))
+}
+
+/// As a number of nodes.
+pub(crate) fn count(nodes: usize) -> u32 {
+    u32::try_from(nodes).unwrap_or(u32::MAX)
+}
+
+/// Adds cores to those on a node.
+pub(crate) fn add_cores(cores: &mut BTreeMap<String, u32>, node: &str, more: u32) {
+    let sum = cores.entry(node.to_owned()).or_default();
+    *sum = sum.saturating_add(more);
 }

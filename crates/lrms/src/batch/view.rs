@@ -1,22 +1,27 @@
-//! What is to be seen on one resource, from a picture of the whole batch system: jobs outside of reservations, what
-//! others reserved, what failed, and what is really kept for us ([`super::kept`]).
+//! What is to be seen on one resource, from a picture of the whole batch system: jobs outside of reservations, what others
+//! reserved, what failed, and what is really kept for us. A batch system may say that a reservation is there although its nodes
+//! are down, or although somebody reserved the same nodes as a whole afterwards: then that one's jobs run, and ours do not. Such
+//! a reservation is degraded: it is made anew, or stays since jobs are in it.
 //!
 //! Only nodes that can be used count: what takes the others takes nothing that there is. No sum is larger than the
 //! capacity of the resource, whatever the picture says.
 
-use super::kept;
-use super::pieces::Pieces;
+use super::State;
+use super::backing::Order;
+use super::pieces::Piece;
+use super::plan::shared;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, Unit};
 use bookahead_party::Seen;
-use bookahead_plan::{Capacity, Running, Seconds, Time, Waiting};
+use bookahead_plan::{Capacity, Interval, Running, Seconds, Span, Time, Waiting};
+use bookahead_protocol::ReservationId;
 use bookahead_protocol::ledger::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What has no end ends after ten years.
 const FAR: Seconds = Seconds(10 * 365 * 86_400);
 
 /// One resource in a picture.
-pub(super) struct Scene<'a> {
+pub(super) struct ResourceView<'a> {
     pub(super) picture: &'a Picture,
     pub(super) place: &'a Place,
     pub(super) capacity: Capacity,
@@ -25,34 +30,28 @@ pub(super) struct Scene<'a> {
     pub(super) nodes: BTreeMap<&'a str, &'a Node>,
     /// All reservations that are not over.
     pub(super) reservations: BTreeMap<&'a Handle, &'a Reserved>,
+    /// Those of them that are ours.
+    ours: BTreeMap<&'a Handle, (ReservationId, &'a Piece)>,
 }
 
-impl<'a> Scene<'a> {
-    pub(super) fn new(picture: &'a Picture, place: &'a Place, capacity: Capacity, now: Time) -> Scene<'a> {
+impl<'a> ResourceView<'a> {
+    pub(super) fn new(state: &'a State, place: &'a Place, capacity: Capacity) -> ResourceView<'a> {
+        let (picture, now) = (&state.sight.picture, state.now.second());
         let here = |node: &&Node| node.usable && node.resources.contains(&place.resource);
-        let nodes = picture.nodes.iter().filter(here).map(|node| (node.name.as_str(), node));
+        let nodes = picture.nodes.iter().filter(here).map(|node| (node.name.as_str(), node)).collect();
         let live = picture.reservations.iter().filter(|reserved| reserved.interval.end > now);
-        let reservations = live.map(|reserved| (&reserved.handle, reserved));
-        Scene { picture, place, capacity, now, nodes: nodes.collect(), reservations: reservations.collect() }
+        let reservations = live.map(|reserved| (&reserved.handle, reserved)).collect();
+        ResourceView { picture, place, capacity, now, nodes, reservations, ours: state.pieces.by_handle() }
     }
 
     /// All that is to be seen.
-    pub(super) fn seen(&self, pieces: &Pieces) -> Seen {
-        let (backings, in_use) = (kept::backings(self, pieces), kept::in_use(self, pieces));
-        Seen { view: self.view(pieces), lost: self.lost(), backings, in_use }
-    }
-
-    /// Jobs, and what others reserved.
-    pub(super) fn view(&self, pieces: &Pieces) -> View {
-        let foreign = kept::foreign(self, pieces);
-        View { running: self.running(), waiting: self.waiting(), foreign }
+    pub(super) fn seen(&self) -> Seen {
+        let view = View { running: self.running(), waiting: self.waiting(), foreign: foreign(self) };
+        Seen { view, lost: self.lost(), backings: backings(self), in_use: in_use(self) }
     }
 
     fn lost(&self) -> Capacity {
-        let usable = match self.place.unit {
-            Unit::Cores => self.nodes.values().fold(0_u32, |sum, node| sum.saturating_add(node.cores)),
-            Unit::Nodes => count(self.nodes.len()),
-        };
+        let usable = self.place.unit.of_nodes(self.nodes.values().copied());
         Capacity(self.capacity.0.saturating_sub(usable))
     }
 
@@ -144,7 +143,212 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// As a number of nodes.
-pub(super) fn count(nodes: usize) -> u32 {
-    u32::try_from(nodes).unwrap_or(u32::MAX)
+/// What others reserved, at each time all together; on no node more than it has.
+fn foreign(view: &ResourceView<'_>) -> Vec<Span> {
+    let others = view.reservations.values().filter(|reserved| !view.ours.contains_key(&reserved.handle));
+    let mut edges: BTreeMap<Time, Vec<(bool, &Reserved)>> = BTreeMap::new();
+    for reserved in others.filter(|reserved| !reserved.interval.is_empty()) {
+        edges.entry(reserved.interval.begin).or_default().push((true, reserved));
+        edges.entry(reserved.interval.end).or_default().push((false, reserved));
+    }
+    let mut taken = Taken { view, on: BTreeMap::new(), sum: 0 };
+    let mut spans = Vec::new();
+    let mut begin = Time::MIN;
+    for (edge, reservations) in edges {
+        let capacity = Capacity(u32::try_from(taken.sum).unwrap_or(u32::MAX).min(view.capacity.0));
+        append(&mut spans, Interval::new(begin, edge), capacity);
+        begin = edge;
+        reservations.into_iter().for_each(|(begins, reserved)| taken.count(reserved, begins));
+    }
+    spans
+}
+
+/// What reservations take of each node at one time.
+struct Taken<'a> {
+    view: &'a ResourceView<'a>,
+    on: BTreeMap<&'a str, u64>,
+    /// Of all nodes, in the unit of the resource.
+    sum: u64,
+}
+
+impl<'a> Taken<'a> {
+    fn count(&mut self, reserved: &'a Reserved, begins: bool) {
+        for (name, cores) in &reserved.cores {
+            let Some(node) = self.view.nodes.get(name.as_str()) else { continue };
+            let (unit, cores) = (self.view.place.unit, u64::from(*cores));
+            let on = self.on.entry(name.as_str()).or_default();
+            self.sum -= share(unit, node, *on);
+            *on = if begins { on.saturating_add(cores) } else { on.saturating_sub(cores) };
+            self.sum += share(unit, node, *on);
+        }
+    }
+}
+
+/// So much of a node is taken where so many of its cores are.
+fn share(unit: Unit, node: &Node, cores: u64) -> u64 {
+    match unit {
+        Unit::Cores => cores.min(u64::from(node.cores)),
+        Unit::Nodes => u64::from(cores > 0),
+    }
+}
+
+/// What is really kept for each of our reservations; nothing for one of which nothing is left.
+fn backings(view: &ResourceView<'_>) -> BTreeMap<ReservationId, Vec<Span>> {
+    let mut kept: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
+    for (handle, (id, piece)) in &view.ours {
+        let reserved = view.reservations.get(handle).filter(|_| piece.resource == view.place.resource);
+        let Some(reserved) = reserved else { continue };
+        let spans = really_kept(view, reserved, piece.span.interval);
+        kept.entry(*id).or_default().extend(spans);
+    }
+    kept.values_mut().for_each(|spans| spans.sort_unstable());
+    kept
+}
+
+/// Those of our reservations that jobs wait or run in.
+fn in_use(view: &ResourceView<'_>) -> BTreeSet<ReservationId> {
+    let live = view.picture.jobs.iter().filter(|job| !job.state.is_over());
+    let owners = live.flat_map(|job| &job.reservations).filter_map(|handle| view.ours.get(handle));
+    let here = owners.filter(|(_, piece)| piece.resource == view.place.resource);
+    here.map(|(id, _)| *id).collect()
+}
+
+/// The least that is really kept of one reservation of ours, at any instant from now on.
+fn least(view: &ResourceView<'_>, handle: &Handle, asked: Interval) -> Capacity {
+    let Some(reserved) = view.reservations.get(handle) else { return Capacity::ZERO };
+    let rest = Interval::new(asked.begin.max(view.now), asked.end);
+    let spans = really_kept(view, reserved, rest);
+    let covered = spans.iter().fold(0_i64, |sum, span| sum.saturating_add(span.interval.length().0));
+    let least = spans.iter().map(|span| span.capacity).min();
+    least.filter(|_| covered == rest.length().0).unwrap_or(Capacity::ZERO)
+}
+
+/// Whether a reservation of ours is there and does not keep what it says: nodes of it failed, or others have them. Then
+/// it is to be made anew, on others.
+fn is_degraded(view: &ResourceView<'_>, handle: &Handle, asked: Interval) -> bool {
+    let Some(reserved) = view.reservations.get(handle) else { return false };
+    let taken = |interval: Interval| {
+        let (strangers, friends) = others(view, interval);
+        let edges = strangers.iter().map(|other| other.interval.begin.max(interval.begin));
+        let edges: Vec<Time> = edges.collect();
+        let mut nodes = reserved.cores.keys().filter_map(|name| view.nodes.get(name.as_str()));
+        nodes.any(|node| edges.iter().any(|at| is_taken_from_us(node, *at, &strangers, &friends)))
+    };
+    let failed = |name: &String| !view.nodes.contains_key(name.as_str());
+    reserved.cores.keys().any(failed) || taken(Interval::new(asked.begin.max(view.now), asked.end))
+}
+
+/// What others reserved in an interval, and what we did.
+fn others<'a>(view: &ResourceView<'a>, interval: Interval) -> (Vec<&'a Reserved>, Vec<&'a Reserved>) {
+    let meets = |other: &Reserved| other.interval.begin < interval.end && interval.begin < other.interval.end;
+    let there = view.reservations.values().copied().filter(|other| meets(other));
+    there.partition(|other| !view.ours.contains_key(&other.handle))
+}
+
+/// What is kept of one reservation over the interval that it was asked for.
+fn really_kept(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) -> Vec<Span> {
+    let (strangers, friends) = others(view, asked);
+    let mut edges = vec![asked.begin, asked.end];
+    if !strangers.is_empty() {
+        let all = strangers.iter().chain(&friends);
+        let inside = all.flat_map(|other| [other.interval.begin, other.interval.end]);
+        edges.extend(inside.filter(|edge| asked.begin < *edge && *edge < asked.end));
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let mut spans = Vec::new();
+    for pair in edges.windows(2) {
+        let interval = Interval::new(pair[0], pair[1]);
+        let kept = reserved.cores.iter().filter_map(|(name, cores)| {
+            let node = view.nodes.get(name.as_str())?;
+            let lost = is_taken_from_us(node, interval.begin, &strangers, &friends);
+            (!lost).then(|| share(view.place.unit, node, u64::from(*cores)))
+        });
+        let kept = u32::try_from(kept.sum::<u64>()).unwrap_or(u32::MAX);
+        append(&mut spans, interval, Capacity(kept.min(view.capacity.0)));
+    }
+    spans
+}
+
+/// Whether strangers reserved so much of a node that not all can be kept: the batch system let them, and serves them.
+/// Where it is not told what each has of the node, only one who has all of it counts.
+fn is_taken_from_us(node: &Node, at: Time, strangers: &[&Reserved], friends: &[&Reserved]) -> bool {
+    let on =
+        |reserved: &&&Reserved| reserved.interval.contains(at) && reserved.cores.contains_key(&node.name);
+    let cores = |reserved: &Reserved| u64::from(reserved.cores.get(&node.name).copied().unwrap_or(0));
+    let mut theirs = strangers.iter().filter(on).peekable();
+    if theirs.peek().is_none() {
+        return false;
+    }
+    let there: Vec<&&Reserved> = theirs.clone().chain(friends.iter().filter(on)).collect();
+    if there.iter().all(|reserved| reserved.spread) {
+        there.iter().map(|reserved| cores(reserved)).sum::<u64>() > u64::from(node.cores)
+    } else {
+        theirs.any(|reserved| cores(reserved) >= u64::from(node.cores))
+    }
+}
+
+/// Adds what is taken after the last, if something is; what goes on as before is one span.
+fn append(spans: &mut Vec<Span>, interval: Interval, capacity: Capacity) {
+    match spans.last_mut() {
+        Some(last) if last.capacity == capacity && last.interval.end == interval.begin => {
+            last.interval.end = interval.end;
+        }
+        _ if capacity > Capacity::ZERO => spans.push(Span { interval, capacity }),
+        _ => {}
+    }
+}
+
+impl State {
+    fn view(&self, place: &Place) -> Option<ResourceView<'_>> {
+        self.views().find(|view| view.place.resource == place.resource)
+    }
+
+    /// Whether a piece is there and does not keep what it says.
+    fn is_degraded(&self, place: &Place, piece: &Piece) -> bool {
+        let degraded = |view| is_degraded(&view, &piece.handle, piece.span.interval);
+        self.view(place).is_some_and(degraded)
+    }
+
+    /// Whether a piece does not keep what it says, and can be replaced: nobody waits or runs in it, or whoever does can move.
+    pub(super) fn is_to_be_replaced(&self, order: &Order, piece: &Piece) -> bool {
+        let may_go = || self.traits.moves_jobs || !self.has_jobs(&piece.handle);
+        !order.left_in_place.contains(&piece.handle) && self.is_degraded(&order.place, piece) && may_go()
+    }
+
+    /// Whether a piece that stays does not keep what it says.
+    pub(super) fn is_stuck(&self, order: &Order, handle: &Handle) -> bool {
+        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
+        let piece =
+            pieces.iter().find(|piece| piece.handle == *handle && !order.left_in_place.contains(handle));
+        piece.is_some_and(|piece| self.is_degraded(&order.place, piece))
+    }
+
+    /// What jobs are in stays as it is where it keeps as much as is wanted: it is wanted as it is, for the time that is
+    /// wanted.
+    pub(super) fn spare(&self, order: &mut Order) {
+        let Some(view) = self.view(&order.place) else { return };
+        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
+        for piece in pieces.into_iter().filter(|piece| self.has_jobs(&piece.handle)) {
+            let Piece { handle, span, .. } = piece;
+            let meeting = order.wanted.iter_mut().filter(|wanted| shared(wanted.interval, span.interval) > 0);
+            match meeting.max_by_key(|wanted| shared(wanted.interval, span.interval)) {
+                None => order.wanted.push(span),
+                Some(wanted) => {
+                    let kept = least(&view, &handle, span.interval);
+                    if kept < wanted.capacity {
+                        continue;
+                    }
+                    wanted.capacity = span.capacity;
+                }
+            }
+            order.left_in_place.insert(handle);
+        }
+    }
+
+    /// Whether jobs wait or run in a reservation there.
+    pub(super) fn has_jobs(&self, handle: &Handle) -> bool {
+        let live = self.sight.picture.jobs.iter().filter(|job| !job.state.is_over());
+        live.into_iter().any(|job| job.reservations.contains(handle))
+    }
 }

@@ -20,9 +20,8 @@
 //! ([`REMEMBERED`]), with their folders. A local job is forgotten when it is over, and does not come where too many wait.
 
 mod cluster;
-mod going;
 pub mod processes;
-mod register;
+mod progress;
 mod reserved;
 pub mod sources;
 
@@ -36,7 +35,7 @@ use bookahead_plan::{Capacity, Policy, Seconds};
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 use cluster::Cluster;
 use processes::folder::Record;
-use register::{Entry, Register};
+use progress::{Entry, Register};
 use reserved::most_room;
 use sources::{Nothing, Source};
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,7 +171,7 @@ impl Builtin {
         if job.capacity == Capacity::ZERO {
             return Err(LrmsError::Malformed("it needs no capacity; ask for some".into()));
         }
-        processes::command::check(job)?;
+        processes::command::check(&job.work)?;
         self.check_room(job)?;
         if self.register.live() >= MOST_JOBS {
             return Err(LrmsError::Full { most: MOST_JOBS });

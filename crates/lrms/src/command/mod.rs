@@ -2,32 +2,25 @@
 //! output is read in, so many at once and no more, and none while the batch system is known to be silent. Nothing here
 //! knows what a command means.
 //!
-//! - `runner`: where commands run, and all that holds for each; `way`: how one is run, and what its end means
-//! - `line`: the words that are really run: as whom, with which environment
-//! - `local`: one process on this machine, from its start to its end
-//! - `ssh`: the same on another machine; `quoting`: how words get through its shell
-//! - `gate`: how many run at once; `outage`: silence, and how its end is noticed; `usage`: what was run and how long
+//! - `runner`: where commands run, and all that holds for each
+//! - `transport`: how one is run, as whom and with which environment, and what its end means; what was run and how long
+//! - `local`: one process on this machine, from its start to its end; `ssh`: the same on another machine
+//! - `outage`: silence, and how its end is noticed; how many run at once
 //!
 //! It relies on programs to be found: `ssh` for other machines; there, and wherever an account is given, `env` and
 //! `timeout` of coreutils. It reads the clock, for time-outs alone. It never hands a word to a shell unquoted, and never
 //! takes a lost connection for the answer of a command.
 
-mod gate;
-mod line;
 mod local;
 mod outage;
-mod quoting;
 mod runner;
 mod ssh;
-mod usage;
-mod way;
+mod transport;
 
-pub(crate) use line::is_variable;
-pub use quoting::quoted;
 pub use runner::{MOST_AT_ONCE, Runner};
 pub use ssh::{LONGEST_CONTROL_FOLDER, Ssh};
-pub use usage::{MOST_PROGRAMS, OTHER_PROGRAMS, ProgramUsage, Usage};
-pub use way::MOST_OUTPUT;
+pub(crate) use transport::is_variable;
+pub use transport::{MOST_OUTPUT, ProgramUsage, Usage, quoted};
 
 use std::collections::BTreeMap;
 

@@ -1,20 +1,17 @@
 //! Where commands run, and all that holds for each of them: checks, admission, a place among those that run at once, the
 //! run itself, and what its end says of the batch system.
 
-use super::gate::{Gate, Outside, Pass};
-use super::local::{self, Going, Stop};
-use super::outage::{self, Admission, Outage};
+use super::local::{self, Alive, Stop};
+use super::outage::{self, Admission, Outage, Outside, Slot, Slots};
 use super::ssh::Ssh;
-use super::usage::{Counters, Usage};
-use super::way::Way;
+use super::transport::{Counters, Transport, Usage};
 use super::{Command, Outcome};
 use crate::error::LrmsError;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 /// Default number of commands at once. Making a reservation takes two commands, and a busy controller may take three seconds
 /// for each: with eight at once, fifty reservations are made in forty seconds. More would crowd out other users.
@@ -31,18 +28,18 @@ const LONGEST_TIME_OUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// and what was used.
 #[derive(Debug, Clone)]
 pub struct Runner {
-    way: Way,
+    transport: Transport,
     /// Whether it runs commands of looks.
     looks: bool,
     shared: Arc<Shared>,
     /// Of the thread that probes: it ends when the last clone is gone.
-    probing: Arc<Mutex<Option<Going>>>,
+    probing: Arc<Mutex<Option<Alive>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    orders: Gate,
-    looks: Gate,
+    orders: Slots,
+    looks: Slots,
     outage: Outage,
     counters: Counters,
 }
@@ -62,10 +59,10 @@ impl Runner {
     }
 
     fn by(ssh: Option<Arc<Ssh>>, time_out: Duration) -> Runner {
-        let (orders, looks) = (Gate::new(MOST_AT_ONCE), Gate::new(LOOKS_AT_ONCE));
+        let (orders, looks) = (Slots::new(MOST_AT_ONCE), Slots::new(LOOKS_AT_ONCE));
         let (outage, counters) = (Outage::default(), Counters::default());
         Runner {
-            way: Way {
+            transport: Transport {
                 time_out: time_out.min(LONGEST_TIME_OUT),
                 ssh,
                 prefix: Vec::new(),
@@ -81,13 +78,13 @@ impl Runner {
     /// `["sudo", "-n", "-u", "{user}", "--"]` or `["runuser", "-u", "{user}", "--"]`. Behind it `timeout` is run, which
     /// runs `env`, which runs the command; sudo has to allow that. The account does not get our environment.
     pub fn becoming(mut self, prefix: Vec<String>) -> Runner {
-        self.way.prefix = prefix;
+        self.transport.prefix = prefix;
         self
     }
 
     /// With variables that every command finds in its environment, unless it says otherwise.
     pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Runner {
-        self.way.environment = environment;
+        self.transport.environment = environment;
         self
     }
 
@@ -104,7 +101,7 @@ impl Runner {
         Runner { looks: true, ..self.clone() }
     }
 
-    fn gate(&self) -> &Gate {
+    fn slots(&self) -> &Slots {
         if self.looks { &self.shared.looks } else { &self.shared.orders }
     }
 
@@ -121,8 +118,8 @@ impl Runner {
     /// probe has succeeded; without a probe, until a command has been answered that was let through after five seconds.
     /// Where too many run already it waits for its turn, for as long as it may take to run and no longer.
     pub fn run(&self, command: &Command) -> Result<Outcome, LrmsError> {
-        let command = &*self.way.complete(command);
-        let prepared = self.way.prepare(command)?;
+        let command = &*self.transport.complete(command);
+        let prepared = self.transport.prepare(command)?;
         let is_trial = match self.shared.outage.admit(Instant::now()) {
             Admission::Free => false,
             Admission::Trial => true,
@@ -130,22 +127,22 @@ impl Runner {
         };
         let pass = self.enter(command, is_trial)?;
         let asked = Instant::now();
-        let result = self.way.run(command, &prepared, &self.shared.counters, None);
+        let result = self.transport.run(command, &prepared, &self.shared.counters, None);
         self.learn(&result, asked, is_trial);
         // Only now: whoever takes this place should know what was learnt.
         drop(pass);
         result
     }
 
-    fn enter(&self, command: &Command, is_trial: bool) -> Result<Pass<'_>, LrmsError> {
+    fn enter(&self, command: &Command, is_trial: bool) -> Result<Slot<'_>, LrmsError> {
         let gives_up = || !is_trial && self.silent_since().is_some();
-        self.gate().enter(Instant::now() + self.way.time_out, gives_up).map_err(|outside| {
+        self.slots().enter(Instant::now() + self.transport.time_out, gives_up).map_err(|outside| {
             if is_trial {
                 self.shared.outage.not_tried();
             }
             match outside {
                 Outside::GaveUp => not_run(command, self.silent_for()),
-                Outside::Full => too_many(command, self.way.time_out),
+                Outside::Full => too_many(command, self.transport.time_out),
             }
         })
     }
@@ -161,7 +158,7 @@ impl Runner {
             }
         };
         thread::scope(|scope| {
-            for _ in 1..self.gate().most().min(commands.len()) {
+            for _ in 1..self.slots().most().min(commands.len()) {
                 // Where there are no more threads to be had, those that are here do it all.
                 let _handle = thread::Builder::new().name("lrms-commands".into()).spawn_scoped(scope, work);
             }
@@ -216,24 +213,25 @@ impl Runner {
 
     /// Starts the thread that probes until there is an answer, or the last clone of this is gone.
     fn start_probing(&self, probe: Command) -> io::Result<()> {
-        let (stop, going) = local::stop()?;
-        let (way, shared) = (self.way.clone(), self.shared.clone());
-        let probing = move || shared.probe(&way, &probe, &stop);
+        let (stop, alive) = local::stop()?;
+        let (transport, shared) = (self.transport.clone(), self.shared.clone());
+        let probing = move || shared.probe(&transport, &probe, &stop);
         thread::Builder::new().name("lrms-probe".into()).spawn(probing)?;
-        *self.probing.lock().unwrap_or_else(PoisonError::into_inner) = Some(going);
+        *self.probing.lock().unwrap_or_else(PoisonError::into_inner) = Some(alive);
         Ok(())
     }
 }
 
 impl Shared {
     /// A probe needs no place among those that run at once: all of them may wait for what it finds out.
-    fn probe(&self, way: &Way, probe: &Command, stop: &Stop) {
+    fn probe(&self, transport: &Transport, probe: &Command, stop: &Stop) {
         while let Some(since) = self.outage.since() {
             if stop.within(outage::pause(since.elapsed())) {
                 return;
             }
-            let probe = &*way.complete(probe);
-            let tried = way.prepare(probe).and_then(|it| way.run(probe, &it, &self.counters, Some(stop)));
+            let probe = &*transport.complete(probe);
+            let tried =
+                transport.prepare(probe).and_then(|it| transport.run(probe, &it, &self.counters, Some(stop)));
             if tried.is_ok_and(|outcome| outcome.is_success()) {
                 self.outage.is_over(Instant::now());
             }

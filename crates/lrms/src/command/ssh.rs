@@ -9,8 +9,7 @@
 //! An exit code of 255 means that ssh itself failed, unless the other side has said that it is the command's own.
 //! It never passes on a word that is not quoted, nor a host that ssh could take for an option.
 
-use super::line;
-use super::{Outcome, quoted};
+use super::{Outcome, quoted, transport};
 use crate::error::LrmsError;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -80,7 +79,7 @@ impl Ssh {
             return self
                 .refused("this is not the name or address of a host; use letters, digits, . : _ and -");
         }
-        if let Some(user) = self.user.as_ref().filter(|user| !line::is_account(user)) {
+        if let Some(user) = self.user.as_ref().filter(|user| !transport::is_account(user)) {
             return self.refused(&format!("{user:?} cannot be the name of an account; correct it"));
         }
         let paths = [&self.key_file, &self.known_hosts, &self.config_file, &self.control_folder];
@@ -140,7 +139,7 @@ impl Ssh {
 
     fn options(&self, time_out: Duration) -> Vec<String> {
         // A host that cannot be reached should be told from a command that does not end.
-        let connect = (line::whole_seconds(time_out) / 2).clamp(1, 10);
+        let connect = (transport::whole_seconds(time_out) / 2).clamp(1, 10);
         let mut options = vec![
             "BatchMode=yes".into(),
             format!("ConnectTimeout={connect}"),

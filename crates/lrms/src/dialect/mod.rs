@@ -1,18 +1,297 @@
 //! What dialects of batch systems have in common, whatever their commands are called. Nothing here knows one of them.
 //!
-//! - `tools`: running their commands, and noticing that nobody answers
-//! - `ends`: what the end of a command means, and how that is told
-//! - `grants`: whether what was granted is what was wanted, and what follows where it is not
-//! - `findings`: what every examination looks at
+//! - [`Tools`]: running their commands, noticing that nobody answers, and telling what the end of a command means
+//! - `grants`: whether what was granted is what was wanted, and what every examination looks at
+//! - [`calendar`]: dates of the UTC calendar and lengths of time, as they are printed and asked for
+//! - [`script`]: a job as a script that a submitting command reads
+//! - [`xml`]: elements, attributes and texts, also where they are not quite well-formed
 
-mod ends;
-mod findings;
+pub(crate) mod calendar;
 mod grants;
-mod tools;
+pub(crate) mod script;
+pub(crate) mod xml;
 
-pub(crate) use ends::{
-    document, ended, failed, refused, said, start, submitted, the_job, the_reservation, unreadable,
-};
-pub(crate) use findings::{Trial, endless, resource, seen};
-pub(crate) use grants::{amount, differs, is_plain, undone, wait_until_gone};
-pub(crate) use tools::{Tools, printed, seconds};
+use crate::batch::{Place, Submission, Unit, Wanted};
+use crate::command::{Command, Outcome, Runner};
+use crate::error::LrmsError;
+use bookahead_plan::Time;
+use bookahead_protocol::Name;
+pub(crate) use grants::{Trial, differs, endless, is_plain, resource, seen, undone, wait_until_gone};
+use script::called;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use xml::Element;
+
+/// All that is needed to run commands of one kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Tools {
+    runner: Runner,
+    bin: Option<PathBuf>,
+    environment: BTreeMap<String, String>,
+    silence: &'static [&'static str],
+    date: String,
+}
+
+impl Tools {
+    /// Commands from this folder, or else from `PATH`, with these variables. `silence` are words with which they fail
+    /// where their daemon does not answer.
+    pub(crate) fn new(
+        runner: Runner,
+        bin: Option<PathBuf>,
+        environment: BTreeMap<String, String>,
+        silence: &'static [&'static str],
+    ) -> Tools {
+        Tools { runner, bin, environment, silence, date: "date".into() }
+    }
+
+    /// With a command that succeeds if and only if the batch system answers, to be tried in times of silence.
+    pub(crate) fn probed_by(self, program: &str, arguments: &[&str]) -> Tools {
+        let probe = self.command(program).args(arguments.iter().copied());
+        Tools { runner: self.runner.with_probe(probe), ..self }
+    }
+
+    /// With another program that tells the time.
+    pub(crate) fn with_date(self, date: String) -> Tools {
+        Tools { date, ..self }
+    }
+
+    /// The same, in slots that orders cannot take.
+    pub(crate) fn for_looks(&self) -> Tools {
+        Tools { runner: self.runner.for_looks(), ..self.clone() }
+    }
+
+    /// How a job calls one of the commands, in its shell.
+    pub(crate) fn called(&self, program: &str) -> String {
+        called(program, self.bin.as_ref().map(|bin| bin.to_string_lossy()).as_deref())
+    }
+
+    /// One of the commands, without arguments.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let path = self.bin.as_ref().map(|bin| bin.join(program).to_string_lossy().into_owned());
+        let mut command = Command::new(path.unwrap_or_else(|| program.to_owned()));
+        command.environment = self.environment.clone();
+        command
+    }
+
+    /// Runs it, whatever its exit code. Its word that nobody answers is [`LrmsError::Silent`].
+    pub(crate) fn run(&self, command: &Command) -> Result<Outcome, LrmsError> {
+        let began = Instant::now();
+        self.answered(command, self.runner.run(command)?, began.elapsed())
+    }
+
+    /// Runs commands side by side, and answers what came of each as [`Tools::run`] does, in their order.
+    pub(crate) fn run_all(&self, commands: &[Command]) -> Vec<Result<Outcome, LrmsError>> {
+        let began = Instant::now();
+        let outcomes = self.runner.run_all(commands);
+        let after = began.elapsed();
+        let outcomes = outcomes.into_iter().zip(commands);
+        outcomes.map(|(outcome, command)| self.answered(command, outcome?, after)).collect()
+    }
+
+    /// As [`Tools::ask`], for several commands side by side.
+    pub(crate) fn ask_each<const N: usize>(&self, commands: &[Command; N]) -> [Result<String, LrmsError>; N] {
+        let mut outcomes = self.run_all(commands).into_iter();
+        commands
+            .each_ref()
+            .map(|command| printed(command, outcomes.next().unwrap_or_else(|| self.run(command))?))
+    }
+
+    /// Runs a command that only asks, for what it prints; its failure is an error.
+    pub(crate) fn ask(&self, command: &Command) -> Result<String, LrmsError> {
+        printed(command, self.run(command)?)
+    }
+
+    /// As [`Tools::ask`]; None where the command fails with one of these words, since there is nothing to be told of.
+    pub(crate) fn ask_for(&self, command: &Command, nothing: &[&str]) -> Result<Option<String>, LrmsError> {
+        let outcome = self.run(command)?;
+        if !outcome.is_success() && nothing.iter().any(|words| outcome.said().contains(words)) {
+            return Ok(None);
+        }
+        printed(command, outcome).map(Some)
+    }
+
+    /// Runs a command that only asks, and reads the document that it prints.
+    pub(crate) fn ask_xml(&self, command: &Command) -> Result<Element, LrmsError> {
+        document(command, &self.ask(command)?)
+    }
+
+    /// The command that tells the time where commands run, in seconds since the epoch.
+    pub(crate) fn date(&self) -> Command {
+        Command::new(&self.date).arg("+%s")
+    }
+
+    /// The time where commands run.
+    pub(crate) fn clock(&self) -> Result<Time, LrmsError> {
+        let date = self.date();
+        let said = self.ask(&date)?;
+        said.trim()
+            .parse()
+            .map(Time)
+            .map_err(|_| unreadable(&date, format!("{said:?} is no number of seconds")))
+    }
+
+    /// As whom commands run, if that can be found out.
+    pub(crate) fn account(&self) -> Option<String> {
+        let name = self.ask(&Command::new("id").arg("-un")).ok()?.trim().to_owned();
+        (!name.is_empty()).then_some(name)
+    }
+
+    fn answered(&self, command: &Command, outcome: Outcome, after: Duration) -> Result<Outcome, LrmsError> {
+        let is_silence = || self.silence.iter().any(|words| outcome.said().contains(words));
+        if !outcome.is_success() && is_silence() {
+            // The next ones need not wait as long to hear nothing.
+            self.runner.note_silence();
+            return Err(LrmsError::Silent { what: shown(command), after });
+        }
+        Ok(outcome)
+    }
+}
+
+/// What a command printed that should succeed.
+pub(crate) fn printed(command: &Command, outcome: Outcome) -> Result<String, LrmsError> {
+    if outcome.is_success() { Ok(outcome.out) } else { Err(failed(command, &outcome)) }
+}
+
+/// So many characters of something that may be long are told.
+const MOST_TOLD: usize = 300;
+
+/// A command that failed for a reason that is not known.
+pub(crate) fn failed(command: &Command, outcome: &Outcome) -> LrmsError {
+    LrmsError::Failed { command: shown(command), code: outcome.code, said: said(outcome) }
+}
+
+/// A command that printed something else than it should.
+pub(crate) fn unreadable(command: &Command, why: impl Into<String>) -> LrmsError {
+    LrmsError::Unreadable { command: shown(command), why: why.into() }
+}
+
+/// The batch system says no, or would.
+pub(crate) fn refused(what: impl Into<String>, said: impl Into<String>) -> LrmsError {
+    LrmsError::Refused { what: what.into(), said: said.into() }
+}
+
+/// What a command printed, as XML.
+pub(crate) fn document(command: &Command, out: &str) -> Result<Element, LrmsError> {
+    xml::read(out).map_err(|why| unreadable(command, why))
+}
+
+/// What the end of a command means that was to end or delete something: with a word of `gone` there was nothing to end, with
+/// one of `denied` it may not be done. `what` is for people.
+pub(crate) fn ended(
+    command: &Command,
+    outcome: &Outcome,
+    what: String,
+    gone: &[&str],
+    denied: &[&str],
+) -> Result<(), LrmsError> {
+    let says =
+        |words: &[&str]| words.iter().any(|word| outcome.out.contains(word) || outcome.err.contains(word));
+    if outcome.is_success() || says(gone) {
+        Ok(())
+    } else if says(denied) {
+        Err(refused(what, said(outcome)))
+    } else {
+        Err(failed(command, outcome))
+    }
+}
+
+/// What a submitted job is called: the last line that is printed, which begins with a number and may have the name of a
+/// server behind it. Warnings may stand before.
+pub(crate) fn submitted(command: &Command, outcome: &Outcome) -> Result<String, LrmsError> {
+    let last = outcome.out.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+    let is_id = last.starts_with(|first: char| first.is_ascii_digit()) && !last.contains(char::is_whitespace);
+    if is_id { Ok(last.into()) } else { Err(unreadable(command, format!("{:?} is no job", start(last)))) }
+}
+
+/// What it means that a command failed which was to make something: a refusal, unless it says nothing or a signal ended it.
+pub(crate) fn denied(what: String, command: &Command, outcome: &Outcome) -> LrmsError {
+    let unknown = outcome.code.is_none() || outcome.said().is_empty();
+    if unknown { failed(command, outcome) } else { refused(what, said(outcome)) }
+}
+
+/// The resources on which a job may run that waits in one of these queues: a list with commas.
+pub(crate) fn resources_in(queues: &str, places: &[Place]) -> Vec<Name> {
+    let takes = |place: &&Place| {
+        place.partition.as_ref().is_none_or(|wanted| queues.split(',').any(|queue| queue == wanted))
+    };
+    places.iter().filter(takes).map(|place| place.resource.clone()).collect()
+}
+
+/// A job for people.
+pub(crate) fn the_job(job: &Submission) -> String {
+    format!("the job {}", job.name)
+}
+
+/// A reservation for people, with what the batch system calls cores and nodes.
+pub(crate) fn the_reservation(wanted: &Wanted, [cores_are, nodes_are]: [&str; 2]) -> String {
+    let Wanted { name, amount, place, .. } = wanted;
+    let unit = match place.unit {
+        Unit::Cores => cores_are,
+        Unit::Nodes => nodes_are,
+    };
+    format!("the reservation {name} of {amount} {unit} on {}", place.resource)
+}
+
+/// A command for people: the name of the program and its first words. A shell that only hands on its input, as `sh -c … sh`, is
+/// left out.
+pub(crate) fn shown(command: &Command) -> String {
+    let words = [&command.program].into_iter().chain(&command.arguments).map(String::as_str);
+    let mut words = words.skip(if command.program == "sh" { 4 } else { 0 });
+    let name = words.next().and_then(|program| program.rsplit('/').next()).unwrap_or_default();
+    start(&[name].into_iter().chain(words).collect::<Vec<_>>().join(" "))
+}
+
+/// What a command said, for people.
+pub(crate) fn said(outcome: &Outcome) -> String {
+    start(outcome.said())
+}
+
+/// The beginning of something that may be long.
+pub(crate) fn start(text: &str) -> String {
+    text.chars().take(MOST_TOLD).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(code: i32, out: &str, err: &str) -> Outcome {
+        Outcome { code: Some(code), out: out.into(), err: err.into() }
+    }
+
+    #[test]
+    fn a_submitted_job_is_the_last_line_that_is_printed() {
+        let read = |out: &str| submitted(&Command::new("qsub"), &outcome(0, out, ""));
+        assert_eq!(read("welcome\n\n123.srv.example\n").unwrap(), "123.srv.example");
+        assert_eq!(read("Unable to read script file\n7\n").unwrap(), "7");
+        for text in ["", "qsub: x", "1 2", "job 7", "7\nbye"] {
+            assert!(matches!(read(text), Err(LrmsError::Unreadable { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_gone_is_no_error_and_denial_is_a_refusal() {
+        let ended = |code, out, err| {
+            let outcome = outcome(code, out, err);
+            super::ended(
+                &Command::new("/x/qdel").arg("7"),
+                &outcome,
+                "it".into(),
+                &["not exist"],
+                &["denied"],
+            )
+        };
+        assert!(ended(0, "", "").is_ok() && ended(1, "it does not exist", "note").is_ok());
+        assert!(
+            matches!(ended(1, "", "denied: no"), Err(LrmsError::Refused { said, .. }) if said == "denied: no")
+        );
+        assert!(matches!(ended(1, "", "odd"), Err(LrmsError::Failed { command, .. }) if command == "qdel 7"));
+    }
+
+    #[test]
+    fn what_is_long_is_told_in_part() {
+        assert_eq!(start(&"ä".repeat(1000)).chars().count(), MOST_TOLD);
+        assert_eq!(shown(&Command::new("x").arg("y".repeat(1000))).len(), MOST_TOLD);
+    }
+}

@@ -1,13 +1,15 @@
 //! Making advance reservations with `qrsub`. What was granted is read back before anybody relies on it.
 
 use super::NO_WHOLE_HOSTS;
-use super::delete::delete;
 use super::reservations::{Granted, details};
 use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
 use crate::command::{Command, Outcome};
-use crate::dialect::{Tools, differs, failed, is_plain, refused, said, the_reservation, undone, unreadable};
+use crate::dialect::{
+    self, Tools, differs, ended, failed, is_plain, refused, the_reservation, undone, unreadable,
+    wait_until_gone,
+};
+use crate::dialect::{calendar, xml};
 use crate::error::LrmsError;
-use crate::text::calendar;
 
 /// Makes a reservation. One that is granted otherwise than wanted is deleted again.
 pub(super) fn create(
@@ -132,10 +134,9 @@ fn as_wanted(wanted: &Wanted, picture: &Picture, granted: &Granted, at_once: boo
 }
 
 fn denied(wanted: &Wanted, command: &Command, outcome: &Outcome) -> LrmsError {
-    let said = said(outcome);
-    if outcome.code.is_none() || said.is_empty() {
+    let LrmsError::Refused { what, said } = dialect::denied(what(wanted), command, outcome) else {
         return failed(command, outcome);
-    }
+    };
     let advice = if said.contains("no suitable queues") {
         "there is no room, or a job without h_rt runs there, or the parallel environment is not in the queue's pe_list"
     } else if said.contains("must be manager") {
@@ -145,14 +146,31 @@ fn denied(wanted: &Wanted, command: &Command, outcome: &Outcome) -> LrmsError {
     } else if said.contains("parallel environment") {
         "see qconf -spl"
     } else {
-        return refused(what(wanted), said);
+        return refused(what, said);
     };
-    refused(what(wanted), format!("{said} ({advice})"))
+    refused(what, format!("{said} ({advice})"))
 }
 
 /// What was asked for, for people.
 fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["slots", "hosts"])
+}
+
+/// Deletes a reservation with its jobs, and waits until they are gone: until then it is shown as being deleted.
+pub(super) fn delete(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
+    let command = tools.command("qrdel").arg(&handle.0);
+    let outcome = tools.run(&command)?;
+    let what = format!("deleting reservation {handle}");
+    ended(&command, &outcome, what, &["does not exist"], &["privileges", "denied"])?;
+    // Otherwise it had no jobs, or is not there.
+    if !outcome.out.contains("registered") && !outcome.err.contains("registered") {
+        return Ok(());
+    }
+    let shown = tools.command("qrstat").args(["-ar", &handle.0, "-xml"]);
+    wait_until_gone(|| {
+        let document = xml::read(&tools.run(&shown)?.out).unwrap_or_default();
+        Ok(document.child("ar_summary").is_none())
+    })
 }
 
 #[cfg(test)]

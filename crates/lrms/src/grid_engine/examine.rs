@@ -1,12 +1,12 @@
 //! Whether a Grid Engine can be used as it is configured, step by step. It makes one small reservation a year ahead and
 //! deletes it again, and changes nothing else.
 
-use super::delete::delete;
+use super::create::delete;
 use super::nodes::queue_of;
-use super::{NO_WHOLE_HOSTS, Settings, create, look};
+use super::{NO_WHOLE_HOSTS, Settings, create};
 use crate::batch::{Finding, Picture, Place, Unit};
+use crate::dialect::calendar;
 use crate::dialect::{self, Tools, Trial};
-use crate::text::calendar;
 use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeSet;
 
@@ -24,10 +24,10 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
     findings.push(environment(tools, &settings.parallel_environment));
     findings.extend(schedule(tools));
     findings.push(accounting(tools, settings));
-    match look::look(tools, &settings.places, &Default::default()) {
+    match super::look(tools, &settings.places, &Default::default()) {
         Err(error) => {
             let advice = "see whether this command works here";
-            findings.push(Finding::wrong("queues", error.to_string(), advice));
+            findings.push(Finding::wrong("queues", error, advice));
         }
         Ok(picture) => {
             for place in &settings.places {
@@ -46,7 +46,7 @@ fn master(tools: &Tools) -> (bool, Vec<Finding>) {
     let version = match version {
         Err(error) => {
             let advice = "install the client commands (Debian: gridengine-client), or say where they are";
-            return (false, vec![Finding::wrong("commands", error.to_string(), advice)]);
+            return (false, vec![Finding::wrong("commands", error, advice)]);
         }
         Ok(outcome) => outcome.out.lines().next().unwrap_or("").trim().to_owned(),
     };
@@ -66,7 +66,7 @@ fn master(tools: &Tools) -> (bool, Vec<Finding>) {
         }
         Err(error) => {
             let advice = "see whether sge_qmaster runs, and SGE_ROOT, SGE_CELL and SGE_QMASTER_PORT";
-            (false, vec![commands, Finding::wrong("master", error.to_string(), advice)])
+            (false, vec![commands, Finding::wrong("master", error, advice)])
         }
     }
 }
@@ -76,7 +76,7 @@ fn environment(tools: &Tools, name: &str) -> Finding {
     let what = format!("parallel environment {name}");
     let text = match tools.ask(&tools.command("qconf").arg("-sp").arg(name)) {
         Ok(text) => text,
-        Err(error) => return Finding::wrong(what, error.to_string(), "make one: qconf -ap, see sge_pe(5)"),
+        Err(error) => return Finding::wrong(what, error, "make one: qconf -ap, see sge_pe(5)"),
     };
     let rule = value(&text, "allocation_rule").unwrap_or("");
     let slots = value(&text, "slots").unwrap_or("");
@@ -92,7 +92,7 @@ fn environment(tools: &Tools, name: &str) -> Finding {
 fn schedule(tools: &Tools) -> Vec<Finding> {
     let text = match tools.ask(&tools.command("qconf").arg("-ssconf")) {
         Ok(text) => text,
-        Err(error) => return vec![Finding::doubtful("scheduler", error.to_string(), "see qconf -ssconf")],
+        Err(error) => return vec![Finding::doubtful("scheduler", error, "see qconf -ssconf")],
     };
     let interval = value(&text, "schedule_interval").unwrap_or("");
     let seen = format!("schedule_interval is {interval}");
@@ -152,7 +152,7 @@ fn place_findings(tools: &Tools, settings: &Settings, place: &Place, picture: &P
 fn pe_list(tools: &Tools, queue: &str, environment: &str) -> Finding {
     let what = format!("queue {queue}");
     match tools.ask(&tools.command("qconf").arg("-sq").arg(queue)) {
-        Err(error) => Finding::wrong(what, error.to_string(), "see qconf -sql"),
+        Err(error) => Finding::wrong(what, error, "see qconf -sql"),
         Ok(text) => {
             let list = value(&text, "pe_list").unwrap_or("");
             let has = list.split([' ', ',', '[', ']', '=']).any(|name| name == environment);

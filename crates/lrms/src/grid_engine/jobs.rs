@@ -3,12 +3,12 @@
 
 use super::nodes::{Instance, Queues};
 use super::submit::{CLAIMS, CONTEXT};
-use crate::batch::{FactState, Handle, JobFact};
-use crate::command::{Command, Outcome};
-use crate::dialect::{Tools, document, printed, unreadable};
+use crate::batch::{FactState, Handle, JobFact, add_cores, count};
+use crate::command::Command;
+use crate::dialect::calendar;
+use crate::dialect::xml::Element;
+use crate::dialect::{Tools, document, unreadable};
 use crate::error::LrmsError;
-use crate::text::calendar;
-use crate::text::xml::Element;
 use bookahead_plan::{Seconds, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -57,23 +57,23 @@ impl Listing {
     /// What came of [`listing`] and, at about the same time, of [`details`]; `slack` is what [`slack`] found.
     pub(super) fn read(
         tools: &Tools,
-        listed: Outcome,
-        detailed: Result<Outcome, LrmsError>,
+        listed: &str,
+        detailed: Result<String, LrmsError>,
         slack: Seconds,
     ) -> Result<Listing, LrmsError> {
         let command = listing(tools);
-        let document = document(&command, &printed(&command, listed)?)?;
+        let document = document(&command, listed)?;
         if document.name != "job_info" {
             return Err(unreadable(&command, format!("it begins with <{}>", document.name)));
         }
         let mut listing = Listing { command, document, details: BTreeMap::new(), slack };
         if !listing.is_complete()? {
-            listing.details = read_details(&details(tools), detailed?)?;
+            listing.details = read_details(&details(tools), &detailed?)?;
         }
         if !listing.is_complete()? {
             // They were told before a job came that is listed.
             let command = details(tools);
-            listing.details = read_details(&command, tools.run(&command)?)?;
+            listing.details = read_details(&command, &tools.ask(&command)?)?;
         }
         Ok(listing)
     }
@@ -145,10 +145,9 @@ fn running(listing: &Listing, queues: &Queues) -> Result<Vec<JobFact>, LrmsError
             }
         };
         let slots = slots(row);
-        let placed = fact.placed.entry(instance.to_owned()).or_default();
-        *placed = placed.saturating_add(slots);
+        add_cores(&mut fact.placed, instance, slots);
         fact.cores = fact.cores.saturating_add(slots);
-        fact.nodes = u32::try_from(fact.placed.len()).unwrap_or(u32::MAX);
+        fact.nodes = count(fact.placed.len());
         for resource in queues.resources(instance) {
             if !fact.resources.contains(resource) {
                 fact.resources.push(resource.clone());
@@ -192,21 +191,15 @@ impl Common<'_> {
         let submitted = self.detail.and_then(|detail| detail.submitted);
         let submitted = submitted.or_else(|| shown("JB_submission_time")).or_else(|| shown("JAT_start_time"));
         JobFact {
-            native,
             name: row.text_of("full_job_name").map_or_else(|| text("JB_name"), str::to_owned),
             account: text("JB_owner"),
-            resources: Vec::new(),
             state,
             cores: slots(row),
-            nodes: 1,
-            placed: BTreeMap::new(),
             submitted: submitted.unwrap_or(Time(0)),
-            started: None,
-            ended: None,
             limit: limit(row).map(|limit| if reservation.is_some() { limit } else { limit + self.slack }),
             reservations: reservation.into_iter().collect(),
-            expected_start: None,
             awaits_go: self.detail.is_some_and(|detail| detail.awaits_go),
+            ..JobFact::new(native)
         }
     }
 
@@ -232,8 +225,8 @@ impl Common<'_> {
 }
 
 /// What [`details`] printed: `<unknown_jobs>`, with nothing inside that is one, where there is no job.
-fn read_details(command: &Command, outcome: Outcome) -> Result<BTreeMap<u64, Detail>, LrmsError> {
-    let document = document(command, &printed(command, outcome)?)?;
+fn read_details(command: &Command, printed: &str) -> Result<BTreeMap<u64, Detail>, LrmsError> {
+    let document = document(command, printed)?;
     let jobs = document.all("djob_info").flat_map(|info| info.all("element"));
     let read = |job: &Element| {
         let number = |name| job.text_of(name).and_then(|text| text.parse::<i64>().ok());

@@ -17,12 +17,9 @@
 //! - A job whose `h_rt` is longer than its AR is refused, so its limit is cut down to that. At the end of an AR its jobs are
 //!   ended and forgotten at once, without a record in the accounting file.
 
-mod commands;
 mod create;
-mod delete;
 mod examine;
 mod jobs;
-mod look;
 mod nodes;
 mod outcome;
 mod reservations;
@@ -32,9 +29,9 @@ use crate::batch::{
     BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
 };
 use crate::command::Runner;
-use crate::dialect::Tools;
+use crate::dialect::{Tools, document};
 use crate::error::LrmsError;
-use bookahead_plan::Seconds;
+use bookahead_plan::{Seconds, Time};
 use outcome::Memory;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
@@ -100,7 +97,7 @@ impl Settings {
 impl GridEngine {
     /// A Grid Engine whose commands are run by `runner`. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> GridEngine {
-        let tools = commands::tools(runner, &settings);
+        let tools = tools(runner, &settings);
         GridEngine { tools, settings, memory: Mutex::default(), slack: OnceLock::new() }
     }
 }
@@ -112,7 +109,7 @@ impl BatchSystem for GridEngine {
     }
 
     fn look(&self) -> Result<Picture, LrmsError> {
-        let picture = look::look(&self.tools.for_looks(), &self.settings.places, &self.slack)?;
+        let picture = look(&self.tools.for_looks(), &self.settings.places, &self.slack)?;
         outcome::locked(&self.memory).note(picture.clock, &picture.jobs, &picture.reservations);
         Ok(picture)
     }
@@ -121,12 +118,8 @@ impl BatchSystem for GridEngine {
         create::create(&self.tools, &self.settings.parallel_environment, wanted, picture)
     }
 
-    fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
-        Ok(None)
-    }
-
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        delete::delete(&self.tools, handle)
+        create::delete(&self.tools, handle)
     }
 
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
@@ -148,4 +141,45 @@ impl BatchSystem for GridEngine {
     fn examine(&self) -> Vec<Finding> {
         examine::examine(&self.tools, &self.settings)
     }
+}
+
+/// What they say where the master does not answer.
+const DOWN: [&str; 4] = [
+    "unable to send message to qmaster",
+    "unable to contact qmaster",
+    "commlib error",
+    "can't get answer from",
+];
+
+/// How the commands are run.
+fn tools(runner: Runner, settings: &Settings) -> Tools {
+    let variables = [
+        ("SGE_ROOT", settings.root.as_ref().map(|root| root.to_string_lossy().into_owned())),
+        ("SGE_CELL", settings.cell.clone()),
+        ("SGE_QMASTER_PORT", settings.qmaster_port.map(|port| port.to_string())),
+        ("SGE_EXECD_PORT", settings.execd_port.map(|port| port.to_string())),
+    ];
+    let given = variables.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Tools::new(runner, settings.bin.clone(), given.collect(), &DOWN).probed_by("qconf", &["-sql"])
+}
+
+/// What is there now. `slack` is what [`jobs::slack`] found, once it has.
+fn look(tools: &Tools, places: &[Place], slack: &OnceLock<Seconds>) -> Result<Picture, LrmsError> {
+    // What takes longest comes first.
+    let asked = [jobs::details(tools), jobs::listing(tools), reservations::listing(tools), tools.date()];
+    let [detailed, listed, reserved, date] = tools.ask_each(&asked);
+    let clock = date.ok().and_then(|seconds| seconds.trim().parse().ok()).map(Time);
+    let listed = listed?;
+    let slack = match slack.get() {
+        Some(known) => *known,
+        None => {
+            let asked = jobs::slack(tools)?;
+            *slack.get_or_init(|| asked)
+        }
+    };
+    let listing = jobs::Listing::read(tools, &listed, detailed, slack)?;
+    let (queues, nodes) = nodes::find(tools, places, listing.instances())?;
+    let jobs = jobs::facts(&listing, &queues, clock)?;
+    let reservations = reservations::list(tools, &document(&asked[2], &reserved?)?)?;
+    Ok(Picture { clock, nodes, reservations, jobs })
 }

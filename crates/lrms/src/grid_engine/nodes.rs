@@ -2,9 +2,9 @@
 
 use crate::batch::{Node, Place};
 use crate::command::{Command, Outcome};
+use crate::dialect::xml::Element;
 use crate::dialect::{Tools, failed};
 use crate::error::LrmsError;
-use crate::text::xml::Element;
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,9 +3,9 @@
 
 use super::Settings;
 use crate::batch::{FactState, JobFact, Reserved};
-use crate::dialect::{Tools, failed};
+use crate::dialect::Tools;
+use crate::dialect::calendar;
 use crate::error::LrmsError;
-use crate::text::calendar;
 use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -96,27 +96,8 @@ fn finished(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
     let text = |name| row.text_of(name).unwrap_or("").to_owned();
     let submitted = row.text_of("JB_submission_time").and_then(calendar::iso).unwrap_or(Time(0));
     let cores = row.text_of("slots").and_then(|slots| slots.parse().ok()).unwrap_or(1);
-    Ok(Some(plain(native, text("JB_name"), text("JB_owner"), submitted, cores)))
-}
-
-fn plain(native: &str, name: String, account: String, submitted: Time, cores: u32) -> JobFact {
-    JobFact {
-        native: native.into(),
-        name,
-        account,
-        resources: Vec::new(),
-        state: FactState::Running,
-        cores,
-        nodes: 1,
-        placed: BTreeMap::new(),
-        submitted,
-        started: None,
-        ended: None,
-        limit: None,
-        reservations: Vec::new(),
-        expected_start: None,
-        awaits_go: false,
-    }
+    let (name, account) = (text("JB_name"), text("JB_owner"));
+    Ok(Some(JobFact { name, account, submitted, cores, ..JobFact::new(native) }))
 }
 
 /// A record of `qacct -j`: names and values.
@@ -129,13 +110,9 @@ fn record(tools: &Tools, native: &str) -> Result<Option<Record>, LrmsError> {
     if let Some(task) = task {
         command = command.args(["-t", task]);
     }
-    let outcome = tools.run(&command)?;
-    if !outcome.is_success() {
-        let nothing = ["not found", "No such file", "no accounting"];
-        let known = nothing.iter().any(|words| outcome.said().contains(words));
-        return if known { Ok(None) } else { Err(failed(&command, &outcome)) };
-    }
-    let last = outcome.out.rsplit("====").next().unwrap_or("");
+    let nothing = ["not found", "No such file", "no accounting"];
+    let Some(printed) = tools.ask_for(&command, &nothing)? else { return Ok(None) };
+    let last = printed.rsplit("====").next().unwrap_or("");
     let pairs = last.lines().filter_map(|line| {
         let (name, value) = line.trim().split_once(char::is_whitespace)?;
         Some((name.to_owned(), value.trim().to_owned()))
@@ -166,13 +143,16 @@ impl Record {
 
     fn fact(&self, native: &str, reservation_end: Option<Time>) -> Option<JobFact> {
         let exit: i32 = self.text("exit_status").split_whitespace().next()?.parse().ok()?;
-        let cores = self.text("slots").parse().unwrap_or(1);
-        let submitted = self.time("qsub_time").unwrap_or(Time(0));
-        let mut fact =
-            plain(native, self.text("jobname").into(), self.text("owner").into(), submitted, cores);
-        fact.started = self.time("start_time");
-        fact.ended = self.time("end_time");
-        fact.limit = self.limit();
+        let mut fact = JobFact {
+            name: self.text("jobname").into(),
+            account: self.text("owner").into(),
+            cores: self.text("slots").parse().unwrap_or(1),
+            submitted: self.time("qsub_time").unwrap_or(Time(0)),
+            started: self.time("start_time"),
+            ended: self.time("end_time"),
+            limit: self.limit(),
+            ..JobFact::new(native)
+        };
         fact.state = self.state(exit, &fact, reservation_end);
         Some(fact)
     }

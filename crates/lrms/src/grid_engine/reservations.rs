@@ -1,11 +1,11 @@
 //! Advance reservations, as `qrstat` shows them.
 
-use crate::batch::{Handle, Reserved};
+use crate::batch::{Handle, Reserved, add_cores};
 use crate::command::Command;
+use crate::dialect::calendar;
+use crate::dialect::xml::{self, Element};
 use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
-use crate::text::calendar;
-use crate::text::xml::{self, Element};
 use bookahead_plan::Interval;
 use std::collections::BTreeMap;
 
@@ -65,8 +65,7 @@ fn read(summary: &Element) -> Result<Granted, String> {
         let (Some(instance), Some(slots)) = (instance, slots) else {
             return Err(format!("the slots of reservation {id} cannot be read"));
         };
-        let sum = cores.entry(instance.to_owned()).or_insert(0_u32);
-        *sum = sum.saturating_add(slots);
+        add_cores(&mut cores, instance, slots);
     }
     let allowed = summary.all("acl_list").flat_map(|list| list.all("acl"));
     let mut accounts: Vec<String> = allowed.filter_map(|acl| Some(acl.attribute("user")?.into())).collect();

@@ -4,9 +4,9 @@
 use super::{NO_WHOLE_HOSTS, Settings, reservations};
 use crate::batch::{Submission, Unit};
 use crate::command::{Command, Outcome};
+use crate::dialect::script::job_script;
 use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
 use crate::error::LrmsError;
-use crate::text::script::{script, waiting};
 use bookahead_plan::Seconds;
 
 /// The variable in the context of a job that says whether it waits for its go or has got it.
@@ -20,8 +20,7 @@ pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Re
     if job.place.unit == Unit::Nodes {
         return Err(refused(the_job(job), NO_WHOLE_HOSTS));
     }
-    let first = job.go_within.map(|within| waiting(within, &has_go(tools)));
-    let script = script(&job.work, None, &first.unwrap_or_default())?;
+    let script = job_script(job, None, &has_go(tools))?;
     let attempt = |limit| {
         let command = command(tools, settings, job, limit).input(script.clone());
         tools.run(&command).map(|outcome| (command, outcome))

@@ -6,7 +6,7 @@ use super::reservations;
 use super::room;
 use super::times::{STEP, asked, widened};
 use crate::batch::{FactState, Handle, Picture, Reserved, Share, Unit, Wanted};
-use crate::dialect::{Tools, amount, refused, start};
+use crate::dialect::{Tools, refused, start};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Time};
 use std::cmp::Ordering;
@@ -29,7 +29,7 @@ pub(super) fn change(
     let old = reservations::one(tools, &handle.0, clock)?.filter(|_| wanted.name == handle.0);
     let Some(old) = old.filter(|old| is_alike(old, wanted, picture)) else { return Ok(None) };
     let Some(interval) = reachable(old.interval, wanted.interval, clock) else { return Ok(None) };
-    let more_or_less = wanted.amount.cmp(&amount(&old, wanted.place.unit));
+    let more_or_less = wanted.amount.cmp(&wanted.place.unit.reserved(&old));
     let steps = match (interval == old.interval, more_or_less) {
         (true, Ordering::Equal) => return Ok(Some(old)),
         (false, Ordering::Equal) => return move_it(tools, &old, wanted, interval, picture, clock),
@@ -94,7 +94,7 @@ fn move_it(
 
 /// Hosts to be added: None where there is no room beside it.
 fn growing(old: &Reserved, wanted: &Wanted, picture: &Picture) -> Option<Vec<Step>> {
-    let extra = wanted.amount.saturating_sub(amount(old, wanted.place.unit));
+    let extra = wanted.amount.saturating_sub(wanted.place.unit.reserved(old));
     let choice = room::choose(&wanted.place, extra, old.interval, picture, None).ok()?;
     // Added one by one, so that taking them away again is certain to take the same.
     let shares = choice.clear.into_iter().chain(choice.partly);
@@ -111,7 +111,7 @@ fn shrinking(old: &Reserved, wanted: &Wanted, picture: &Picture) -> Vec<Step> {
     };
     let mut hosts: Vec<(&String, u32)> = old.cores.iter().map(|(host, cores)| (host, *cores)).collect();
     hosts.sort_by_key(|(host, cores)| (runs_on(host), *cores));
-    let mut surplus = amount(old, wanted.place.unit).saturating_sub(wanted.amount);
+    let mut surplus = wanted.place.unit.reserved(old).saturating_sub(wanted.amount);
     let mut steps = Vec::new();
     for (host, cores) in hosts {
         let (slots, units) = match wanted.place.unit {

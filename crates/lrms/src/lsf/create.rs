@@ -1,13 +1,12 @@
 //! Making reservations. Whatever LSF answers, what is there afterwards is read back and compared, since a promise rests on it:
 //! one that falls short is deleted again.
 
-use super::delete::delete;
-use super::reservations;
 use super::room::{self, Choice};
 use super::times::{STEP, asked, widened};
+use super::{jobs, reservations, submit};
 use crate::batch::{Handle, Picture, Reserved, Share, Unit, Wanted};
 use crate::command::Command;
-use crate::dialect::{Tools, differs, refused, start, the_reservation, undone};
+use crate::dialect::{Tools, differs, failed, refused, start, the_reservation, undone};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 
@@ -182,6 +181,22 @@ fn short(there: u32) -> String {
 /// What was asked for, for people.
 pub(super) fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["slots", "hosts"])
+}
+
+/// Deletes a reservation with its jobs, which LSF would let run on.
+pub(super) fn delete(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
+    let clock = tools.clock()?;
+    for job in jobs::all(tools, clock)? {
+        if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
+            submit::cancel(tools, &job.fact.native)?;
+        }
+    }
+    let command = tools.command("brsvdel").arg(&handle.0);
+    let outcome = tools.run(&command)?;
+    match reservations::one(tools, &handle.0, clock)? {
+        None => Ok(()),
+        Some(_) => Err(failed(&command, &outcome)),
+    }
 }
 
 #[cfg(test)]

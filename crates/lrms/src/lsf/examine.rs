@@ -1,6 +1,6 @@
 //! Checking that LSF can be used as it is configured, step by step, for an operator to read.
 
-use super::delete::delete;
+use super::create::delete;
 use super::{Lsf, create, nodes, times};
 use crate::batch::{BatchSystem, Finding, Picture, Place, Unit};
 use crate::dialect::{self, Tools, Trial};
@@ -17,7 +17,7 @@ pub(super) fn examine(lsf: &Lsf) -> Vec<Finding> {
         Ok(clock) => clock,
         Err(why) => {
             let advice = "make date(1) work where the commands run, or name another program for it";
-            findings.push(Finding::wrong("the time", why.to_string(), advice));
+            findings.push(Finding::wrong("the time", why, advice));
             return findings;
         }
     };
@@ -27,7 +27,7 @@ pub(super) fn examine(lsf: &Lsf) -> Vec<Finding> {
         Err(why) => {
             let advice =
                 "LSF 10.1.0.2 or later is needed; run the command by hand as the account of this service";
-            findings.push(Finding::wrong(what, why.to_string(), advice));
+            findings.push(Finding::wrong(what, why, advice));
             return findings;
         }
     };
@@ -50,17 +50,13 @@ fn version(tools: &Tools) -> Finding {
             Finding::well(what, outcome.out.lines().next().unwrap_or_default())
         }
         Ok(outcome) => Finding::wrong(what, outcome.said(), "set LSF_ENVDIR as profile.lsf does"),
-        Err(why) => Finding::wrong(what, why.to_string(), "name the folder of LSF's commands, or start LSF"),
+        Err(why) => Finding::wrong(what, why, "name the folder of LSF's commands, or start LSF"),
     }
 }
 
 fn resource(place: &Place, picture: &Picture) -> Finding {
     if let Err(why) = nodes::selection(&place.features) {
-        return Finding::wrong(
-            format!("the resource {}", place.resource),
-            why.to_string(),
-            "correct the features",
-        );
+        return Finding::wrong(format!("the resource {}", place.resource), why, "correct the features");
     }
     let unusable = "see bhosts -l for what is wrong with the others";
     let none = "check the queue and the features";

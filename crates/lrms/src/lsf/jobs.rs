@@ -1,13 +1,13 @@
 //! Jobs, as `bjobs -o … -json` shows them. It is taken to print jobs that wait in the order in which they are considered for
 //! dispatch, and it shows those that are over for about an hour (`CLEAN_PERIOD`).
 
-use super::commands::{Record, records};
 use super::nodes::Members;
 use super::submit::CLAIMS;
 use super::times::{Lies, stamp};
-use crate::batch::{FactState, Handle, JobFact, Place, Reserved};
+use super::{Record, records};
+use crate::batch::{FactState, Handle, JobFact, Place, Reserved, add_cores, count, total};
 use crate::command::Command;
-use crate::dialect::{Tools, unreadable};
+use crate::dialect::{Tools, resources_in, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::Name;
@@ -53,17 +53,15 @@ fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError
         return Err(missing("JOBID or STAT"));
     }
     let placed = placed(record);
-    let on_hosts = placed.values().fold(0, |sum: u32, slots| sum.saturating_add(*slots));
+    let on_hosts = total(&placed);
     let wanted = record.number("NREQ_SLOT").or_else(|| record.number("MIN_REQ_PROC")).unwrap_or(1);
     let past = |name: &str| stamp(record.get(name), clock, Lies::Behind);
     let (started, state) = (past("START_TIME"), state(record, clock));
-    let hosts = u32::try_from(placed.len()).unwrap_or(u32::MAX);
+    let hosts = count(placed.len());
     let reservation = Some(record.get("RSVID")).filter(|id| !id.is_empty());
     let fact = JobFact {
-        native: native(id, record),
         name: record.get("JOB_NAME").into(),
         account: record.get("USER").into(),
-        resources: Vec::new(),
         cores: if on_hosts > 0 { on_hosts } else { record.number("NALLOC_SLOT").unwrap_or(wanted) },
         nodes: record.number("NEXEC_HOST").unwrap_or(1).max(hosts).max(1),
         placed,
@@ -77,6 +75,7 @@ fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError
             .filter(|_| matches!(state, FactState::Waiting)),
         awaits_go: record.get("JOB_DESCRIPTION") == CLAIMS,
         state,
+        ..JobFact::new(native(id, record))
     };
     Ok(Job { queue: record.get("QUEUE").into(), fact })
 }
@@ -97,8 +96,7 @@ fn placed(record: &Record) -> BTreeMap<String, u32> {
     for part in hosts.split(':').filter(|part| !part.is_empty()) {
         let counted = part.split_once('*').and_then(|(count, host)| Some((count.parse().ok()?, host)));
         let (count, host): (u32, &str) = counted.unwrap_or((1, part));
-        let slots: &mut u32 = placed.entry(host.to_owned()).or_default();
-        *slots = slots.saturating_add(count);
+        add_cores(&mut placed, host, count);
     }
     placed
 }
@@ -107,7 +105,7 @@ fn placed(record: &Record) -> BTreeMap<String, u32> {
 fn limit(text: &str) -> Option<Seconds> {
     let text = text.split('/').next().unwrap_or_default();
     if text.contains(':') {
-        return crate::text::calendar::length_of_time(text).map(Seconds);
+        return crate::dialect::calendar::length_of_time(text).map(Seconds);
     }
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let minutes: i64 = whole.parse().ok().filter(|minutes| *minutes >= 0)?;
@@ -159,8 +157,7 @@ pub(super) fn facts(
     let there: BTreeSet<&Handle> = reservations.iter().map(|reserved| &reserved.handle).collect();
     let fact = |Job { queue, mut fact }: Job| {
         fact.resources = if fact.placed.is_empty() {
-            let takes = |place: &&Place| place.partition.as_ref().is_none_or(|partition| *partition == queue);
-            places.iter().filter(takes).map(|place| place.resource.clone()).collect()
+            resources_in(&queue, places)
         } else {
             let on: BTreeSet<&Name> = fact.placed.keys().flat_map(|host| members.resources(host)).collect();
             on.into_iter().cloned().collect()
@@ -173,6 +170,67 @@ pub(super) fn facts(
         fact
     };
     jobs.into_iter().map(fact).filter(|fact| !fact.resources.is_empty()).collect()
+}
+
+/// How a job stands; None where nothing is known of it.
+pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    let clock = tools.clock()?;
+    if let Some(job) = one(tools, native, clock)? {
+        return Ok(Some(job));
+    }
+    let command = tools.command("bhist").args(["-n", "0", "-UF", native]);
+    let outcome = tools.run(&command)?;
+    Ok(if outcome.is_success() { history(&outcome.out, native, clock) } else { None })
+}
+
+/// What its events say, the last of them first.
+fn history(text: &str, native: &str, clock: Time) -> Option<JobFact> {
+    let within = |name: &str| {
+        let (_, behind) = text.split_once(&format!("{name} <"))?;
+        behind.split_once('>').map(|(value, _)| value.to_owned())
+    };
+    let events: Vec<(Time, &str)> = text.lines().filter_map(|line| event(line, clock)).collect();
+    let of = |words: &[&str]| {
+        let found = events.iter().rev().find(|(_, said)| words.iter().any(|word| said.contains(word)));
+        found.copied()
+    };
+    let started = of(&["Starting (Pid", "Started ", "Dispatched "]).map(|(time, _)| time);
+    let (end, said) = of(&["Done successfully", "Exited", "TERM_"])?;
+    let submitted = of(&["Submitted from"]).map(|(time, _)| time);
+    Some(JobFact {
+        name: within("Job Name").unwrap_or_default(),
+        account: within("User").unwrap_or_default(),
+        state: state_in_history(&events, said, started.is_some()),
+        submitted: submitted.or(started).unwrap_or(end),
+        started,
+        ended: Some(end),
+        ..JobFact::new(native)
+    })
+}
+
+/// `Tue Jun  6 21:47:58 [2026]: what happened`
+fn event(line: &str, clock: Time) -> Option<(Time, &str)> {
+    let (time, said) = line.split_once(": ")?;
+    Some((stamp(time.trim(), clock, Lies::Behind)?, said))
+}
+
+fn state_in_history(events: &[(Time, &str)], said: &str, began: bool) -> FactState {
+    if said.contains("Done successfully") {
+        return FactState::Done { exit: 0 };
+    }
+    let asked_to_end = events.iter().any(|(_, said)| said.contains("requested by user or administrator"));
+    let reason = events.iter().rev().find_map(|(_, said)| said.find("TERM_").map(|at| &said[at..]));
+    let code = number_behind(said, "exit code ");
+    match (reason, number_behind(said, "by signal ")) {
+        (Some(reason), _) => ended(reason, code, began),
+        (None, Some(_)) if asked_to_end => FactState::Cancelled,
+        (None, signal) => ended("", code.or(signal.map(|signal: i32| signal.saturating_add(128))), began),
+    }
+}
+
+fn number_behind(text: &str, words: &str) -> Option<i32> {
+    let (_, behind) = text.split_once(words)?;
+    behind.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -200,5 +258,51 @@ mod tests {
         assert!(matches!(ended("TERM_MEMLIMIT: x", None, true), FactState::Failed { .. }));
         assert_eq!(ended("", Some(3), true), FactState::Done { exit: 3 });
         assert_eq!(ended("", None, false), FactState::Cancelled);
+    }
+
+    const NOW: Time = Time(1_794_700_000);
+    const HEAD: &str = "\
+Job <1>, Job Name <job_7>, User <ann>, Project <default>, Command <x>
+Sat Nov 14 10:00:00 2026: Submitted from host <hostA>, to Queue <normal>, CWD </home/ann>;
+Sat Nov 14 10:00:05 2026: Dispatched 1 Task(s) on Host(s) <hostA>;
+Sat Nov 14 10:00:05 2026: Starting (Pid 12);
+";
+
+    fn read_with(last: &str) -> Option<JobFact> {
+        history(&format!("{HEAD}{last}\n\nSummary of time in seconds spent in various states\n"), "1", NOW)
+    }
+
+    #[test]
+    fn the_end_of_a_job_is_read_from_its_events() {
+        let done =
+            read_with("Sat Nov 14 10:01:00 2026: Done successfully. The CPU time used is 0.1 seconds;")
+                .unwrap();
+        assert_eq!(
+            (done.name.as_str(), done.account.as_str(), &done.state),
+            ("job_7", "ann", &FactState::Done { exit: 0 })
+        );
+        assert_eq!((done.ended.unwrap() - done.started.unwrap()).0, 55);
+        let failed =
+            read_with("Sat Nov 14 10:01:00 2026: Exited with exit code 3. The CPU time used is 1 seconds;");
+        assert_eq!(failed.unwrap().state, FactState::Done { exit: 3 });
+        let killed = read_with(
+            "Sat Nov 14 10:01:00 2026: Exited; TERM_RUNLIMIT: job killed after reaching LSF run time limit;",
+        );
+        assert_eq!(killed.unwrap().state, FactState::OutOfTime);
+    }
+
+    #[test]
+    fn a_signal_that_somebody_asked_for_is_a_cancellation() {
+        let signal = "Sat Nov 14 10:01:00 2026: Exited by signal 2. The CPU time used is 0.1 seconds;";
+        assert_eq!(read_with(signal).unwrap().state, FactState::Done { exit: 130 });
+        let asked = "Sat Nov 14 10:00:59 2026: Signal <KILL> requested by user or administrator <ann>;";
+        assert_eq!(read_with(&format!("{asked}\n{signal}")).unwrap().state, FactState::Cancelled);
+    }
+
+    #[test]
+    fn a_job_that_is_not_over_or_not_told_of_has_no_outcome() {
+        assert_eq!(history(HEAD, "1", NOW), None);
+        assert_eq!(history("No matching job found", "1", NOW), None);
+        assert_eq!(history("", "1", NOW), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Hosts: which there are (`bhosts -o … -json`), in what state, and which belong to which resource (`bqueues -l` says which
 //! hosts a queue uses, `bhosts` what is in a host group, `bhosts -R` which have a boolean resource).
 
-use super::commands::{Record, records};
+use super::{Record, records};
 use crate::batch::{Node, Place};
 use crate::dialect::{Tools, refused, unreadable};
 use crate::error::LrmsError;
@@ -160,7 +160,6 @@ fn is_usable(status: &str, host: &Record) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

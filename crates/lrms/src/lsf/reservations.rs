@@ -4,7 +4,7 @@
 //! Of a reservation that comes again and again the list says no dates; `brsvs -l` says when the next is, and the rest follows.
 
 use super::times::{Lies, Window, stamp, window};
-use crate::batch::{Handle, Reserved};
+use crate::batch::{Handle, Reserved, add_cores};
 use crate::command::Command;
 use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
@@ -133,8 +133,7 @@ impl Row {
             let total = slots.rsplit('/').next().and_then(|total| total.parse().ok());
             let total: u32 =
                 total.ok_or_else(|| format!("{word:?} of {} is no host with its slots", self.id))?;
-            let sum = self.hosts.entry(host.to_owned()).or_default();
-            *sum = sum.saturating_add(total);
+            add_cores(&mut self.hosts, host, total);
         } else if !["*", "-", "none"].contains(&word) {
             self.users.push(word.into());
         }

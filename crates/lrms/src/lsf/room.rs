@@ -121,7 +121,6 @@ fn reaches(job: &JobFact, then: Time) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::batch::Reserved;

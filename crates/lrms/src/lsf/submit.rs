@@ -5,22 +5,20 @@ use super::jobs;
 use super::nodes::selection;
 use super::times::minutes;
 use crate::batch::{FactState, JobFact, Submission, Unit};
+use crate::dialect::script::job_script;
 use crate::dialect::{Tools, ended, failed, refused, said, the_job, unreadable};
 use crate::error::LrmsError;
-use crate::text::script::{script, waiting};
 use std::path::Path;
 
 /// The description of a job that claims, and the message that is its go.
 pub(super) const CLAIMS: &str = "bookahead claims";
 const GO: &str = "bookahead_go";
-const HAS_GO: &str = "grep -q bookahead_go";
 /// Messages with lower numbers are used by others: the first is a job's external status (bstatus).
 const MESSAGE: &str = "97";
 
 /// Submits a job.
 pub(super) fn submit(tools: &Tools, job: &Submission, output: Option<&Path>) -> Result<String, LrmsError> {
-    let first = job.go_within.map(|within| waiting(within, &format!("{} | {HAS_GO}", bread(tools))));
-    let input = script(&job.work, Some("#BSUB"), &first.unwrap_or_default())?;
+    let input = job_script(job, Some("#BSUB"), &has_go(tools))?;
     let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
     let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
     if job.go_within.is_some() {
@@ -62,9 +60,9 @@ fn submitted(text: &str) -> Option<String> {
     is_id.then(|| id.to_owned())
 }
 
-/// How a job reads its go, in its shell (bread).
-fn bread(tools: &Tools) -> String {
-    format!("{} -i {MESSAGE} \"$LSB_JOBID\" 2> /dev/null", tools.called("bread"))
+/// What tells a job, in its shell, that it has got its go (bread).
+fn has_go(tools: &Tools) -> String {
+    format!("{} -i {MESSAGE} \"$LSB_JOBID\" 2> /dev/null | grep -q {GO}", tools.called("bread"))
 }
 
 /// Lets a job run that claims: administrators of LSF may send messages to the jobs of others (bpost).

@@ -1,7 +1,7 @@
 //! Times as LSF's commands take and print them: whole minutes in, several forms out. All are UTC, since the commands run with
 //! `TZ=UTC`.
 
-use crate::text::calendar::{Date, month, time_of_day};
+use crate::dialect::calendar::{self, date};
 use bookahead_plan::{Interval, Seconds, Time};
 
 /// Reservations begin and end on whole minutes.
@@ -24,8 +24,7 @@ pub(super) fn minutes(limit: Seconds) -> i64 {
 
 /// `year:month:day:hour:minute`, for `brsvadd -b` and `-e`.
 pub(super) fn asked(time: Time) -> String {
-    let Date { year, month, day, hour, minute, .. } = Date::of(time);
-    format!("{year}:{month}:{day}:{hour}:{minute}")
+    calendar::written(time, "%Y:%-m:%-d:%-H:%-M")
 }
 
 /// Which year is meant where none is printed.
@@ -39,22 +38,20 @@ pub(super) enum Lies {
 
 /// A time stamp of `bjobs`, `bhist` or `brsvs -l`: `[Sat] Oct  1 14:01[:44] [2026]`, perhaps with a letter behind it.
 pub(super) fn stamp(text: &str, clock: Time, lies: Lies) -> Option<Time> {
-    let mut words = text.split_whitespace().peekable();
-    let weekday = |word: &&str| word.len() == 3 && month(word).is_none();
-    words.next_if(weekday);
-    let month = month(words.next()?)?;
-    let day = words.next()?.parse().ok()?;
-    let (hour, minute, second) = time_of_day(words.next()?)?;
-    let of_year = |year| Date { year, month, day, hour, minute, second }.time();
-    match words.next().and_then(|word| word.parse().ok()) {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let at = words.iter().position(|word| word.contains(':'))?;
+    let day = words.get(at.checked_sub(2)?..=at)?.join(" ");
+    let format = if words[at].matches(':').count() == 1 { "%Y %b %d %H:%M" } else { "%Y %b %d %H:%M:%S" };
+    let of_year = |year: i16| calendar::read(&format!("{year} {day}"), format);
+    match words.get(at + 1).and_then(|word| word.parse().ok()) {
         Some(year) => of_year(year),
         None => without_year(of_year, clock, lies),
     }
 }
 
 /// A day of grace, since clocks differ and minutes are cut off.
-fn without_year(of_year: impl Fn(i64) -> Option<Time>, clock: Time, lies: Lies) -> Option<Time> {
-    let now = Date::of(clock).year;
+fn without_year(of_year: impl Fn(i16) -> Option<Time>, clock: Time, lies: Lies) -> Option<Time> {
+    let now = date(clock).year();
     // Eight years have a 29th of February.
     match lies {
         Lies::Behind => {
@@ -95,37 +92,25 @@ pub(super) fn window(text: &str, clock: Time) -> Option<Window> {
 }
 
 fn once(begin: &str, end: &str, clock: Time) -> Option<Interval> {
-    let end = date(end).and_then(|(year, of_year)| match year {
-        Some(year) => of_year(year),
-        None => without_year(of_year, clock, Lies::Ahead),
-    })?;
-    let begin = date(begin).and_then(|(year, of_year)| match year {
-        Some(year) => of_year(year),
-        None => {
-            let last = Date::of(end).year;
-            (last - 8..=last).rev().filter_map(of_year).find(|begin| *begin < end)
-        }
-    })?;
-    (begin < end).then_some(Interval::new(begin, end))
-}
-
-/// The year if there is one, and the time in any year.
-fn date(text: &str) -> Option<(Option<i64>, impl Fn(i64) -> Option<Time>)> {
-    let parts: Vec<i64> = text.split('/').map(str::parse).collect::<Result<_, _>>().ok()?;
-    let (year, month, day, hour, minute) = match parts[..] {
-        [month, day, hour, minute] => (None, month, day, hour, minute),
-        [year, month, day, hour, minute] => (Some(year), month, day, hour, minute),
-        _ => return None,
+    let of_year = |text: &str, year: i16| calendar::read(&format!("{year}/{text}"), "%Y/%m/%d/%H/%M");
+    let read = |text: &str, without_year: &dyn Fn() -> Option<Time>| match text.split('/').count() {
+        4 => without_year(),
+        _ => calendar::read(text, "%Y/%m/%d/%H/%M"),
     };
-    Some((year, move |year| Date { year, month, day, hour, minute, second: 0 }.time()))
+    let end = read(end, &|| without_year(|year| of_year(end, year), clock, Lies::Ahead))?;
+    let last = date(end).year();
+    let before =
+        || (last - 8..=last).rev().filter_map(|year| of_year(begin, year)).find(|begin| *begin < end);
+    let begin = read(begin, &before)?;
+    (begin < end).then_some(Interval::new(begin, end))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(year: i64, month: i64, day: i64, hour: i64, minute: i64) -> Time {
-        Date { year, month, day, hour, minute, second: 0 }.time().unwrap()
+    fn at(year: i16, month: i8, day: i8, hour: i8, minute: i8) -> Time {
+        calendar::iso(&format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:00")).unwrap()
     }
 
     #[test]

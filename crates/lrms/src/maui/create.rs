@@ -1,13 +1,10 @@
 //! Making reservations. Whatever Maui answers, what is there afterwards is read back and compared, since a promise rests on it:
 //! one that falls short is released again.
 
-use super::commands::Commands;
-use super::delete::delete;
-use super::reservations;
-use super::times::{asked, can_be_asked};
-use crate::batch::{Picture, Reserved, Unit, Wanted};
+use super::{Commands, asked, can_be_asked, jobs, reservations, submit};
+use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
 use crate::command::Command;
-use crate::dialect::{differs, is_plain, refused, said, the_reservation, undone};
+use crate::dialect::{differs, failed, is_plain, refused, said, the_reservation, undone};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 
@@ -108,4 +105,18 @@ fn compare(there: &Reserved, wanted: &Wanted, clock: Option<Time>, picture: &Pic
 /// What was asked for, for people.
 fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["processors", "nodes"])
+}
+
+/// Releases a reservation with its jobs, which would wait for ever or run on.
+pub(super) fn delete(commands: &Commands, handle: &Handle) -> Result<(), LrmsError> {
+    for job in jobs::all(commands)? {
+        if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
+            submit::cancel(commands, &job.fact.native)?;
+        }
+    }
+    let command = commands.maui.command("releaseres").arg(&handle.0);
+    let outcome = commands.maui.run(&command)?;
+    let there =
+        reservations::all(commands, &[])?.reservations.into_iter().any(|there| there.handle == *handle);
+    if there { Err(failed(&command, &outcome)) } else { Ok(()) }
 }

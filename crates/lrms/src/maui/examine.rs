@@ -1,8 +1,7 @@
 //! Checking that Torque and Maui can be used as they are configured, step by step, for an operator to read.
 
-use super::commands::Commands;
-use super::delete::delete;
-use super::{Maui, create};
+use super::create::delete;
+use super::{Commands, Maui, create};
 use crate::batch::{BatchSystem, Finding, Grade, Picture, Place, Unit};
 use crate::dialect::{self, Tools, Trial};
 use bookahead_plan::Seconds;
@@ -19,7 +18,7 @@ pub(super) fn examine(maui: &Maui) -> Vec<Finding> {
         Ok(picture) => picture,
         Err(why) => {
             let advice = "run the command by hand as the account of this service, which ADMIN1 or ADMIN2 in maui.cfg must name";
-            findings.push(Finding::wrong(what, why.to_string(), advice));
+            findings.push(Finding::wrong(what, why, advice));
             return findings;
         }
     };
@@ -52,9 +51,7 @@ fn version(tools: &Tools) -> Finding {
         Ok(outcome) => {
             Finding::wrong(what, outcome.said(), "name this account in ADMIN1 or ADMIN2 of maui.cfg")
         }
-        Err(why) => {
-            Finding::wrong(what, why.to_string(), "name the folder of Maui's commands, or start Maui")
-        }
+        Err(why) => Finding::wrong(what, why, "name the folder of Maui's commands, or start Maui"),
     }
 }
 
@@ -75,7 +72,7 @@ fn may_reserve(commands: &Commands, place: Place, picture: &Picture) -> Finding 
     let clock = match picture.clock.map_or_else(|| commands.maui.clock(), Ok) {
         Ok(clock) => clock,
         Err(why) => {
-            return Finding::doubtful("the time", why.to_string(), "run date +%s where the commands run");
+            return Finding::doubtful("the time", why, "run date +%s where the commands run");
         }
     };
     let trial = Trial {

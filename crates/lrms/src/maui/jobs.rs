@@ -1,15 +1,14 @@
 //! Jobs, as `qstat -x -f -t` shows them (qstat(1B), pbs_job_attributes(7B)): times are seconds since the epoch, `x` is for Maui. Those that
 //! are over are shown as long as Torque's `keep_completed` says.
 
-use super::commands::{Commands, document};
-use super::queue::{Queue, number};
 use super::reservations::Seen;
-use crate::batch::{FactState, Handle, JobFact, Node, Place};
+use super::{Commands, document};
+use crate::batch::{FactState, Handle, JobFact, Node, Place, add_cores, count, total};
 use crate::command::Command;
-use crate::dialect::{failed, unreadable};
+use crate::dialect::calendar::length_of_time;
+use crate::dialect::xml::Element;
+use crate::dialect::{resources_in, unreadable};
 use crate::error::LrmsError;
-use crate::text::calendar::length_of_time;
-use crate::text::xml::Element;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,15 +31,8 @@ pub(super) fn all(commands: &Commands) -> Result<Vec<Job>, LrmsError> {
 /// One job, if it is still known.
 pub(super) fn one(commands: &Commands, native: &str) -> Result<Option<JobFact>, LrmsError> {
     let command = commands.torque.command("qstat").args(["-x", "-f", native]);
-    let outcome = commands.torque.run(&command)?;
-    if !outcome.is_success() {
-        return if outcome.said().contains("Unknown Job") {
-            Ok(None)
-        } else {
-            Err(failed(&command, &outcome))
-        };
-    }
-    Ok(read(&document(&command, &outcome.out)?, &command)?.pop().map(|job| job.fact))
+    let Some(printed) = commands.torque.ask_for(&command, &["Unknown Job"])? else { return Ok(None) };
+    Ok(read(&document(&command, &printed)?, &command)?.pop().map(|job| job.fact))
 }
 
 fn read(data: &Element, command: &Command) -> Result<Vec<Job>, LrmsError> {
@@ -56,7 +48,7 @@ fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
     let letter = element.text_of("job_state").ok_or_else(|| missing("job_state"))?;
     let limit = asked(element, "walltime").and_then(length_of_time).map(Seconds);
     let (placed, (nodes, cores)) = (placed(element.text_of("exec_host").unwrap_or_default()), size(element));
-    let on_nodes = placed.values().fold(0, |sum: u32, cores| sum.saturating_add(*cores));
+    let on_nodes = total(&placed);
     let started = time("start_time");
     let ended = time("comp_time").filter(|_| letter == "C");
     let ran = started.zip(ended).map(|(started, ended)| ended - started);
@@ -64,21 +56,18 @@ fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
     let owner = element.text_of("Job_Owner").unwrap_or_default();
     let status = element.text_of("exit_status").and_then(|status| status.parse().ok());
     let fact = JobFact {
-        native: id.into(),
         name: variable.or(element.text_of("Job_Name")).unwrap_or_default().into(),
         account: owner.split('@').next().unwrap_or_default().into(),
-        resources: Vec::new(),
         state: state(letter, status, ran.zip(limit).is_some_and(|(ran, limit)| ran >= limit)),
         cores: if on_nodes > 0 { on_nodes } else { cores },
-        nodes: u32::try_from(placed.len()).unwrap_or(u32::MAX).max(nodes),
+        nodes: count(placed.len()).max(nodes),
         placed: if ["R", "E", "S"].contains(&letter) { placed } else { BTreeMap::new() },
         submitted: time("ctime").or_else(|| time("qtime")).ok_or_else(|| missing("ctime"))?,
         started,
         ended,
         limit,
         reservations: bound_to(element.text_of("x").unwrap_or_default()).into_iter().collect(),
-        expected_start: None,
-        awaits_go: false,
+        ..JobFact::new(id)
     };
     Ok(Job { queue: element.text_of("queue").unwrap_or_default().into(), fact })
 }
@@ -114,8 +103,7 @@ fn placed(text: &str) -> BTreeMap<String, u32> {
             let (low, high): (u32, u32) = bounds.unwrap_or((0, 0));
             high.saturating_sub(low).saturating_add(1)
         });
-        let cores: &mut u32 = placed.entry(node.to_owned()).or_default();
-        *cores = count.fold(*cores, u32::saturating_add);
+        add_cores(&mut placed, node, count.fold(0, u32::saturating_add));
     }
     placed
 }
@@ -193,18 +181,109 @@ pub(super) fn facts(
 
 fn resources(fact: &JobFact, queue: &str, places: &[Place], nodes: &[Node]) -> Vec<Name> {
     if fact.placed.is_empty() {
-        let takes = |place: &&Place| place.partition.as_ref().is_none_or(|partition| partition == queue);
-        return places.iter().filter(takes).map(|place| place.resource.clone()).collect();
+        return resources_in(queue, places);
     }
     let on = nodes.iter().filter(|node| fact.placed.contains_key(&node.name));
     let on: BTreeSet<&Name> = on.flat_map(|node| &node.resources).collect();
     on.into_iter().cloned().collect()
 }
 
+/// Jobs that wait, by the number that Maui calls them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Queue {
+    /// Those that would be started, the first first.
+    pub(super) idle: Vec<String>,
+    /// Those that would not, with their state.
+    pub(super) blocked: BTreeMap<String, String>,
+}
+
+/// The queue as it is now.
+pub(super) fn queue(commands: &Commands) -> Result<Queue, LrmsError> {
+    let command = commands.maui.command("showq");
+    parse(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))
+}
+
+/// A job's number without the name of its server and without marks behind it.
+pub(super) fn number(name: &str) -> &str {
+    let end = name.find(|letter: char| !letter.is_ascii_digit() && letter != '[' && letter != ']');
+    &name[..end.unwrap_or(name.len())]
+}
+
+fn parse(text: &str) -> Result<Queue, String> {
+    let mut queue = Queue::default();
+    let mut section = "";
+    let mut seen = 0;
+    for line in text.lines() {
+        if let Some(heading) = heading(line) {
+            (section, seen) = (heading, seen + 1);
+        } else if let Some((name, state)) = row(line) {
+            match section {
+                "idle" => queue.idle.push(name),
+                "blocked" => drop(queue.blocked.insert(name, state)),
+                _ => {}
+            }
+        }
+    }
+    if seen < 3 { Err("it does not list active, idle and blocked jobs".into()) } else { Ok(queue) }
+}
+
+/// Maui writes `IDLE JOBS---`, the guide has `eligible jobs---`.
+fn heading(line: &str) -> Option<&'static str> {
+    let line = line.trim_start().to_ascii_lowercase();
+    let headings = [
+        ("active jobs-", "active"),
+        ("idle jobs-", "idle"),
+        ("eligible jobs-", "idle"),
+        ("blocked jobs-", "blocked"),
+    ];
+    headings.into_iter().find(|(begin, _)| line.starts_with(begin)).map(|(_, section)| section)
+}
+
+/// `JOBNAME USERNAME STATE PROC WCLIMIT QUEUETIME`; sums at the end of a section have no length of time there.
+fn row(line: &str) -> Option<(String, String)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, _, state, procs, limit, ..] = words[..] else { return None };
+    let is_job = procs.parse::<u64>().is_ok() && (limit.contains(':') || limit.contains("INFINITY"));
+    (is_job && !number(name).is_empty()).then(|| (number(name).to_owned(), state.to_owned()))
+}
+
+/// States in which no job is started. A node is in several states at once.
+const UNUSABLE: [&str; 4] = ["down", "offline", "state-unknown", "unknown"];
+
+/// All nodes that belong to a resource: those that have all of its features. Which nodes a queue uses Torque does not
+/// tell, so it does not count here.
+pub(super) fn nodes(commands: &Commands, places: &[Place]) -> Result<Vec<Node>, LrmsError> {
+    let command = commands.torque.command("pbsnodes").arg("-x");
+    let data = document(&command, &commands.torque.ask(&command)?)?;
+    let nodes = data.all("Node").map(|element| node(element, places, &command));
+    let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
+    Ok(nodes.into_iter().filter(|node| !node.resources.is_empty()).collect())
+}
+
+fn node(element: &Element, places: &[Place], command: &Command) -> Result<Node, LrmsError> {
+    let name = element.text_of("name").ok_or_else(|| unreadable(command, "a node has no name"))?;
+    let state = element.text_of("state");
+    let state = state.ok_or_else(|| unreadable(command, format!("node {name} has no state")))?;
+    let properties: Vec<&str> = list(element.text_of("properties").unwrap_or_default()).collect();
+    let has = |feature: &String| properties.contains(&feature.as_str());
+    let belongs = |place: &&Place| place.features.iter().all(has);
+    let asleep = element.text_of("power_state").is_some_and(|power| power != "Running");
+    Ok(Node {
+        name: name.into(),
+        cores: element.text_of("np").and_then(|np| np.parse().ok()).unwrap_or(1),
+        usable: !asleep && !list(state).any(|state| UNUSABLE.contains(&state)),
+        resources: places.iter().filter(belongs).map(|place| place.resource.clone()).collect(),
+    })
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::xml;
+    use crate::dialect::xml;
 
     #[test]
     fn places_of_jobs_are_read_in_both_forms() {
@@ -254,5 +333,50 @@ mod tests {
         );
         assert_eq!(ended(Some(267), false), FactState::Done { exit: 139 });
         assert!(matches!(ended(Some(-3), false), FactState::Failed { .. }));
+    }
+
+    #[test]
+    fn the_queue_of_maui_is_read() {
+        let text = "\
+ACTIVE JOBS--------------------
+JOBNAME            USERNAME      STATE  PROC   REMAINING            STARTTIME
+
+401                     ann    Running    25     2:44:11  Sat Nov 14 21:00:02
+
+     1 Active Job      25 of   48 Processors Active (52.08%)
+
+IDLE JOBS----------------------
+JOBNAME            USERNAME      STATE  PROC     WCLIMIT            QUEUETIME
+
+402              bob       Idle    32     6:40:00  Sat Nov 14 21:00:02
+403                 eve       Idle    16    INFINITY  Sat Nov 14 21:00:02
+
+2 Idle Jobs
+
+BLOCKED JOBS----------------
+JOBNAME            USERNAME      STATE  PROC     WCLIMIT            QUEUETIME
+
+404[3]              eve  BatchHold     1     3:00:00  Sat Nov 14 21:00:02
+
+Total Jobs: 4   Active Jobs: 1   Idle Jobs: 2   Blocked Jobs: 1
+";
+        let queue = parse(text).unwrap();
+        assert_eq!(queue.idle, ["402", "403"]);
+        assert_eq!(queue.blocked, BTreeMap::from([("404[3]".into(), "BatchHold".into())]));
+    }
+
+    #[test]
+    fn the_queue_of_the_guide_is_read() {
+        let text = "active jobs------------------------\n\n0 active jobs\n\neligible jobs----------------------\n\
+            JOBID              USERNAME      STATE  PROC     WCLIMIT            QUEUETIME\n\n\
+            402*             bob       Idle    32     6:40:00  Sat Nov 14 21:00:02\n\n1 eligible jobs\n\n\
+            blocked jobs-----------------------\n\n0 blocked jobs\n\nTotal jobs:  1\n";
+        assert_eq!(parse(text).unwrap().idle, ["402"]);
+    }
+
+    #[test]
+    fn what_is_no_queue_is_an_error() {
+        assert!(parse("").is_err());
+        assert!(parse("IDLE JOBS---\nsomething else\n").is_err());
     }
 }

@@ -17,25 +17,21 @@
 //!   account may use the reservation, bound or not (7.1.1.4); the flag `BYNAME` is read wrongly by setres of 3.3.
 //! - `releaseres` ends with zero whatever happened: what is there is read back.
 
-mod commands;
 mod create;
-mod delete;
 mod examine;
 mod jobs;
-mod nodes;
-mod queue;
 mod reservations;
 mod submit;
-mod times;
 
 use crate::batch::{
     BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
 };
-use crate::command::Runner;
-use crate::dialect;
+use crate::command::{Command, Runner};
+use crate::dialect::calendar::{self, length_of_time};
+use crate::dialect::xml::Element;
+use crate::dialect::{self, Tools};
 use crate::error::LrmsError;
-use bookahead_plan::Seconds;
-use commands::Commands;
+use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -77,10 +73,10 @@ impl BatchSystem for Maui {
 
     fn look(&self) -> Result<Picture, LrmsError> {
         let commands = &self.commands.for_looks();
-        let nodes = nodes::all(commands, &self.places)?;
+        let nodes = jobs::nodes(commands, &self.places)?;
         // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
         let jobs = jobs::all(commands)?;
-        let queue = queue::read(commands)?;
+        let queue = jobs::queue(commands)?;
         let seen = reservations::all(commands, &nodes)?;
         let jobs = jobs::facts(jobs, &self.places, &nodes, &queue, &seen);
         Ok(Picture { clock: seen.clock, nodes, reservations: seen.reservations, jobs })
@@ -90,12 +86,8 @@ impl BatchSystem for Maui {
         create::create(&self.commands, wanted, picture)
     }
 
-    fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
-        Ok(None)
-    }
-
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        delete::delete(&self.commands, handle)
+        create::delete(&self.commands, handle)
     }
 
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
@@ -116,5 +108,90 @@ impl BatchSystem for Maui {
 
     fn examine(&self) -> Vec<Finding> {
         examine::examine(self)
+    }
+}
+
+/// What they say where their daemon does not answer.
+const DOWN: [&str; 7] = [
+    "cannot connect to",
+    "cannot request service",
+    "lost connection",
+    "Connection refused",
+    "Connection timed out",
+    "Unable to communicate with",
+    "Communication failure",
+];
+
+/// How the commands are run.
+#[derive(Debug)]
+struct Commands {
+    maui: Tools,
+    torque: Tools,
+}
+
+impl Commands {
+    fn new(runner: Runner, settings: &Settings) -> Commands {
+        let tools =
+            |runner, bin: &Option<_>| Tools::new(runner, bin.clone(), settings.environment.clone(), &DOWN);
+        Commands {
+            maui: tools(runner.clone(), &settings.maui_bin).probed_by("showq", &[]),
+            torque: tools(runner, &settings.torque_bin),
+        }
+    }
+
+    /// The same, in slots that orders cannot take.
+    fn for_looks(&self) -> Commands {
+        Commands { maui: self.maui.for_looks(), torque: self.torque.for_looks() }
+    }
+}
+
+/// What a command of Torque printed, as XML; nothing at all is an empty document.
+fn document(command: &Command, out: &str) -> Result<Element, LrmsError> {
+    if out.trim().is_empty() { Ok(Element::default()) } else { dialect::document(command, out) }
+}
+
+/// `HH:MM:SS_MO/DD/YY`, for `setres -s` and `-e`.
+fn asked(time: Time) -> String {
+    calendar::written(time, "%H:%M:%S_%m/%d/%y")
+}
+
+/// The years that can be asked for with two digits: Maui takes those from 97 on for the last century.
+fn can_be_asked(time: Time) -> bool {
+    (2000..2097).contains(&calendar::date(time).year())
+}
+
+/// A length of time: `[[DD:]HH:]MM:SS`, or none where it is endless (100 days and more).
+fn length(text: &str) -> Option<Option<Seconds>> {
+    if text.starts_with("INFINIT") {
+        return Some(None);
+    }
+    length_of_time(text).map(|seconds| Some(Seconds(seconds)))
+}
+
+/// A length of time with a sign; None where it is endless or none at all. Maui cuts off the first digit of tens of days behind a
+/// minus, so what is longer ago than a day is not taken.
+fn signed(text: &str) -> Option<Seconds> {
+    match text.strip_prefix('-') {
+        Some(ago) => length_of_time(ago).filter(|ago| *ago < 86_400).map(|ago| Seconds(-ago)),
+        None => length_of_time(text).map(Seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_asked_for_with_seconds_and_a_year() {
+        assert_eq!(asked(Time(1_794_700_801)), "00:00:01_11/15/26");
+        assert!(can_be_asked(Time(1_794_700_801)) && !can_be_asked(Time::MAX) && !can_be_asked(Time::MIN));
+    }
+
+    #[test]
+    fn lengths_are_read_with_and_without_a_sign() {
+        assert_eq!(length("1:06:00:00"), Some(Some(Seconds(108_000))));
+        assert_eq!((length("INFINITY"), length("INFINITE"), length("x")), (Some(None), Some(None), None));
+        assert_eq!((signed("-00:05:01"), signed("2:41:39")), (Some(Seconds(-301)), Some(Seconds(9699))));
+        assert_eq!((signed("-INFINITY"), signed("-1:00:00:00")), (None, None));
     }
 }

@@ -4,13 +4,12 @@
 //! Maui also reserves for jobs, those that run and the first that wait: these are jobs and not reservations here; when one that
 //! waits is to start is told by them.
 
-use super::commands::Commands;
-use super::queue::number;
-use super::times::{length, signed};
-use crate::batch::{Handle, Node, Reserved};
+use super::jobs::number;
+use super::{Commands, length, signed};
+use crate::batch::{Handle, Node, Reserved, add_cores};
+use crate::dialect::calendar::ctime;
 use crate::dialect::unreadable;
 use crate::error::LrmsError;
-use crate::text::calendar::ctime;
 use bookahead_plan::{Interval, Time};
 use std::collections::BTreeMap;
 
@@ -87,8 +86,7 @@ fn seen(rows: &[Row], about: &BTreeMap<String, About>, nodes: &[Node]) -> Seen {
             spread: true,
             accounts,
         });
-        let sum = reserved.cores.entry(row.node.clone()).or_default();
-        *sum = sum.saturating_add(cores);
+        add_cores(&mut reserved.cores, &row.node, cores);
     }
     seen.reservations = reservations.into_values().collect();
     seen

@@ -2,12 +2,12 @@
 //! lines in it. For Maui it carries extensions (`-W x=…`, guide, 13.3): the reservation that the job is bound to, and that a node is
 //! for one task only where whole nodes are wanted.
 
-use super::commands::Commands;
+use super::Commands;
 use super::jobs::{self, NAME_VARIABLE};
 use crate::batch::{Submission, Unit};
+use crate::dialect::script::job_script;
 use crate::dialect::{failed, is_plain, refused, said, submitted, the_job};
 use crate::error::LrmsError;
-use crate::text::script::script;
 use std::path::Path;
 
 /// Names of jobs have at most so many characters (qsub -N).
@@ -26,7 +26,7 @@ pub(super) fn submit(
     if job.go_within.is_some() {
         return Err(refused(the_job(job), NO_CLAIMS));
     }
-    let input = script(&job.work, Some("#PBS"), "")?;
+    let input = job_script(job, Some("#PBS"), "")?;
     let name: String = job.name.chars().take(LONGEST_NAME).collect();
     let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
     let mut command = command.args(["-l", &resources(job)?]);

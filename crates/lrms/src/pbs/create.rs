@@ -1,14 +1,15 @@
 //! Making reservations with `pbs_rsub`, which succeeds also where the scheduler denies: what it prints decides, and what is there
 //! afterwards is read back.
 
-use super::delete::delete;
 use super::nodes::Vnodes;
 use super::reservations::{self, Known};
 use crate::batch::{Handle, Node, Picture, Reserved, Unit, Wanted};
-use crate::command::{Command, Outcome};
-use crate::dialect::{Tools, differs, failed, is_plain, refused, said, the_reservation, undone, unreadable};
+use crate::command::Command;
+use crate::dialect::calendar;
+use crate::dialect::{
+    Tools, denied, differs, ended, is_plain, refused, the_reservation, undone, unreadable, wait_until_gone,
+};
 use crate::error::LrmsError;
-use crate::text::calendar;
 use bookahead_plan::{Interval, Seconds, Time};
 
 /// A reservation that is to begin at once begins so much later, since PBS takes none that has begun.
@@ -103,7 +104,7 @@ impl<'a> Request<'a> {
             return if outcome.said().contains("Bad time") {
                 Ok(None)
             } else {
-                Err(denied(wanted, &command, &outcome))
+                Err(denied(what(wanted), &command, &outcome))
             };
         }
         verdict(&outcome.out).map(Some).ok_or_else(|| unreadable(&command, outcome.said()))
@@ -190,14 +191,112 @@ pub(super) fn verdict(out: &str) -> Option<Verdict> {
     }
 }
 
-/// What a command means that failed.
-pub(super) fn denied(wanted: &Wanted, command: &Command, outcome: &Outcome) -> LrmsError {
-    let said = said(outcome);
-    let unknown = outcome.code.is_none() || said.is_empty();
-    if unknown { failed(command, outcome) } else { refused(what(wanted), said) }
-}
-
 /// What was asked for, for people.
 pub(super) fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["cores", "vnodes"])
+}
+
+/// Deletes a reservation with its jobs, and waits until they are gone.
+pub(super) fn delete(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
+    let command = tools.command("pbs_rdel").arg(&handle.0);
+    let outcome = tools.run(&command)?;
+    let what = format!("deleting reservation {handle}");
+    ended(&command, &outcome, what, &["Unknown Reservation"], &["Unauthorized"])?;
+    wait_until_gone(|| reservations::is_gone(tools, handle))
+}
+
+/// Changes what can be changed in place: times, and fewer cores or vnodes. Where a change is denied PBS keeps the old
+/// terms; where it came out otherwise than wanted they are put back.
+pub(super) fn change(
+    tools: &Tools,
+    decided_within: u32,
+    handle: &Handle,
+    wanted: &Wanted,
+    picture: &Picture,
+) -> Result<Option<Reserved>, LrmsError> {
+    let request = Request::new(tools, decided_within, wanted, picture)?;
+    let Some(old) = reservations::one(tools, handle, &request.vnodes)? else { return Ok(None) };
+    let now = picture.clock.unwrap_or(Time(0));
+    let has_begun = old.reserved.interval.begin <= now;
+    let (begin, end) = (wanted.interval.begin, wanted.interval.end);
+    let begin = match (has_begun, begin <= now) {
+        (true, true) => old.reserved.interval.begin,
+        (true, false) => return Ok(None),
+        (false, _) if begin == old.reserved.interval.begin => begin,
+        (false, _) => begin.max(now + LEAD),
+    };
+    let interval = Interval::new(begin, end);
+    let select = request.select();
+    if request.differs(&old, interval).is_none() {
+        return Ok(Some(old.reserved));
+    }
+    if !can_become(&old, &select, wanted) {
+        return Ok(None);
+    }
+    let command = request.alteration(handle, &old, interval, &select)?;
+    alter(tools, wanted, &command)?;
+    let found = reservations::one(tools, handle, &request.vnodes)?;
+    let wrong = match &found {
+        Some(known) => match request.differs(known, interval) {
+            None => return Ok(Some(known.reserved.clone())),
+            Some(wrong) => wrong,
+        },
+        None => "it is not there any more".into(),
+    };
+    if let Some(known) = found {
+        let back = request.alteration(handle, &known, old.reserved.interval, &old.select)?;
+        alter(tools, wanted, &back)?;
+    }
+    Err(refused(what(wanted), format!("{wrong}; the old terms were put back")))
+}
+
+/// Whether it can be done in place: chunks are taken away and none added, and name and users stay.
+fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
+    let parts = |select: &str| {
+        let (amount, chunk) = select.split_once(':')?;
+        Some((amount.parse::<u32>().ok()?, chunk.to_owned()))
+    };
+    let (Some((before, old_chunk)), Some((after, new_chunk))) = (parts(&old.select), parts(select)) else {
+        return false;
+    };
+    let same = old.reserved.name == wanted.name && old.reserved.accounts.contains(&wanted.account);
+    same && old_chunk == new_chunk && after <= before
+}
+
+impl Request<'_> {
+    /// Only what differs.
+    fn alteration(
+        &self,
+        handle: &Handle,
+        old: &Known,
+        interval: Interval,
+        select: &str,
+    ) -> Result<Command, LrmsError> {
+        let within = self.decided_within.to_string();
+        let mut command = self.tools.command("pbs_ralter").args(["-I", &within]);
+        if old.reserved.interval.begin != interval.begin {
+            command = command.args(["-R", &self.date(interval.begin)?]);
+        }
+        if old.reserved.interval.end != interval.end {
+            command = command.args(["-E", &self.date(interval.end)?]);
+        }
+        if old.select != select {
+            command = command.args(["-l", &format!("select={select}")]);
+        }
+        Ok(command.arg(&handle.0))
+    }
+}
+
+fn alter(tools: &Tools, wanted: &Wanted, command: &Command) -> Result<(), LrmsError> {
+    let outcome = tools.run(command)?;
+    if !outcome.is_success() {
+        return Err(denied(what(wanted), command, &outcome));
+    }
+    match verdict(&outcome.out) {
+        Some(Verdict::Confirmed(_)) => Ok(()),
+        Some(Verdict::Denied) => {
+            Err(refused(what(wanted), "the scheduler denies the change; the old terms hold"))
+        }
+        Some(Verdict::Undecided(_)) | None => Err(unreadable(command, outcome.said())),
+    }
 }

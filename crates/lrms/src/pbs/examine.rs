@@ -1,10 +1,9 @@
 //! Whether a PBS can be used as it is configured, step by step. It makes one small reservation a year ahead and deletes it
 //! again, and changes nothing else.
 
-use super::commands::{ask_json, text};
-use super::delete::delete;
+use super::create::delete;
 use super::nodes::Vnodes;
-use super::{Settings, create};
+use super::{Settings, ask_json, create, text};
 use crate::batch::{Finding, Picture, Place};
 use crate::dialect::{Tools, Trial, resource};
 use bookahead_plan::{Seconds, Time};
@@ -21,7 +20,7 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
         Ok(server) => server,
         Err(error) => {
             let advice = "see whether the server runs, /etc/pbs.conf, and that this is PBS 14.1 or later";
-            return vec![Finding::wrong("server", error.to_string(), advice)];
+            return vec![Finding::wrong("server", error, advice)];
         }
     };
     let version = text(&server["pbs_version"]).unwrap_or_else(|| "unknown".into());
@@ -29,7 +28,7 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
     let attributes = server["Server"].as_object().and_then(|servers| servers.values().next());
     findings.extend(attributes.into_iter().flat_map(server_findings));
     match Vnodes::ask(tools, &settings.places) {
-        Err(error) => findings.push(Finding::wrong("vnodes", error.to_string(), "see pbsnodes -av -F json")),
+        Err(error) => findings.push(Finding::wrong("vnodes", error, "see pbsnodes -av -F json")),
         Ok((clock, vnodes)) => {
             let picture = Picture { clock, nodes: vnodes.into_nodes(), ..Picture::default() };
             let none = "see pbsnodes -av, and correct queue and features";

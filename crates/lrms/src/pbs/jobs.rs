@@ -1,17 +1,16 @@
 //! Jobs as `qstat -f -F json` shows them: one object for each, subjobs of arrays one by one (`-t`).
 
-use super::commands::{ask_json, count, number, text};
 use super::nodes::Vnodes;
 use super::reservations::Known;
 use super::submit::{CLAIMS, GO};
-use crate::batch::{FactState, Handle, JobFact, Place};
-use crate::dialect::Tools;
+use super::{ask_json, count, number, object, reservations, text};
+use crate::batch::{self, FactState, Handle, JobFact, Place, total};
+use crate::dialect::calendar;
+use crate::dialect::{Tools, resources_in};
 use crate::error::LrmsError;
-use crate::text::calendar;
 use bookahead_plan::{Seconds, Time};
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// All jobs that concern a resource: those that run, then those that wait. Those that wait come by their own priority, then
 /// as they were queued: what else a site's scheduler goes by (formulas, shares, priorities of queues) is not told.
@@ -64,15 +63,13 @@ fn fact(id: &str, job: &Value, places: &[Place], vnodes: &Vnodes, reservations: 
     if fact.state == FactState::Running {
         let exclusive = text(&job["Resource_List"]["place"]).is_some_and(|place| place.contains("excl"));
         fact.placed = vnodes.taken(&text(&job["exec_vnode"]).unwrap_or_default(), exclusive);
-        fact.cores =
-            fact.placed.values().fold(0_u32, |sum, cores| sum.saturating_add(*cores)).max(fact.cores);
-        fact.nodes = u32::try_from(fact.placed.len()).unwrap_or(u32::MAX).max(1);
+        fact.cores = total(&fact.placed).max(fact.cores);
+        fact.nodes = batch::count(fact.placed.len()).max(1);
         fact.resources = vnodes.resources(fact.placed.keys());
     } else {
-        let open = places.iter().filter(|place| place.partition.as_ref().is_none_or(|own| *own == queue));
         fact.resources = match inside {
             Some(known) => vnodes.resources(known.reserved.cores.keys()),
-            None => open.map(|place| place.resource.clone()).collect(),
+            None => resources_in(&queue, places),
         };
     }
     fact
@@ -86,22 +83,17 @@ pub(super) fn plain(id: &str, job: &Value) -> JobFact {
     let expected = &job["estimated"]["start_time"];
     let expected = number(expected).map(Time).or_else(|| calendar::ctime(expected.as_str()?));
     JobFact {
-        native: id.into(),
         name: text(&job["Job_Name"]).unwrap_or_default(),
         account: owner.split('@').next().unwrap_or("").into(),
-        resources: Vec::new(),
-        state: FactState::Running,
         cores: count(&asked["ncpus"]).max(1),
         nodes: count(&asked["nodect"]).max(1),
-        placed: BTreeMap::new(),
         submitted: time("qtime").or_else(|| time("ctime")).unwrap_or(Time(0)),
         started: time("stime"),
-        ended: None,
         limit: text(&asked["walltime"]).and_then(|walltime| calendar::length_of_time(&walltime)).map(Seconds),
-        reservations: Vec::<Handle>::new(),
         expected_start: expected.filter(|time| time.0 > 0),
         awaits_go: !job["Variable_List"][CLAIMS].is_null()
             && !text(&job["comment"]).is_some_and(|comment| comment.starts_with(GO)),
+        ..JobFact::new(id)
     }
 }
 
@@ -116,6 +108,68 @@ fn state(job: &Value) -> FactState {
         other => format!("its state is {other:?}"),
     };
     FactState::Held { why, orphaned: false }
+}
+
+/// The codes of jobs that a signal ended begin here, see *Job Exit Status Codes* in the PBS Professional guides.
+const SIGNALLED: i64 = 256;
+const TERMINATED: [i64; 2] = [SIGNALLED + 15, SIGNALLED + 9];
+/// PBS ended it, since it ran longer than it may.
+const OVER_WALLTIME: i64 = -29;
+
+/// How a job stands that is shown no more.
+pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
+    let command = tools.command("qstat").args(["-x", "-f", "-F", "json", native]);
+    let nothing = ["Unknown Job Id", "not configured to maintain job history"];
+    let Some(printed) = tools.ask_for(&command, &nothing)? else { return Ok(None) };
+    let document = object(&command, &printed)?;
+    let Some((id, job)) = document["Jobs"].as_object().and_then(|jobs| jobs.iter().next()) else {
+        return Ok(None);
+    };
+    let mut fact = plain(id, job);
+    fact.native = native.into();
+    let queue = text(&job["queue"]).unwrap_or_default();
+    if !matches!(text(&job["job_state"]).as_deref(), Some("F" | "X" | "M")) {
+        return Ok(Some(fact));
+    }
+    fact.ended = ended(job, &fact);
+    fact.state = final_state(tools, job, &fact, &queue)?;
+    Ok(Some(fact))
+}
+
+/// The end is told since PBS 2020; before, it follows from how long it ran.
+fn ended(job: &Value, fact: &JobFact) -> Option<Time> {
+    let told = text(&job["obittime"]).and_then(|date| calendar::ctime(&date));
+    let ran =
+        text(&job["resources_used"]["walltime"]).and_then(|walltime| calendar::length_of_time(&walltime));
+    told.or_else(|| Some(fact.started? + Seconds(ran?)))
+}
+
+fn final_state(tools: &Tools, job: &Value, fact: &JobFact, queue: &str) -> Result<FactState, LrmsError> {
+    let comment = text(&job["comment"]).unwrap_or_default();
+    let ended_with_reservation = || -> Result<bool, LrmsError> {
+        Ok(is_of_reservation(queue) && reservations::is_gone(tools, &Handle(queue.into()))?)
+    };
+    let Some(exit) = number(&job["Exit_status"]) else {
+        // It never ran.
+        return Ok(if ended_with_reservation()? { FactState::OutOfTime } else { FactState::Cancelled });
+    };
+    let ran = fact.started.zip(fact.ended).map(|(started, ended)| ended - started);
+    let limit_reached = ran.zip(fact.limit).is_some_and(|(ran, limit)| ran >= limit);
+    Ok(match exit {
+        OVER_WALLTIME => FactState::OutOfTime,
+        exit if exit < 0 => FactState::Failed { why: format!("it could not be run ({exit}): {comment}") },
+        exit if TERMINATED.contains(&exit) => {
+            let out_of_time = limit_reached || ended_with_reservation()?;
+            if out_of_time { FactState::OutOfTime } else { FactState::Cancelled }
+        }
+        exit => FactState::Done { exit: i32::try_from(exit).unwrap_or(i32::MAX) },
+    })
+}
+
+/// `R5`, `S7` and `M9` are queues of reservations.
+fn is_of_reservation(queue: &str) -> bool {
+    let number = queue.strip_prefix(['R', 'S', 'M']).unwrap_or("");
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

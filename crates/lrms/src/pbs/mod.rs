@@ -19,25 +19,22 @@
 //! - A job without `walltime` is counted as endless, as PBS does (it counts five years).
 //! - Of a standing reservation only the next occurrence is known.
 
-mod change;
-mod commands;
 mod create;
-mod delete;
 mod examine;
 mod jobs;
 mod nodes;
-mod outcome;
 mod reservations;
 mod submit;
 
 use crate::batch::{
     BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
 };
-use crate::command::Runner;
-use crate::dialect::Tools;
+use crate::command::{Command, Runner};
+use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
 use nodes::Vnodes;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// How a PBS is found and used.
@@ -73,7 +70,7 @@ impl Settings {
 impl Pbs {
     /// A PBS whose commands are run by `runner`. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> Pbs {
-        Pbs { tools: commands::tools(runner, &settings), settings }
+        Pbs { tools: tools(runner, &settings), settings }
     }
 }
 
@@ -102,11 +99,11 @@ impl BatchSystem for Pbs {
         wanted: &Wanted,
         picture: &Picture,
     ) -> Result<Option<Reserved>, LrmsError> {
-        change::change(&self.tools, self.settings.decided_within, handle, wanted, picture)
+        create::change(&self.tools, self.settings.decided_within, handle, wanted, picture)
     }
 
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        delete::delete(&self.tools, handle)
+        create::delete(&self.tools, handle)
     }
 
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
@@ -122,10 +119,52 @@ impl BatchSystem for Pbs {
     }
 
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        outcome::outcome(&self.tools, native)
+        jobs::outcome(&self.tools, native)
     }
 
     fn examine(&self) -> Vec<Finding> {
         examine::examine(&self.tools, &self.settings)
     }
+}
+
+/// What they say where the server does not answer.
+const DOWN: [&str; 4] =
+    ["cannot connect to server", "Connection refused", "Communication failure", "End of File"];
+
+/// How the commands are run.
+fn tools(runner: Runner, settings: &Settings) -> Tools {
+    let conf = settings.conf.as_ref().map(|conf| conf.to_string_lossy().into_owned());
+    let environment = conf.map(|conf| ("PBS_CONF_FILE".to_owned(), conf)).into_iter().collect();
+    Tools::new(runner, settings.bin.clone(), environment, &DOWN).probed_by("qstat", &["-B"])
+}
+
+/// Runs a command that only asks, and reads the JSON that it prints.
+fn ask_json(tools: &Tools, command: &Command) -> Result<Value, LrmsError> {
+    object(command, &tools.ask(command)?)
+}
+
+/// What a command printed, as an object of JSON.
+fn object(command: &Command, out: &str) -> Result<Value, LrmsError> {
+    let value: Value = serde_json::from_str(out).map_err(|why| unreadable(command, why.to_string()))?;
+    if value.is_object() { Ok(value) } else { Err(unreadable(command, "it is no object")) }
+}
+
+/// A text, however it is written.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(truth) => Some(if *truth { "True" } else { "False" }.into()),
+        _ => None,
+    }
+}
+
+/// A whole number, however it is written.
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+/// How many processors something has: JSON leaves out what is zero.
+fn count(value: &Value) -> u32 {
+    number(value).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }

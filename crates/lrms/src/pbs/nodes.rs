@@ -1,6 +1,6 @@
 //! Vnodes as `pbsnodes -av -F json` shows them, which place they belong to, and what is taken of them.
 
-use super::commands::{ask_json, count, number, text};
+use super::{ask_json, count, number, text};
 use crate::batch::{Node, Place};
 use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;

@@ -3,9 +3,9 @@
 use super::nodes::Vnodes;
 use crate::batch::{Handle, Reserved};
 use crate::command::Command;
+use crate::dialect::calendar;
 use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
-use crate::text::calendar;
 use bookahead_plan::Interval;
 use std::collections::BTreeMap;
 

@@ -6,9 +6,9 @@ use super::nodes::Vnodes;
 use super::{Settings, reservations};
 use crate::batch::{Submission, Unit};
 use crate::command::{Command, Outcome};
-use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
+use crate::dialect::script::job_script;
+use crate::dialect::{self, Tools, ended, refused, submitted, the_job};
 use crate::error::LrmsError;
-use crate::text::script::{script, waiting};
 
 /// A variable of jobs that claim, and how the comment of a job begins that has got its go: PBS appends to it how the job ended.
 pub(super) const CLAIMS: &str = "BOOKAHEAD_CLAIMS";
@@ -16,8 +16,7 @@ pub(super) const GO: &str = "bookahead_go";
 
 /// Submits a job, into the queue of its reservation if it has one.
 pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Result<String, LrmsError> {
-    let first = job.go_within.map(|within| waiting(within, &has_go(tools)));
-    let script = script(&job.work, None, &first.unwrap_or_default())?;
+    let script = job_script(job, None, &has_go(tools))?;
     let (queue, cores) = whereto(tools, settings, job)?;
     let limit = job.limit.0.max(1);
     let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
@@ -63,14 +62,14 @@ fn smallest(tools: &Tools, settings: &Settings, job: &Submission) -> Result<u32,
 }
 
 fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
-    let said = said(outcome);
-    if outcome.code.is_none() || said.is_empty() {
-        return failed(command, outcome);
+    match dialect::denied(the_job(job), command, outcome) {
+        LrmsError::Refused { what, said }
+            if said.contains("violates queue") && !job.reservations.is_empty() =>
+        {
+            refused(what, format!("{said} (it is larger than its reservation)"))
+        }
+        other => other,
     }
-    if said.contains("violates queue") && !job.reservations.is_empty() {
-        return refused(the_job(job), format!("{said} (it is larger than its reservation)"));
-    }
-    refused(the_job(job), said)
 }
 
 /// What tells a job, in its shell, that it has got its go.

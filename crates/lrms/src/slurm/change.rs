@@ -5,27 +5,26 @@
 //! Where the new time lies inside the old one, nothing can get in the way. Time that is added is safe where no other
 //! reservation has the same cores in it. Jobs that run now are in the way only of a begin that becomes earlier.
 
-use super::choice::overlap;
-use super::create::{self, begin, differs, differs_in_amount, has_come};
-use super::look::show_reservations;
+use super::commands::{self, scontrol};
+use super::create::{begin, differs, differs_but_in_time, has_come, overlap, what};
+use super::formats::written;
 use super::reservations::{self, Booked};
-use super::speech::Speech;
-use super::{refusal, times};
 use crate::batch::{Handle, Picture, Reserved, Wanted};
 use crate::command::{Command, Outcome};
+use crate::dialect::{Tools, failed, refused};
 use crate::error::LrmsError;
 use bookahead_plan::Interval;
 
 pub(super) fn change(
-    speech: &Speech,
+    tools: &Tools,
     handle: &Handle,
     wanted: &Wanted,
     picture: &Picture,
 ) -> Result<Option<Reserved>, LrmsError> {
     if wanted.interval.is_empty() {
-        return Err(create::refused(wanted, "it is for no time; delete it instead"));
+        return Err(refused(what(wanted), "it is for no time; delete it instead"));
     }
-    let all = show(speech)?;
+    let all = show(tools)?;
     let Some(old) = all.iter().find(|booked| booked.name == handle.0) else { return Ok(None) };
     if differs(old, wanted, picture).is_none() {
         return Ok(Some(old.ours(picture, None)));
@@ -33,25 +32,25 @@ pub(super) fn change(
     if !is_possible(old, wanted, picture) || collides(old, wanted.interval, &all) {
         return Ok(None);
     }
-    let command = update(speech, old, wanted, picture);
-    let outcome = apply(speech, command.clone(), begins_no_earlier(old, wanted))?;
+    let command = update(tools, old, wanted, picture);
+    let outcome = apply(tools, command.clone(), begins_no_earlier(old, wanted))?;
     if !outcome.is_success() {
-        let refused = refusal::refused(create::what(wanted), &command, &outcome);
+        let refused = commands::refused(what(wanted), &command, &outcome);
         return if matches!(refused, LrmsError::Refused { .. }) { Ok(None) } else { Err(refused) };
     }
-    verify(speech, old, wanted, picture).map(Some)
+    verify(tools, old, wanted, picture).map(Some)
 }
 
-fn show(speech: &Speech) -> Result<Vec<Booked>, LrmsError> {
-    reservations::read(&speech.tell(&show_reservations(speech))?)
+fn show(tools: &Tools) -> Result<Vec<Booked>, LrmsError> {
+    reservations::read(&tools.ask(&scontrol(tools, ["show", "res"]))?)
 }
 
 /// Whether only times differ, and Slurm can change them: one that has begun cannot begin again.
 fn is_possible(old: &Booked, wanted: &Wanted, picture: &Picture) -> bool {
-    let same = old.differs_in_whom(wanted).is_none() && differs_in_amount(old, wanted, picture).is_none();
+    let same = differs_but_in_time(old, wanted, picture).is_none();
     let keeps_begin =
         old.interval.begin == wanted.interval.begin || has_come(wanted.interval.begin, picture.clock);
-    same && old.name == wanted.name && (!old.active || keeps_begin)
+    same && (!old.active || keeps_begin)
 }
 
 fn begins_no_earlier(old: &Booked, wanted: &Wanted) -> bool {
@@ -78,28 +77,28 @@ fn collides(ours: &Booked, new: Interval, all: &[Booked]) -> bool {
     with_same_cores.next().is_some()
 }
 
-fn update(speech: &Speech, old: &Booked, wanted: &Wanted, picture: &Picture) -> Command {
+fn update(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Command {
     let mut words = vec!["update".to_owned(), format!("ReservationName={}", old.name)];
     if !old.active && old.interval.begin != wanted.interval.begin {
         words.push(format!("StartTime={}", begin(wanted.interval.begin, picture.clock)));
     }
-    words.push(format!("EndTime={}", times::written(wanted.interval.end)));
-    speech.scontrol(words)
+    words.push(format!("EndTime={}", written(wanted.interval.end)));
+    scontrol(tools, words)
 }
 
 /// Runs a change. Slurm calls nodes busy on which anybody has any core; where that cannot be in the way it is told to
 /// overlook it.
-fn apply(speech: &Speech, command: Command, overlook_jobs: bool) -> Result<Outcome, LrmsError> {
-    let outcome = speech.ask(&command)?;
+fn apply(tools: &Tools, command: Command, overlook_jobs: bool) -> Result<Outcome, LrmsError> {
+    let outcome = tools.run(&command)?;
     if outcome.is_success() || !overlook_jobs || !outcome.said().contains("Requested nodes are busy") {
         return Ok(outcome);
     }
-    speech.ask(&command.arg("Flags+=IGNORE_JOBS"))
+    tools.run(&command.arg("Flags+=IGNORE_JOBS"))
 }
 
 /// Reads back what came of a change. Where that is not what was wanted, or somebody came in between, the old terms are put back.
-fn verify(speech: &Speech, old: &Booked, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-    let all = show(speech)?;
+fn verify(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
+    let all = show(tools)?;
     let new = all.iter().find(|booked| booked.name == old.name);
     let wrong = match new {
         None => "it is gone".to_owned(),
@@ -114,14 +113,14 @@ fn verify(speech: &Speech, old: &Booked, wanted: &Wanted, picture: &Picture) -> 
     if new.is_some_and(|new| new.interval != old.interval) {
         let mut words = vec!["update".to_owned(), format!("ReservationName={}", old.name)];
         if new.is_some_and(|new| !new.active) {
-            words.push(format!("StartTime={}", times::written(old.interval.begin)));
+            words.push(format!("StartTime={}", written(old.interval.begin)));
         }
-        words.push(format!("EndTime={}", times::written(old.interval.end)));
-        let command = speech.scontrol(words);
-        let outcome = apply(speech, command.clone(), true)?;
+        words.push(format!("EndTime={}", written(old.interval.end)));
+        let command = scontrol(tools, words);
+        let outcome = apply(tools, command.clone(), true)?;
         if !outcome.is_success() {
-            return Err(super::speech::failed(&command, &outcome));
+            return Err(failed(&command, &outcome));
         }
     }
-    Err(create::refused(wanted, format!("{wrong}; the old terms were put back")))
+    Err(refused(what(wanted), format!("{wrong}; the old terms were put back")))
 }

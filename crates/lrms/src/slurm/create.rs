@@ -4,90 +4,85 @@
 //! Cores in a partition are left to Slurm to choose. Whole nodes, and cores anywhere in the cluster, are named: as
 //! `Nodes=n1,n2 CoreCnt=8,8`, from 23.11 on as `Nodes=n1,n2 CoreCnt=16`. Named nodes stay what they are when one fails.
 
-use super::choice;
-use super::look::Granted;
-use super::refusal;
+use super::Slurm;
+use super::commands::{self, invalid_project, invalid_user, is_about_projects, is_about_users, scontrol};
+use super::formats::{NO_CORE_LISTS, written};
 use super::reservations::{self, Booked};
-use super::speech::{self, Speech};
-use super::{times, version};
-use crate::batch::{Picture, Reserved, Share, Unit, Wanted};
+use crate::batch::{FactState, Handle, JobFact, Node, Picture, Reserved, Share, Unit, Wanted};
 use crate::command::{Command, Outcome};
+use crate::dialect::{self, Tools, failed, is_plain, refused, the_reservation, undone};
 use crate::error::LrmsError;
-use bookahead_plan::Time;
+use bookahead_plan::{Interval, Time};
 
-pub(super) fn create(
-    speech: &Speech,
-    wanted: &Wanted,
-    picture: &Picture,
-    granted: &Granted,
-) -> Result<Reserved, LrmsError> {
+pub(super) fn create(slurm: &Slurm, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
     check(wanted, picture)?;
+    let tools = &slurm.tools;
     let nodes = if wanted.nodes.is_empty() { choose(wanted, picture)? } else { wanted.nodes.clone() };
-    let command = command(speech, wanted, picture.clock, &nodes)?;
-    let outcome = speech.ask(&command)?;
+    let command = command(slurm, wanted, picture.clock, &nodes)?;
+    let outcome = tools.run(&command)?;
     if !outcome.is_success() {
-        return already_there(speech, wanted, picture, &command, &outcome);
+        return already_there(tools, wanted, picture, &command, &outcome);
     }
-    let Some(booked) = read_back(speech, &wanted.name)? else {
+    let Some(booked) = read_back(tools, &wanted.name)? else {
         let said = "it is not there after it was made".into();
-        return Err(LrmsError::Failed { command: speech::shown(&command), code: outcome.code, said });
+        return Err(failed(&command, &Outcome { err: said, ..outcome }));
     };
     if let Some(difference) = differs(&booked, wanted, picture) {
-        undo(speech, &wanted.name)?;
-        let said =
-            format!("it granted something else ({difference}), which was undone; take another time, or less");
-        return Err(refused(wanted, said));
+        // There are no jobs in it yet.
+        let deleted = tools.ask(&scontrol(tools, ["delete", "reservation", &wanted.name]));
+        return Err(undone(what(wanted), &Handle(wanted.name.clone()), &difference, deleted.map(drop)));
     }
     let spread = (!nodes.is_empty()).then(|| nodes.into_iter().collect());
     let reserved = booked.ours(picture, spread.as_ref());
-    spread.into_iter().for_each(|spread| granted.note(&wanted.name, spread));
+    spread.into_iter().for_each(|spread| slurm.granted.note(&wanted.name, spread));
     Ok(reserved)
 }
 
 /// What was refused may be there already: then its name is taken, or it is in its own way.
 fn already_there(
-    speech: &Speech,
+    tools: &Tools,
     wanted: &Wanted,
     picture: &Picture,
     command: &Command,
     outcome: &Outcome,
 ) -> Result<Reserved, LrmsError> {
     let what = what(wanted);
-    if refusal::is_about_users(outcome) {
-        return Err(refusal::invalid_user(speech, what, &wanted.account, outcome));
+    if is_about_users(outcome) {
+        return Err(invalid_user(tools, what, &wanted.account, outcome));
     }
-    if refusal::is_about_projects(outcome.said()) {
-        return Err(refusal::invalid_project(what, &wanted.account, wanted.project.as_deref(), outcome));
+    if is_about_projects(outcome.said()) {
+        return Err(invalid_project(what, &wanted.account, wanted.project.as_deref(), outcome));
     }
-    let found = read_back(speech, &wanted.name)?.map(|booked| (differs(&booked, wanted, picture), booked));
+    let found = read_back(tools, &wanted.name)?.map(|booked| (differs(&booked, wanted, picture), booked));
     match found {
         Some((None, booked)) => Ok(booked.ours(picture, None)),
         Some((Some(difference), _)) => {
             let said = format!(
                 "there is one of that name with other terms ({difference}); change that one, or delete it"
             );
-            Err(refused(wanted, said))
+            Err(refused(what, said))
         }
-        None => Err(refusal::refused(what, command, outcome)),
+        None => Err(commands::refused(what, command, outcome)),
     }
 }
 
 /// What must be right before anything is asked for: no word of it may be taken for another.
 fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
-    let plain = |word: &str| {
-        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._-$".contains(&byte);
-        !word.is_empty() && !word.starts_with('-') && word.bytes().all(legal)
-    };
+    // The accounts of machines end with a `$`.
+    let plain = |word: &str| is_plain(word.strip_suffix('$').unwrap_or(word));
     if wanted.amount == 0 || wanted.interval.is_empty() {
-        return Err(refused(wanted, "it is for nothing; ask for something"));
+        return Err(refused(what(wanted), "it is for nothing; ask for something"));
     }
     if has_come(wanted.interval.end, picture.clock) {
-        return Err(refused(wanted, "that time is over at the controller; compare its clock with this one"));
+        return Err(refused(
+            what(wanted),
+            "that time is over at the controller; compare its clock with this one",
+        ));
     }
     let words = [&wanted.name, &wanted.account].into_iter().chain(&wanted.project);
     match words.chain(&wanted.place.features).chain(&wanted.place.partition).find(|word| !plain(word)) {
         Some(word) => {
-            Err(refused(wanted, format!("{word:?} is no name; use letters, digits, `.`, `_` and `-`")))
+            Err(refused(what(wanted), format!("{word:?} is no name; use letters, digits, `.`, `_` and `-`")))
         }
         None => Ok(()),
     }
@@ -97,14 +92,14 @@ fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
 pub(super) fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
     let chosen = match (wanted.place.unit, &wanted.place.partition) {
         (Unit::Cores, Some(_)) => return Ok(Vec::new()),
-        (Unit::Cores, None) => choice::cores(wanted, picture),
-        (Unit::Nodes, _) => choice::whole_nodes(wanted, picture),
+        (Unit::Cores, None) => cores(wanted, picture),
+        (Unit::Nodes, _) => whole_nodes(wanted, picture),
     };
-    chosen.map_err(|why| refused(wanted, why))
+    chosen.map_err(|why| refused(what(wanted), why))
 }
 
 fn command(
-    speech: &Speech,
+    slurm: &Slurm,
     wanted: &Wanted,
     clock: Option<Time>,
     nodes: &[Share],
@@ -112,7 +107,7 @@ fn command(
     let mut words =
         vec!["create".to_owned(), "reservation".to_owned(), format!("ReservationName={}", wanted.name)];
     words.push(format!("StartTime={}", begin(wanted.interval.begin, clock)));
-    words.push(format!("EndTime={}", times::written(wanted.interval.end)));
+    words.push(format!("EndTime={}", written(wanted.interval.end)));
     words.push(format!("Users={}", wanted.account));
     words.extend(wanted.project.iter().map(|project| format!("Accounts={project}")));
     words.extend(wanted.place.partition.iter().map(|partition| format!("PartitionName={partition}")));
@@ -124,14 +119,14 @@ fn command(
     } else {
         let names: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
         words.push(format!("Nodes={}", names.join(",")));
-        words.push(format!("CoreCnt={}", core_count(nodes, speech.version()?)));
+        words.push(format!("CoreCnt={}", core_count(nodes, slurm.version()?)));
     }
-    Ok(speech.scontrol(words))
+    Ok(scontrol(&slurm.tools, words))
 }
 
 /// One number for each node, or one for all in versions that take no list.
 fn core_count(shares: &[Share], version: (u32, u32)) -> String {
-    if version < version::NO_CORE_LISTS {
+    if version < NO_CORE_LISTS {
         return shares.iter().map(|(_, cores)| cores.to_string()).collect::<Vec<_>>().join(",");
     }
     shares.iter().fold(0u32, |sum, (_, cores)| sum.saturating_add(*cores)).to_string()
@@ -139,7 +134,7 @@ fn core_count(shares: &[Share], version: (u32, u32)) -> String {
 
 /// Slurm refuses times that are over.
 pub(super) fn begin(begin: Time, clock: Option<Time>) -> String {
-    if has_come(begin, clock) { "now".into() } else { times::written(begin) }
+    if has_come(begin, clock) { "now".into() } else { written(begin) }
 }
 
 pub(super) fn has_come(time: Time, clock: Option<Time>) -> bool {
@@ -147,14 +142,10 @@ pub(super) fn has_come(time: Time, clock: Option<Time>) -> bool {
 }
 
 /// A reservation by its name; None where there is none.
-fn read_back(speech: &Speech, name: &str) -> Result<Option<Booked>, LrmsError> {
-    let command = speech.scontrol(["show", "res", name]);
-    let outcome = speech.ask(&command)?;
-    if !outcome.is_success() {
-        let gone = outcome.said().contains("not found");
-        return if gone { Ok(None) } else { Err(speech::failed(&command, &outcome)) };
-    }
-    Ok(reservations::read(&outcome.out)?.into_iter().find(|booked| booked.name == name))
+fn read_back(tools: &Tools, name: &str) -> Result<Option<Booked>, LrmsError> {
+    let shown = tools.ask_for(&scontrol(tools, ["show", "res", name]), &["not found"])?;
+    let all = shown.map(|shown| reservations::read(&shown)).transpose()?.unwrap_or_default();
+    Ok(all.into_iter().find(|booked| booked.name == name))
 }
 
 /// In what a reservation is not what is wanted; None where it is.
@@ -165,51 +156,100 @@ pub(super) fn differs(booked: &Booked, wanted: &Wanted, picture: &Picture) -> Op
         let (is, should) = (booked.interval, wanted.interval);
         return Some(format!(
             "it is from {} to {}, and should be from {} to {}",
-            times::written(is.begin),
-            times::written(is.end),
-            times::written(should.begin),
-            times::written(should.end)
+            written(is.begin),
+            written(is.end),
+            written(should.begin),
+            written(should.end)
         ));
     }
-    booked.differs_in_whom(wanted).or_else(|| differs_in_amount(booked, wanted, picture))
+    differs_but_in_time(booked, wanted, picture)
 }
 
-/// In what the amount of a reservation, or where that is, is not what is wanted.
-pub(super) fn differs_in_amount(booked: &Booked, wanted: &Wanted, picture: &Picture) -> Option<String> {
-    let node = |name: &String| picture.nodes.iter().find(|node| node.name == *name);
-    let belongs =
-        |name: &&String| node(name).is_some_and(|node| node.resources.contains(&wanted.place.resource));
-    if let Some(stranger) = booked.nodes.iter().find(|name| !belongs(name)) {
-        return Some(format!("{stranger} is not in {}", wanted.place.resource));
-    }
-    let (has, needs, of) = match wanted.place.unit {
-        Unit::Cores => (booked.cores, wanted.amount, "cores"),
-        Unit::Nodes => {
-            let all =
-                booked.nodes.iter().filter_map(node).fold(0u32, |sum, node| sum.saturating_add(node.cores));
-            if all != booked.cores {
-                return Some(format!("it has {} of the {all} cores of its nodes", booked.cores));
-            }
-            (u32::try_from(booked.nodes.len()).unwrap_or(u32::MAX), wanted.amount, "nodes")
-        }
-    };
-    (has != needs).then(|| format!("it has {has} {of}, and should have {needs}"))
+pub(super) fn differs_but_in_time(booked: &Booked, wanted: &Wanted, picture: &Picture) -> Option<String> {
+    let there = booked.ours(picture, None);
+    booked.differs_in_whom(wanted).or_else(|| dialect::differs(&there, wanted, &picture.nodes))
 }
 
-/// Deletes what was just made, in which there are no jobs yet.
-fn undo(speech: &Speech, name: &str) -> Result<(), LrmsError> {
-    speech.tell(&speech.scontrol(["delete", "reservation", name])).map(drop)
-}
-
-pub(super) fn refused(wanted: &Wanted, said: impl Into<String>) -> LrmsError {
-    LrmsError::Refused { what: what(wanted), said: said.into() }
-}
-
+/// What was asked for, for people.
 pub(super) fn what(wanted: &Wanted) -> String {
-    let of = match wanted.place.unit {
-        Unit::Cores => "cores",
-        Unit::Nodes => "nodes",
-    };
-    let (begin, end) = (times::written(wanted.interval.begin), times::written(wanted.interval.end));
-    format!("{} {of} of {} from {begin} to {end}", wanted.amount, wanted.place.resource)
+    the_reservation(wanted, ["cores", "nodes"])
+}
+
+/// Whole nodes that nobody else has in that time, in Slurm's order; an error says how many there are.
+pub(super) fn whole_nodes(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, String> {
+    let free = room(wanted, picture).filter(|(node, free)| *free == node.cores && node.cores > 0);
+    let free: Vec<Share> = free.map(|(node, free)| (node.name.clone(), free)).collect();
+    let amount = wanted.amount as usize;
+    if free.len() < amount {
+        return Err(format!(
+            "only {} nodes of {} are usable and free in that time; take another time, or fewer",
+            free.len(),
+            wanted.place.resource
+        ));
+    }
+    Ok(free.into_iter().take(amount).collect())
+}
+
+/// Cores on as few nodes as possible, in Slurm's order; an error says how many there are.
+pub(super) fn cores(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, String> {
+    let mut free: Vec<(usize, Share)> =
+        room(wanted, picture).map(|(node, free)| (node.name.clone(), free)).enumerate().collect();
+    free.sort_by_key(|(_, (_, free))| std::cmp::Reverse(*free));
+    let mut left = wanted.amount;
+    let mut chosen = Vec::new();
+    for (at, (node, free)) in free {
+        let share = free.min(left);
+        left -= share;
+        if share > 0 {
+            chosen.push((at, (node, share)));
+        }
+    }
+    if left > 0 {
+        return Err(format!(
+            "only {} cores of {} are usable and free in that time; take another time, or fewer",
+            wanted.amount - left,
+            wanted.place.resource
+        ));
+    }
+    chosen.sort();
+    Ok(chosen.into_iter().map(|(_, share)| share).collect())
+}
+
+/// The usable nodes of the place, and how many of their cores nobody has in that time.
+fn room<'a>(wanted: &'a Wanted, picture: &'a Picture) -> impl Iterator<Item = (&'a Node, u32)> {
+    let ours = |node: &&Node| node.usable && node.resources.contains(&wanted.place.resource);
+    picture
+        .nodes
+        .iter()
+        .filter(ours)
+        .map(|node| (node, node.cores.saturating_sub(taken(node, wanted, picture))))
+}
+
+/// How many cores of a node others have in that time. What is wanted may be there already, and is not in its own way.
+fn taken(node: &Node, wanted: &Wanted, picture: &Picture) -> u32 {
+    let interval = wanted.interval;
+    let others = picture.reservations.iter().filter(|one| one.name != wanted.name);
+    let overlapping = others.filter(|one| overlap(one.interval, interval));
+    let reserved = overlapping.filter_map(|one| one.cores.get(&node.name));
+    let outside = |job: &&JobFact| !is_inside(job, node, interval, picture);
+    let jobs = picture.jobs.iter().filter(|job| reaches(job, interval.begin)).filter(outside);
+    let running = jobs.filter_map(|job| job.placed.get(&node.name));
+    reserved.chain(running).fold(0, |sum, cores| sum.saturating_add(*cores))
+}
+
+/// Whether a job runs that may still run at that time.
+fn reaches(job: &JobFact, time: Time) -> bool {
+    let end = job.started.zip(job.limit).map(|(started, limit)| started + limit);
+    job.state == FactState::Running && end.is_none_or(|end| end > time)
+}
+
+/// Whether a job has its cores of a node by a reservation that is counted already. One that was given another reservation
+/// while it ran may run on nodes that this does not have.
+fn is_inside(job: &JobFact, node: &Node, interval: Interval, picture: &Picture) -> bool {
+    let mut counted = picture.reservations.iter().filter(|one| overlap(one.interval, interval));
+    counted.any(|one| job.reservations.contains(&one.handle) && one.cores.contains_key(&node.name))
+}
+
+pub(super) fn overlap(one: Interval, other: Interval) -> bool {
+    one.begin < other.end && other.begin < one.end
 }

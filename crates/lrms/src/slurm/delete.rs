@@ -1,40 +1,47 @@
 //! Ending jobs, and deleting a reservation with all jobs in it. Slurm deletes none that a job waits for or runs in, and says that
 //! it is in use.
+//!
+//! Jobs may be given another reservation, by `scontrol update JobId=… ReservationName=…`, those that wait and those that run. Slurm
+//! asks nothing of where they run: they go on on the nodes that they have, and end with the new one.
 
+use super::commands::{self, scontrol, squeue};
+use super::jobs;
 use super::json::{self, SlurmJob};
-use super::look::squeue;
-use super::speech::{self, Speech};
-use super::{jobs, refusal, states};
 use crate::batch::Handle;
-use crate::command::Outcome;
+use crate::command::{Command, Outcome};
+use crate::dialect::{Tools, ended};
 use crate::error::LrmsError;
 use std::time::{Duration, Instant};
 
 /// So many jobs are named in one command.
 const AT_ONCE: usize = 500;
 
-pub(super) fn delete(speech: &Speech, handle: &Handle, let_go_within: Duration) -> Result<(), LrmsError> {
+/// What commands say of a job that is over.
+pub(super) const JOB_OVER: [&str; 3] =
+    ["Invalid job id", "already completing or completed", "already finished"];
+
+pub(super) fn delete(tools: &Tools, handle: &Handle, let_go_within: Duration) -> Result<(), LrmsError> {
     let deadline = Instant::now() + let_go_within;
     let mut pause = Duration::from_millis(20);
-    let mut outcome = try_to_delete(speech, handle)?;
+    let mut outcome = try_to_delete(tools, handle)?;
     if is_in_use(&outcome) {
-        cancel_in(speech, handle)?;
-        outcome = try_to_delete(speech, handle)?;
+        cancel_in(tools, handle)?;
+        outcome = try_to_delete(tools, handle)?;
     }
     while is_in_use(&outcome) && Instant::now() < deadline {
         // Jobs that name several reservations are still there, and some may have come meanwhile.
-        release(speech, handle)?;
+        release(tools, handle)?;
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(500));
-        outcome = try_to_delete(speech, handle)?;
+        outcome = try_to_delete(tools, handle)?;
     }
-    let command = speech.scontrol(["delete", "reservation", &handle.0]);
+    let command = scontrol(tools, ["delete", "reservation", &handle.0]);
     let gone = outcome.is_success() || outcome.said().contains("reservation is invalid");
-    if gone { Ok(()) } else { Err(refusal::refused(format!("deleting {handle}"), &command, &outcome)) }
+    if gone { Ok(()) } else { Err(commands::refused(format!("deleting {handle}"), &command, &outcome)) }
 }
 
-fn try_to_delete(speech: &Speech, handle: &Handle) -> Result<Outcome, LrmsError> {
-    speech.ask(&speech.scontrol(["delete", "reservation", &handle.0]))
+fn try_to_delete(tools: &Tools, handle: &Handle) -> Result<Outcome, LrmsError> {
+    tools.run(&scontrol(tools, ["delete", "reservation", &handle.0]))
 }
 
 fn is_in_use(outcome: &Outcome) -> bool {
@@ -42,51 +49,64 @@ fn is_in_use(outcome: &Outcome) -> bool {
 }
 
 /// Ends all jobs that name this reservation alone.
-fn cancel_in(speech: &Speech, handle: &Handle) -> Result<(), LrmsError> {
-    let command = speech.command("scancel").arg(format!("--reservation={handle}"));
+fn cancel_in(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
+    let command = tools.command("scancel").arg(format!("--reservation={handle}"));
     // That it had nothing to end, or that one was just over, shows when the reservation is deleted.
-    speech.ask(&command).map(drop)
+    tools.run(&command).map(drop)
 }
 
 /// Frees a reservation from the jobs that name it: those that name others too may go on in those, all else are ended.
-fn release(speech: &Speech, handle: &Handle) -> Result<(), LrmsError> {
-    let all = json::read(&speech.tell(&squeue(speech))?)?;
+fn release(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
     let mut to_end = Vec::new();
-    for job in all.iter().filter(|job| !is_over(job)) {
-        let named = jobs::reservations(job.resv_name.text());
-        let Some(id) = job.job_id.0.filter(|_| named.contains(handle)) else { continue };
+    for (id, named) in jobs_in(tools, handle)? {
         let others: Vec<&str> = named.iter().filter(|one| *one != handle).map(|one| one.0.as_str()).collect();
-        if others.is_empty() || !rebind(speech, id, &others)? {
+        if others.is_empty() || !rebind(tools, id, &others)?.1.is_success() {
             to_end.push(id.to_string());
         }
     }
     for some in to_end.chunks(AT_ONCE) {
-        speech.ask(&speech.command("scancel").args(some.to_vec()))?;
+        tools.run(&tools.command("scancel").args(some.to_vec()))?;
     }
     Ok(())
 }
 
-/// Gives a job other reservations; whether that went well.
-fn rebind(speech: &Speech, id: i64, others: &[&str]) -> Result<bool, LrmsError> {
-    let words = ["update".to_owned(), format!("JobId={id}"), format!("ReservationName={}", others.join(","))];
-    speech.ask(&speech.scontrol(words)).map(|outcome| outcome.is_success())
+/// The jobs that name a reservation and are not over, each with all that it names.
+fn jobs_in(tools: &Tools, handle: &Handle) -> Result<Vec<(i64, Vec<Handle>)>, LrmsError> {
+    let all = json::read(&tools.ask(&squeue(tools))?)?;
+    let live = all.iter().filter(|job| !is_over(job));
+    let named = live.filter_map(|job| Some((job.job_id.0?, jobs::reservations(job.resv_name.text()))));
+    Ok(named.filter(|(_, named)| named.contains(handle)).collect())
+}
+
+/// Gives a job other reservations.
+fn rebind(tools: &Tools, id: i64, names: &[&str]) -> Result<(Command, Outcome), LrmsError> {
+    let words = ["update".to_owned(), format!("JobId={id}"), format!("ReservationName={}", names.join(","))];
+    let command = scontrol(tools, words);
+    let outcome = tools.run(&command)?;
+    Ok((command, outcome))
+}
+
+/// Gives all jobs of a reservation another, also those that came after the last look; one that is over meanwhile is no error.
+/// Of those that name several only this one is replaced.
+pub(super) fn move_jobs(tools: &Tools, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+    for (id, named) in jobs_in(tools, from)? {
+        let (command, outcome) = rebind(tools, id, &instead(&named, from, to))?;
+        let what = format!("to move job {id} out of {from}");
+        let over = ["Invalid job id", "already completing or completed", "no longer pending"];
+        ended(&command, &outcome, what, &over, &["reservation"])?;
+    }
+    Ok(())
 }
 
 pub(super) fn is_over(job: &SlurmJob) -> bool {
-    states::state(&job.job_state, job.state_reason.text(), "", false, job.exit_code).is_over()
+    jobs::state(&job.job_state, job.state_reason.text(), "", false, job.exit_code).is_over()
 }
 
 /// Ends a job, whether it waits or runs.
-pub(super) fn cancel(speech: &Speech, native: &str) -> Result<(), LrmsError> {
-    let Some(command) = named(native).map(|native| speech.command("scancel").arg(native)) else {
-        return Ok(());
-    };
-    let outcome = speech.ask(&command)?;
-    let over = ["Invalid job id", "already completing or completed", "already finished"];
-    if outcome.is_success() || over.iter().any(|words| outcome.said().contains(words)) {
-        return Ok(());
-    }
-    Err(speech::failed(&command, &outcome))
+pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
+    let Some(native) = named(native) else { return Ok(()) };
+    let command = tools.command("scancel").arg(native);
+    ended(&command, &tools.run(&command)?, format!("ending the job {native}"), &JOB_OVER, &[])
 }
 
 /// A job's id, as `17`, `17_3` or `17+1`; None for what Slurm never called a job.
@@ -95,4 +115,29 @@ pub(super) fn named(native: &str) -> Option<&str> {
     Some(native).filter(|native| {
         native.bytes().all(legal) && native.starts_with(|first: char| first.is_ascii_digit())
     })
+}
+
+/// The reservations of a job, with one instead of another.
+fn instead<'a>(named: &'a [Handle], from: &Handle, to: &'a Handle) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for one in named.iter().map(|one| if one == from { to } else { one }) {
+        if !names.contains(&one.0.as_str()) {
+            names.push(&one.0);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_is_replaced_and_none_stands_twice() {
+        let handles = |names: &[&str]| names.iter().map(|name| Handle((*name).into())).collect::<Vec<_>>();
+        let (old, new) = (Handle("old".into()), Handle("new".into()));
+        assert_eq!(instead(&handles(&["old"]), &old, &new), ["new"]);
+        assert_eq!(instead(&handles(&["a", "old", "b"]), &old, &new), ["a", "new", "b"]);
+        assert_eq!(instead(&handles(&["new", "old"]), &old, &new), ["new"]);
+    }
 }

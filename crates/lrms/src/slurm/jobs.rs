@@ -1,12 +1,13 @@
 //! Jobs as all batch systems tell them, from jobs as Slurm tells them: CPUs become cores, arrays become their tasks, and those
 //! that wait stand in the order in which Slurm would look at them.
 
-use super::json::SlurmJob;
+use super::formats;
+use super::json::{Exit, SlurmJob, Words};
 use super::nodes::SlurmNode;
 use super::reservations::evenly;
 use super::submit::{INSIDE, claims};
-use super::{hosts, ranges, states};
-use crate::batch::{FactState, Handle, JobFact, Place};
+use crate::batch::{self, FactState, Handle, JobFact, Place, total};
+use crate::dialect::resources_in;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::Name;
 use std::cmp::Reverse;
@@ -45,7 +46,7 @@ fn tasks(job: &SlurmJob, around: &Surroundings, most: usize) -> Vec<JobFact> {
     let waits = matches!(fact.state, FactState::Waiting | FactState::Held { .. });
     // `0-900%2`: at most two at the same time.
     let string = job.array_task_string.text().split('%').next().unwrap_or_default();
-    let tasks = ranges::numbers(string, most).filter(|_| waits && job.array_task_id.0.is_none());
+    let tasks = formats::numbers(string, most).filter(|_| waits && job.array_task_id.0.is_none());
     let (Some(tasks), Some(array)) = (tasks, job.array_job_id.0) else { return vec![fact] };
     tasks.into_iter().map(|task| JobFact { native: format!("{array}_{task}"), ..fact.clone() }).collect()
 }
@@ -54,7 +55,7 @@ fn tasks(job: &SlurmJob, around: &Surroundings, most: usize) -> Vec<JobFact> {
 fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     let held = job.priority.0 == Some(0) || job.hold.0;
     let (reason, description) = (reason(job, around.clock), job.state_description.text());
-    let mut state = states::state(&job.job_state, reason, description, held, job.exit_code);
+    let mut state = state(&job.job_state, reason, description, held, job.exit_code);
     if lost_its_reservation(job)
         && let FactState::Held { orphaned, .. } = &mut state
     {
@@ -62,7 +63,8 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     }
     let runs = state == FactState::Running;
     let placed = if runs { placed(job, around) } else { BTreeMap::new() };
-    let resources = if runs { resources_of(&placed, around) } else { resources_for(job, around) };
+    let resources =
+        if runs { resources_of(&placed, around) } else { resources_in(job.partition.text(), around.places) };
     if resources.is_empty() {
         return None;
     }
@@ -121,22 +123,13 @@ fn resources_of(placed: &BTreeMap<String, u32>, around: &Surroundings) -> Vec<Na
     resources
 }
 
-/// The resources that a job may run on: those of its partitions.
-fn resources_for(job: &SlurmJob, around: &Surroundings) -> Vec<Name> {
-    let fits = |place: &&Place| match &place.partition {
-        None => true,
-        Some(partition) => job.partition.text().split(',').any(|one| one == partition),
-    };
-    around.places.iter().filter(fits).map(|place| place.resource.clone()).collect()
-}
-
 /// The cores that a running job has on each node.
 fn placed(job: &SlurmJob, around: &Surroundings) -> BTreeMap<String, u32> {
     if !job.placed.0.is_empty() {
         return job.placed.0.clone();
     }
     // Not told: its CPUs are spread over its nodes.
-    let nodes = hosts::expand(job.nodes.text()).unwrap_or_default();
+    let nodes = formats::expand(job.nodes.text()).unwrap_or_default();
     let of = |name: &String| around.nodes.get(name.as_str()).map_or(1, |node| node.cpus_per_core);
     let cpus = evenly(count(job.cpus.0), &nodes);
     cpus.into_iter().map(|(node, cpus)| (node.clone(), cpus.div_ceil(of(&node).max(1)))).collect()
@@ -145,8 +138,7 @@ fn placed(job: &SlurmJob, around: &Surroundings) -> BTreeMap<String, u32> {
 /// The cores and nodes that a job has or wants.
 fn size(job: &SlurmJob, placed: &BTreeMap<String, u32>, around: &Surroundings) -> (u32, u32) {
     if !placed.is_empty() {
-        let cores = placed.values().fold(0u32, |sum, cores| sum.saturating_add(*cores));
-        return (cores, u32::try_from(placed.len()).unwrap_or(u32::MAX));
+        return (total(placed), batch::count(placed.len()));
     }
     let partitions: Vec<&str> = job.partition.text().split(',').collect();
     let may = |node: &&&SlurmNode| node.partitions.iter().any(|one| partitions.contains(&one.as_str()));
@@ -170,4 +162,154 @@ fn size(job: &SlurmJob, placed: &BTreeMap<String, u32>, around: &Surroundings) -
 
 fn count(number: Option<i64>) -> u32 {
     number.map_or(0, |number| u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+}
+
+/// For these a job would wait however much room there were.
+const HELD_FOR: [&str; 19] = [
+    "JobHeldUser",
+    "JobHeldAdmin",
+    "Dependency",
+    "DependencyNeverSatisfied",
+    "BeginTime",
+    "JobHoldMaxRequeue",
+    "JobArrayTaskLimit",
+    "BadConstraints",
+    "PartitionConfig",
+    "PartitionDown",
+    "PartitionInactive",
+    "PartitionNodeLimit",
+    "PartitionTimeLimit",
+    "AccountNotAllowed",
+    "QOSNotAllowed",
+    "InvalidAccount",
+    "InvalidQOS",
+    "DeadLine",
+    "Cleaning",
+];
+
+/// States that a job never leaves. Later versions say more words beside them.
+const OVER: [&str; 10] = [
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "PREEMPTED",
+    "BOOT_FAIL",
+    "DEADLINE",
+    "OUT_OF_MEMORY",
+    "REVOKED",
+];
+
+/// How it stands with a job.
+pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool, exit: Exit) -> FactState {
+    let is = |word: &str| states.has(word);
+    let any = |words: &[&str]| words.iter().any(|word| is(word));
+    // Of a job that ends just now, later versions say how it ends as well; it still has its nodes.
+    if any(&[
+        "RUNNING",
+        "COMPLETING",
+        "CONFIGURING",
+        "SUSPENDED",
+        "STOPPED",
+        "SIGNALING",
+        "STAGE_OUT",
+        "RESIZING",
+    ]) {
+        return FactState::Running;
+    }
+    if any(&OVER) {
+        return over(states, reason, exit);
+    }
+    if is("RESV_DEL_HOLD") || reason == "ReservationDeleted" {
+        let why = if description.is_empty() { "its reservation is gone" } else { description };
+        return FactState::Held { why: why.into(), orphaned: true };
+    }
+    if any(&["REQUEUE_HOLD", "SPECIAL_EXIT"]) {
+        return FactState::Held { why: "it is held after it was put back".into(), orphaned: false };
+    }
+    if any(&["PENDING", "REQUEUED", "REQUEUE_FED"]) {
+        let held = held || HELD_FOR.contains(&reason);
+        let why = if reason.is_empty() || reason == "None" { "it is held" } else { reason };
+        return if held { FactState::Held { why: why.into(), orphaned: false } } else { FactState::Waiting };
+    }
+    over(states, reason, exit)
+}
+
+/// How it stands with a job that is over.
+fn over(states: &Words, reason: &str, exit: Exit) -> FactState {
+    let any = |words: &[&str]| words.iter().any(|word| states.has(word));
+    let failed = |why: &str| FactState::Failed { why: why.into() };
+    match () {
+        () if any(&["CANCELLED", "REVOKED"]) => FactState::Cancelled,
+        () if any(&["TIMEOUT", "DEADLINE"]) => FactState::OutOfTime,
+        () if any(&["COMPLETED"]) => FactState::Done { exit: 0 },
+        () if any(&["NODE_FAIL"]) => failed("its node failed"),
+        () if any(&["BOOT_FAIL"]) => failed("its node did not boot"),
+        () if any(&["PREEMPTED"]) => failed("another job took its place"),
+        () if any(&["OUT_OF_MEMORY"]) => failed("it needed more memory than it had"),
+        () if any(&["LAUNCH_FAILED", "RECONFIG_FAIL"]) => failed("it could not be started"),
+        () if any(&["FAILED"]) && exit.0 != 0 => FactState::Done { exit: exit.0 },
+        () => FactState::Failed { why: format!("{} ({reason})", states.0.join("+")) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &[&str], reason: &str, exit: i32) -> FactState {
+        let states = Words(words.iter().map(|word| (*word).to_owned()).collect());
+        state(&states, reason, "", false, Exit(exit))
+    }
+
+    #[test]
+    fn a_job_that_ends_just_now_still_has_its_nodes() {
+        assert_eq!(of(&["COMPLETING"], "None", 0), FactState::Running);
+        assert_eq!(of(&["CANCELLED", "COMPLETING"], "None", 0), FactState::Running);
+    }
+
+    #[test]
+    fn a_job_that_was_cancelled_while_it_was_orphaned_is_over() {
+        assert_eq!(of(&["CANCELLED", "RESV_DEL_HOLD"], "ReservationDeleted", 0), FactState::Cancelled);
+    }
+
+    #[test]
+    fn only_what_room_would_help_waits() {
+        for reason in
+            ["Priority", "Resources", "None", "", "Reservation", "QOSMaxCpuPerUserLimit", "ReqNodeNotAvail"]
+        {
+            assert_eq!(of(&["PENDING"], reason, 0), FactState::Waiting, "{reason}");
+        }
+        for reason in HELD_FOR {
+            assert_eq!(of(&["PENDING"], reason, 0), FactState::Held { why: reason.into(), orphaned: false });
+        }
+    }
+
+    #[test]
+    fn a_job_whose_reservation_is_gone_is_orphaned() {
+        for (state, reason) in [("RESV_DEL_HOLD", "None"), ("PENDING", "ReservationDeleted")] {
+            assert!(matches!(of(&[state], reason, 0), FactState::Held { orphaned: true, .. }));
+        }
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        assert_eq!(of(&["COMPLETED"], "None", 0), FactState::Done { exit: 0 });
+        assert_eq!(of(&["FAILED"], "NonZeroExitCode", 3), FactState::Done { exit: 3 });
+        assert_eq!(of(&["FAILED"], "RaisedSignal", 137), FactState::Done { exit: 137 });
+        assert_eq!(of(&["TIMEOUT"], "TimeLimit", 15), FactState::OutOfTime);
+        assert_eq!(of(&["CANCELLED"], "None", 15), FactState::Cancelled);
+        for word in [
+            "NODE_FAIL",
+            "BOOT_FAIL",
+            "PREEMPTED",
+            "OUT_OF_MEMORY",
+            "LAUNCH_FAILED",
+            "SOMETHING_NEW",
+            "FAILED",
+        ] {
+            assert!(matches!(of(&[word], "None", 0), FactState::Failed { .. }), "{word}");
+        }
+    }
 }

@@ -4,10 +4,9 @@
 //! another type is taken as unknown: a field that changes its shape must not hide the whole queue.
 
 use crate::error::LrmsError;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Slurm's numbers for "not set" and "without end" before they had words of their own.
 const NOT_NUMBERS: [i64; 2] = [0xffff_fffe, 0xffff_ffff];
@@ -90,6 +89,14 @@ pub(super) fn read(printed: &str) -> Result<Vec<SlurmJob>, LrmsError> {
 }
 
 impl Words {
+    fn of(value: Value) -> Words {
+        match value {
+            Value::String(word) => Words(vec![word]),
+            Value::Array(values) => Words(values.into_iter().flat_map(|value| Words::of(value).0).collect()),
+            _ => Words::default(),
+        }
+    }
+
     /// As one text.
     pub(super) fn text(&self) -> &str {
         self.0.first().map_or("", String::as_str)
@@ -102,6 +109,14 @@ impl Words {
 }
 
 impl Exit {
+    fn of(value: Value) -> Exit {
+        if let Some(status) = value.as_i64() {
+            return Exit::of_status(status);
+        }
+        let number = |value: &Value| value["number"].as_i64().filter(|_| value["set"] != false).unwrap_or(0);
+        Exit::of_code_and_signal(number(&value["return_code"]), number(&value["signal"]["id"]))
+    }
+
     /// From a status as `wait` gives it.
     fn of_status(status: i64) -> Exit {
         let signal = status & 0x7f;
@@ -115,51 +130,42 @@ impl Exit {
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Number, D::Error> {
-        Ok(match Loose::deserialize(deserializer)? {
-            Loose::Number(number) if !NOT_NUMBERS.contains(&number) => Number(Some(number)),
-            Loose::Set(number) => Number(number),
-            _ => Number(None),
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Words {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Words, D::Error> {
-        Ok(match Loose::deserialize(deserializer)? {
-            Loose::Texts(texts) => Words(texts),
-            _ => Words::default(),
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Yes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Yes, D::Error> {
-        Ok(Yes(matches!(Loose::deserialize(deserializer)?, Loose::Yes)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Exit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Exit, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        if let Some(status) = value.as_i64() {
-            return Ok(Exit::of_status(status));
+/// Deserializes from any value, as far as it matters.
+macro_rules! from_any_value {
+    ($($name:ident),*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                Value::deserialize(deserializer).map($name::of)
+            }
         }
-        let number = |value: &Value| value["number"].as_i64().filter(|_| value["set"] != false).unwrap_or(0);
-        Ok(Exit::of_code_and_signal(number(&value["return_code"]), number(&value["signal"]["id"])))
+    )*};
+}
+
+from_any_value!(Number, Words, Yes, Exit, Placed);
+
+impl Number {
+    fn of(value: Value) -> Number {
+        let number = value.as_i64().filter(|number| !NOT_NUMBERS.contains(number));
+        // `{"set":…,"infinite":…,"number":…}`
+        let is_set = value["set"] != false && value["infinite"] != true;
+        Number(number.or_else(|| value["number"].as_i64().filter(|_| is_set)))
     }
 }
 
-impl<'de> Deserialize<'de> for Placed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Placed, D::Error> {
-        let value = Value::deserialize(deserializer)?;
+impl Yes {
+    fn of(value: Value) -> Yes {
+        Yes(value == true)
+    }
+}
+
+impl Placed {
+    fn of(value: Value) -> Placed {
         let nodes = value["allocated_nodes"].as_array().or_else(|| value["nodes"]["allocation"].as_array());
         let placed = nodes.into_iter().flatten().filter_map(|node| {
             let name = node["nodename"].as_str().or_else(|| node["name"].as_str())?;
             Some((name.to_owned(), allocated(&node["sockets"]))).filter(|(_, cores)| *cores > 0)
         });
-        Ok(Placed(placed.collect()))
+        Placed(placed.collect())
     }
 }
 
@@ -171,78 +177,5 @@ fn allocated(value: &Value) -> u32 {
         Value::Array(values) => values.iter().fold(0, |sum, one| sum.saturating_add(allocated(one))),
         Value::Object(values) => values.values().fold(0, |sum, one| sum.saturating_add(allocated(one))),
         _ => 0,
-    }
-}
-
-/// Any value, as far as it matters.
-enum Loose {
-    Number(i64),
-    /// `{"set":…,"infinite":…,"number":…}`
-    Set(Option<i64>),
-    Texts(Vec<String>),
-    Yes,
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Loose {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Loose, D::Error> {
-        deserializer.deserialize_any(LooseVisitor)
-    }
-}
-
-struct LooseVisitor;
-
-impl<'de> Visitor<'de> for LooseVisitor {
-    type Value = Loose;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("anything")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Loose, E> {
-        Ok(if value { Loose::Yes } else { Loose::Other })
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Loose, E> {
-        Ok(Loose::Number(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Loose, E> {
-        Ok(i64::try_from(value).map_or(Loose::Other, Loose::Number))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Loose, E> {
-        Ok(Loose::Other)
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Loose, E> {
-        Ok(Loose::Texts(vec![value.to_owned()]))
-    }
-
-    fn visit_unit<E>(self) -> Result<Loose, E> {
-        Ok(Loose::Other)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Loose, A::Error> {
-        let mut texts = Vec::new();
-        while let Some(value) = values.next_element::<Loose>()? {
-            if let Loose::Texts(mut text) = value {
-                texts.append(&mut text);
-            }
-        }
-        Ok(Loose::Texts(texts))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut values: A) -> Result<Loose, A::Error> {
-        let (mut is_set, mut number) = (true, None);
-        while let Some(key) = values.next_key::<String>()? {
-            match key.as_str() {
-                "set" => is_set &= values.next_value::<Value>()? != false,
-                "number" => number = values.next_value::<Value>()?.as_i64(),
-                "infinite" => is_set &= values.next_value::<Value>()? != true,
-                _ => drop(values.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(Loose::Set(number.filter(|_| is_set)))
     }
 }

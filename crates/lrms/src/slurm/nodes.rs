@@ -1,7 +1,7 @@
 //! Nodes, from `scontrol -o show nodes`. That is asked rather than `sinfo --json`: it says the same in every version, is
 //! five times as fast with a thousand nodes, and `sinfo --json` of later versions groups nodes that look alike.
 
-use super::fields::{field, list, number};
+use super::formats::{field, list, number};
 use crate::batch::{Node, Place};
 use crate::error::LrmsError;
 

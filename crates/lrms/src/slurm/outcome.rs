@@ -1,39 +1,35 @@
 //! What became of a job that is not in the queue any more: the controller remembers it for some minutes (`MinJobAge`), and
 //! accounting, where there is any, for good.
 
+use super::commands::{reader, scontrol};
 use super::delete::named;
-use super::fields::field;
+use super::formats::{expand, field, time};
 use super::json::{Exit, Words};
-use super::speech::{self, Speech};
-use super::{Settings, hosts, jobs, states, times};
+use super::{Settings, jobs};
 use crate::batch::JobFact;
+use crate::dialect::{Tools, resources_in};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
-use std::collections::BTreeMap;
 
 /// What `sacct` is asked for.
 const COLUMNS: &str = "JobID,State,ExitCode,Submit,Start,End,NCPUS,NNodes,User,Partition,Reservation,JobName";
 
 pub(super) fn outcome(
-    speech: &Speech,
+    tools: &Tools,
     native: &str,
     settings: &Settings,
 ) -> Result<Option<JobFact>, LrmsError> {
     let Some(native) = named(native) else { return Ok(None) };
     // On several lines: what people wrote is on lines of its own then.
-    let command = speech.scontrol(["show", "job", native]);
-    let outcome = speech.ask(&command)?;
-    if outcome.is_success() {
-        return Ok(remembered(&outcome.out, native, settings));
-    }
-    if !outcome.said().contains("Invalid job id") {
-        return Err(speech::failed(&command, &outcome));
+    let shown = tools.ask_for(&scontrol(tools, ["show", "job", native]), &["Invalid job id"])?;
+    if let Some(shown) = shown {
+        return Ok(remembered(&shown, native, settings));
     }
     if !settings.accounting {
         return Ok(None);
     }
     let words = ["-j", native, "-X", "-n", "-P", "-D", "-S", "1970-01-02", "-o", COLUMNS];
-    let printed = speech.tell(&speech.reader("sacct").args(words))?;
+    let printed = tools.ask(&reader(tools, "sacct").args(words))?;
     Ok(printed.lines().rev().find_map(|line| accounted(line, native, settings)))
 }
 
@@ -55,24 +51,21 @@ fn remembered(printed: &str, native: &str, settings: &Settings) -> Option<JobFac
         .collect();
     let get = |key: &str| lines.iter().find_map(|line| field(line, key));
     let number = |key: &str| get(key).and_then(|value| value.split('-').next()?.parse().ok()).unwrap_or(0);
-    let told = Told {
-        native,
-        name,
-        account: get("UserId").and_then(|user| user.split('(').next()).unwrap_or_default(),
-        partition: get("Partition").unwrap_or_default(),
-        state: get("JobState")?,
-        reason: get("Reason").unwrap_or_default(),
-        exit: get("ExitCode").unwrap_or_default(),
-        submitted: get("SubmitTime").and_then(times::read),
-        started: get("StartTime").and_then(times::read),
-        ended: get("EndTime").and_then(times::read),
+    let fact = JobFact {
+        name: name.to_owned(),
+        account: get("UserId").and_then(|user| user.split('(').next()).unwrap_or_default().to_owned(),
+        submitted: get("SubmitTime").and_then(time).unwrap_or(Time(0)),
+        started: get("StartTime").and_then(time),
+        ended: get("EndTime").and_then(time),
         limit: get("TimeLimit").and_then(limit),
         cores: number("NumCPUs"),
         nodes: number("NumNodes"),
-        ran: get("NodeList").and_then(hosts::expand).is_some_and(|nodes| !nodes.is_empty()),
-        reservations: get("Reservation").unwrap_or_default(),
+        reservations: jobs::reservations(get("Reservation").unwrap_or_default()),
+        ..JobFact::new(native)
     };
-    Some(told.fact(settings))
+    let ran = get("NodeList").and_then(expand).is_some_and(|nodes| !nodes.is_empty());
+    let said = [get("JobState")?, get("Reason").unwrap_or_default(), get("ExitCode").unwrap_or_default()];
+    Some(complete(fact, ran, said, get("Partition").unwrap_or_default(), settings))
 }
 
 /// What a line of `sacct` says of it. The name is the last column, since it may contain anything.
@@ -83,71 +76,41 @@ fn accounted(line: &str, native: &str, settings: &Settings) -> Option<JobFact> {
     else {
         return None;
     };
-    let told = Told {
-        native,
-        name,
-        account,
-        partition,
-        // `CANCELLED by 0`
-        state: state.split(' ').next()?,
-        reason: "",
-        exit,
-        submitted: times::read(submitted),
-        started: times::read(started),
-        ended: times::read(ended),
-        limit: None,
+    let fact = JobFact {
+        name: name.to_owned(),
+        account: account.to_owned(),
+        submitted: time(submitted).unwrap_or(Time(0)),
+        started: time(started),
+        ended: time(ended),
         cores: cpus.parse().unwrap_or(0),
         nodes: nodes.parse().unwrap_or(0),
-        ran: times::read(started).is_some(),
-        reservations,
+        reservations: jobs::reservations(reservations),
+        ..JobFact::new(native)
     };
-    Some(told.fact(settings))
+    // `CANCELLED by 0`
+    let state = state.split(' ').next()?;
+    let ran = fact.started.is_some();
+    Some(complete(fact, ran, [state, "", exit], partition, settings))
 }
 
-struct Told<'a> {
-    native: &'a str,
-    name: &'a str,
-    account: &'a str,
-    partition: &'a str,
-    state: &'a str,
-    reason: &'a str,
-    exit: &'a str,
-    submitted: Option<Time>,
-    started: Option<Time>,
-    ended: Option<Time>,
-    limit: Option<Seconds>,
-    cores: u32,
-    nodes: u32,
+/// With its state and its resources; when it started counts only where it ran.
+fn complete(
+    fact: JobFact,
     ran: bool,
-    reservations: &'a str,
-}
-
-impl Told<'_> {
-    fn fact(&self, settings: &Settings) -> JobFact {
-        // `3:0` is code 3, `0:9` is signal 9.
-        let (code, signal) = self.exit.split_once(':').unwrap_or(("0", "0"));
-        let exit = Exit::of_code_and_signal(code.parse().unwrap_or(0), signal.parse().unwrap_or(0));
-        let state = states::state(&Words(vec![self.state.to_owned()]), self.reason, "", false, exit);
-        let ours = settings.places.iter().filter(|place| {
-            place.partition.as_ref().is_none_or(|wanted| self.partition.split(',').any(|one| one == wanted))
-        });
-        JobFact {
-            native: self.native.to_owned(),
-            name: self.name.to_owned(),
-            account: self.account.to_owned(),
-            resources: ours.map(|place| place.resource.clone()).collect(),
-            cores: self.cores,
-            nodes: self.nodes,
-            placed: BTreeMap::new(),
-            submitted: self.submitted.unwrap_or(Time(0)),
-            started: self.started.filter(|_| self.ran),
-            ended: self.ended.filter(|_| state.is_over()),
-            limit: self.limit,
-            reservations: jobs::reservations(self.reservations),
-            expected_start: None,
-            awaits_go: false,
-            state,
-        }
+    [state, reason, exit]: [&str; 3],
+    partition: &str,
+    settings: &Settings,
+) -> JobFact {
+    // `3:0` is code 3, `0:9` is signal 9.
+    let (code, signal) = exit.split_once(':').unwrap_or(("0", "0"));
+    let exit = Exit::of_code_and_signal(code.parse().unwrap_or(0), signal.parse().unwrap_or(0));
+    let state = jobs::state(&Words(vec![state.to_owned()]), reason, "", false, exit);
+    JobFact {
+        resources: resources_in(partition, &settings.places),
+        started: fact.started.filter(|_| ran),
+        ended: fact.ended.filter(|_| state.is_over()),
+        state,
+        ..fact
     }
 }
 

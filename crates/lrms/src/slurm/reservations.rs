@@ -1,9 +1,9 @@
 //! Reservations, from `scontrol show res` with `SLURM_TIME_FORMAT=%s`. (There is a JSON form from 23.02 on; the text is the
 //! same in every version, and says which cores it is.) Names of others' reservations may contain blanks, `=` and line breaks.
 
-use super::fields::{field, list, number};
-use super::{hosts, ranges, times};
-use crate::batch::{Handle, Picture, Reserved, Wanted};
+use super::formats;
+use super::formats::{field, list, number};
+use crate::batch::{Handle, Picture, Reserved, Wanted, count, total};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ fn head(line: &str) -> Option<Booked> {
     let (end, _duration) = rest.split_once(" Duration=")?;
     Some(Booked {
         name: name.strip_prefix("ReservationName=").unwrap_or(name).to_owned(),
-        interval: Interval::new(times::read(begin)?, times::read(end)?),
+        interval: Interval::new(formats::time(begin)?, formats::time(end)?),
         nodes: Vec::new(),
         cores: 0,
         core_ids: BTreeMap::new(),
@@ -76,11 +76,11 @@ impl Booked {
     fn add(&mut self, line: &str) -> Option<()> {
         let Some(line) = line.strip_prefix("   ").map(str::trim_start) else { return Some(()) };
         if line.starts_with("Nodes=") {
-            self.nodes = hosts::expand(field(line, "Nodes").unwrap_or_default())?;
+            self.nodes = formats::expand(field(line, "Nodes").unwrap_or_default())?;
             self.cores = number(line, "CoreCnt").unwrap_or(0);
             self.flags = list(line, "Flags");
         } else if line.starts_with("NodeName=") {
-            let cores = ranges::numbers(field(line, "CoreIDs")?, MOST_CORES)?;
+            let cores = formats::numbers(field(line, "CoreIDs")?, MOST_CORES)?;
             self.core_ids.insert(field(line, "NodeName")?.to_owned(), cores.into_iter().collect());
         } else if line.starts_with("Users=") {
             self.users = list(line, "Users");
@@ -116,25 +116,21 @@ impl Booked {
         cores_of: impl Fn(&str) -> Option<u32>,
         granted: Option<&BTreeMap<String, u32>>,
     ) -> (BTreeMap<String, u32>, bool) {
-        let sum =
-            |cores: &BTreeMap<String, u32>| cores.values().fold(0u32, |sum, one| sum.saturating_add(*one));
-        let counted = self
-            .core_ids
-            .iter()
-            .map(|(node, cores)| (node.clone(), u32::try_from(cores.len()).unwrap_or(u32::MAX)));
+        let counted = self.core_ids.iter().map(|(node, cores)| (node.clone(), count(cores.len())));
         let counted: BTreeMap<String, u32> = counted.collect();
-        if sum(&counted) == self.cores {
+        if total(&counted) == self.cores {
             return (counted, true);
         }
         let whole = |node: &String| Some((node.clone(), cores_of(node)?));
         let all: BTreeMap<String, u32> = self.nodes.iter().filter_map(whole).collect();
-        if all.len() == self.nodes.len() && sum(&all) == self.cores {
+        if all.len() == self.nodes.len() && total(&all) == self.cores {
             return (all, true);
         }
         if let [node] = self.nodes.as_slice() {
             return (BTreeMap::from([(node.clone(), self.cores)]), true);
         }
-        match granted.filter(|granted| sum(granted) == self.cores && granted.keys().eq(sorted(&self.nodes))) {
+        match granted.filter(|granted| total(granted) == self.cores && granted.keys().eq(sorted(&self.nodes)))
+        {
             Some(granted) => (granted.clone(), true),
             None => (evenly(self.cores, &self.nodes), false),
         }
@@ -186,8 +182,8 @@ fn sorted(nodes: &[String]) -> impl Iterator<Item = &String> {
 
 /// An amount on nodes of which only the sum is known.
 pub(super) fn evenly(amount: u32, nodes: &[String]) -> BTreeMap<String, u32> {
-    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX).max(1);
-    let (each, more) = (amount / count, amount % count);
+    let nodes_in_all = count(nodes.len()).max(1);
+    let (each, more) = (amount / nodes_in_all, amount % nodes_in_all);
     (0..).zip(nodes).map(|(at, node)| (node.clone(), each + u32::from(at < more))).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Submitting a job. The script goes to `sbatch` as its input and arguments as a list: no shell interprets them on the way. What a
+//! Submitting a job, as a script on the input of `sbatch` in which nothing that a user wrote has a meaning for the shell. What a
 //! script asks for in its `#SBATCH` lines counts, but partition, reservation, project, name, time and size are ours.
 //!
 //! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
@@ -6,25 +6,16 @@
 //!
 //! A job that claims polls its own comment with `squeue` and runs once that says so. Operators may change the comments of jobs.
 
-use super::refusal;
-use super::speech::{self, Speech};
-use crate::batch::projects::is_project;
+use super::commands::{self, invalid_project, is_about_projects, scontrol};
+use super::delete::{JOB_OVER, named};
+use crate::batch::accounts::is_project;
 use crate::batch::{Submission, Unit};
-use crate::command::{Command, Outcome, is_variable};
+use crate::command::{Command, Outcome};
+use crate::dialect::script::job_script;
+use crate::dialect::{Tools, ended, refused, submitted, the_job};
 use crate::error::LrmsError;
-use crate::text::script::{called, script, waiting};
 use bookahead_party::Work;
 use std::path::Path;
-
-/// Sets the variables before `--` and becomes the program behind it.
-const PROGRAM: &str = "#!/bin/sh
-while [ \"$1\" != -- ]; do export \"$1\"; shift; done
-shift
-exec \"$@\"
-";
-
-/// A job may be described in so many bytes.
-const MOST_BYTES: usize = 1 << 20;
 
 /// How the comment of a job begins that was submitted into a reservation: Slurm forgets into which when that is over.
 pub(super) const INSIDE: &str = "bookahead: inside ";
@@ -36,31 +27,20 @@ const GO: &str = "bookahead: go";
 /// What a job gets of our environment.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,SHELL,LANG";
 
-pub(super) fn submit(speech: &Speech, job: &Submission, jobs: &Path) -> Result<String, LrmsError> {
-    let mut work = parts(&job.work)?;
-    if let Some(within) = job.go_within {
-        work.script = script(&job.work, Some("#SBATCH"), &waiting(within, &has_go(speech)))?;
-        work.arguments.clear();
-    }
-    check(job, &work)?;
-    let command = command(speech, job, jobs, &work)?;
-    let outcome = speech.ask(&command)?;
+pub(super) fn submit(tools: &Tools, job: &Submission, jobs: &Path) -> Result<String, LrmsError> {
+    // What tells a job, in its shell, that it has got its go.
+    let squeue = tools.called("squeue");
+    let has_go = format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]");
+    let script = job_script(job, Some("#SBATCH"), &has_go)?;
+    check(job, &script)?;
+    let command = command(tools, job, jobs, script);
+    let outcome = tools.run(&command)?;
     if !outcome.is_success() {
-        return Err(refused(speech, job, &command, &outcome));
+        return Err(denied(tools, job, &command, &outcome));
     }
     // `17`, or `17;cluster`.
-    let id = outcome.out.trim().lines().last().and_then(|line| line.split(';').next()).unwrap_or_default();
-    let unreadable = || LrmsError::Unreadable {
-        command: speech::shown(&command),
-        why: format!("{:?} is no job", outcome.out.trim()),
-    };
-    super::delete::named(id).map(str::to_owned).ok_or_else(unreadable)
-}
-
-/// What tells a job, in its shell, that it has got its go.
-fn has_go(speech: &Speech) -> String {
-    let squeue = called("squeue", speech.bin());
-    format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]")
+    let id = submitted(&command, &outcome)?;
+    Ok(id.split(';').next().unwrap_or_default().to_owned())
 }
 
 /// Whether a job with this comment waits for its go.
@@ -69,102 +49,40 @@ pub(super) fn claims(comment: &str) -> bool {
 }
 
 /// Lets a job run that claims.
-pub(super) fn go(speech: &Speech, native: &str) -> Result<(), LrmsError> {
+pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let what = format!("to let the job {native} run");
-    let Some(native) = super::delete::named(native) else {
-        return Err(LrmsError::Refused { what, said: "that is no job".into() });
-    };
-    let command = speech.scontrol(["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
-    let outcome = speech.ask(&command)?;
-    let over = ["Invalid job id", "already completing or completed", "already finished"];
-    match outcome.said() {
-        _ if outcome.is_success() => Ok(()),
-        said if over.iter().any(|words| said.contains(words)) => {
-            Err(LrmsError::Refused { what, said: said.to_owned() })
-        }
-        _ => Err(speech::failed(&command, &outcome)),
-    }
+    let Some(native) = named(native) else { return Err(refused(what, "that is no job")) };
+    let command = scontrol(tools, ["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
+    ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
 }
 
 /// Why a job was not taken.
-fn refused(speech: &Speech, job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
-    let what = format!("the job {}", job.name);
-    if refusal::is_about_projects(outcome.said()) {
-        let us = || refusal::who_we_are(speech).unwrap_or_else(|_| "the account of the service".into());
+fn denied(tools: &Tools, job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
+    if is_about_projects(outcome.said()) {
+        let us = || tools.account().unwrap_or_else(|| "the account of the service".into());
         let user = job.account.clone().unwrap_or_else(us);
-        return refusal::invalid_project(what, &user, job.project.as_deref(), outcome);
+        return invalid_project(the_job(job), &user, job.project.as_deref(), outcome);
     }
-    match refusal::refused(what.as_str(), command, outcome) {
+    match commands::refused(the_job(job), command, outcome) {
         LrmsError::Failed { .. } if outcome.said().contains("sbatch: error:") => {
             let lines = outcome.said().lines().map(|line| line.trim_start_matches("sbatch: error: "));
-            LrmsError::Refused { what, said: lines.collect::<Vec<_>>().join(" ") }
+            refused(the_job(job), lines.collect::<Vec<_>>().join(" "))
         }
         other => other,
     }
 }
 
-/// The script, its arguments and where it runs.
-struct Parts {
-    script: String,
-    arguments: Vec<String>,
-    folder: Option<String>,
-}
-
-fn parts(work: &Work) -> Result<Parts, LrmsError> {
-    match work {
-        Work::Program { program, arguments, folder, environment } => {
-            if let Some(name) = environment.keys().find(|name| !is_variable(name)) {
-                return malformed(format!(
-                    "{name:?} cannot be the name of a variable; use letters, digits and _"
-                ));
-            }
-            if program.is_empty() || program.starts_with('-') {
-                return malformed(format!("{program:?} is no program; name one"));
-            }
-            if folder.as_ref().is_some_and(|folder| !folder.is_absolute()) {
-                return malformed("its folder is not an absolute path; write it as one".into());
-            }
-            let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
-            let words = variables.chain(["--".into(), program.clone()]).chain(arguments.iter().cloned());
-            let folder = folder.as_ref().map(|folder| folder.display().to_string());
-            Ok(Parts { script: PROGRAM.into(), arguments: words.collect(), folder })
-        }
-        Work::Script { text, arguments } => {
-            let script = if text.starts_with("#!") { text.clone() } else { format!("#!/bin/sh\n{text}") };
-            Ok(Parts { script, arguments: arguments.clone(), folder: None })
-        }
-        Work::Pretended { run } => {
-            let arguments = vec!["--".into(), "sleep".into(), run.0.max(0).to_string()];
-            Ok(Parts { script: PROGRAM.into(), arguments, folder: None })
-        }
-    }
-}
-
-fn check(job: &Submission, work: &Parts) -> Result<(), LrmsError> {
-    let Parts { script, arguments, folder } = work;
-    let texts = || arguments.iter().chain(folder).chain([script]);
-    if texts().any(|text| text.contains('\0')) {
-        return malformed("a script, program, folder, argument or variable contains a NUL; remove it".into());
-    }
-    let bytes = texts().fold(0usize, |sum, text| sum.saturating_add(text.len()));
-    if bytes > MOST_BYTES {
-        return malformed(format!(
-            "it is {bytes} bytes long, and {MOST_BYTES} are allowed; keep data in files"
-        ));
-    }
-    if script.contains("\r\n") {
+fn check(job: &Submission, script: &str) -> Result<(), LrmsError> {
+    let malformed = |why: String| Err(LrmsError::Malformed(why));
+    if matches!(&job.work, Work::Script { text, .. } if text.contains("\r\n")) {
         return malformed("its lines end as in DOS; write it with Unix line breaks".into());
     }
     if let Some(line) = script.lines().find(|line| is_several_jobs(line)) {
         return malformed(format!("{line:?} asks for several jobs; submit each by itself"));
     }
-    let words = [&job.name]
-        .into_iter()
-        .chain(&job.place.partition)
-        .chain(job.reservations.iter().map(|handle| &handle.0));
-    if let Some(word) =
-        words.into_iter().find(|word| word.is_empty() || word.contains([',', ' ', '\0', '\n']))
-    {
+    let reservations = job.reservations.iter().map(|handle| &handle.0);
+    let mut words = [&job.name].into_iter().chain(&job.place.partition).chain(reservations);
+    if let Some(word) = words.find(|word| word.is_empty() || word.contains([',', ' ', '\0', '\n'])) {
         return malformed(format!("{word:?} is no name"));
     }
     if let Some(project) = job.project.as_ref().filter(|project| !is_project(project)) {
@@ -188,9 +106,12 @@ fn has_comment(script: &str) -> bool {
     script.lines().any(|line| line.starts_with("#SBATCH") && line.contains("--comment"))
 }
 
-fn command(speech: &Speech, job: &Submission, jobs: &Path, work: &Parts) -> Result<Command, LrmsError> {
-    let default = || jobs.display().to_string();
-    let folder = work.folder.clone().unwrap_or_else(default);
+fn command(tools: &Tools, job: &Submission, jobs: &Path, script: String) -> Command {
+    let folder = match &job.work {
+        Work::Program { folder: Some(folder), .. } => folder,
+        _ => jobs,
+    };
+    let folder = folder.display().to_string();
     // Slurm takes a `%` in the name of a file for a pattern.
     let output = format!("{}/{}.out", folder.trim_end_matches('/').replace('%', "%%"), job.name);
     let minutes = job.limit.0.max(1).saturating_add(59) / 60;
@@ -218,15 +139,14 @@ fn command(speech: &Speech, job: &Submission, jobs: &Path, work: &Parts) -> Resu
     };
     if job.go_within.is_some() {
         options.push(format!("--comment={inside}{CLAIMS}"));
-    } else if !reservations.is_empty() && !has_comment(&work.script) {
+    } else if !reservations.is_empty() && !has_comment(&script) {
         options.push(format!("--comment={}", inside.trim_end()));
     }
-    let sbatch = speech.command("sbatch").args(options).arg("/dev/stdin").args(work.arguments.clone());
-    let command = sbatch.input(work.script.clone());
-    Ok(match &job.account {
+    let command = tools.command("sbatch").args(options).arg("/dev/stdin").input(script);
+    match &job.account {
         None => command,
         Some(account) => with_input_of_its_own(command).account(Some(account.clone())),
-    })
+    }
 }
 
 /// Our pipe belongs to us, and no other account may open it by name, as `sbatch` does; one that is made there belongs to him.
@@ -248,8 +168,4 @@ fn size(job: &Submission) -> Vec<String> {
         ],
         Unit::Nodes => vec![format!("--nodes={amount}"), format!("--ntasks={amount}"), "--exclusive".into()],
     }
-}
-
-fn malformed<T>(why: String) -> Result<T, LrmsError> {
-    Err(LrmsError::Malformed(why))
 }

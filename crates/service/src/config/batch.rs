@@ -4,7 +4,7 @@
 use super::length::Length;
 use super::page::{Page, Written, inline};
 use super::wrong::Wrong;
-use bookahead_lrms::batch::projects::is_project;
+use bookahead_lrms::batch::accounts::is_project;
 use bookahead_lrms::batch::{Place, Unit};
 use bookahead_protocol::{Millis, Name};
 use serde::Deserialize;

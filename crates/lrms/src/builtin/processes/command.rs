@@ -36,10 +36,10 @@ echo "$?" > exit
 /// A job may be described in so many bytes.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Whether a job can be run as it is written.
-pub(crate) fn check(job: &Job) -> Result<(), LrmsError> {
+/// Whether a job's work can be run as it is written.
+pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {
     let malformed = |why: String| Err(LrmsError::Malformed(why));
-    let texts: Vec<&str> = match &job.work {
+    let texts: Vec<&str> = match work {
         Work::Pretended { .. } => return Ok(()),
         Work::Script { text, arguments } => {
             if interpreter(text).is_some_and(|(program, _)| !program.starts_with('/')) {
@@ -73,7 +73,7 @@ pub(crate) fn check(job: &Job) -> Result<(), LrmsError> {
     if texts.iter().any(|text| text.contains('\0')) {
         return malformed("a program, folder, argument or variable contains a NUL; remove it".into());
     }
-    let bytes = serde_json::to_vec(job).map_or(usize::MAX, |bytes| bytes.len());
+    let bytes = serde_json::to_vec(work).map_or(usize::MAX, |bytes| bytes.len());
     if bytes > MOST_BYTES {
         return malformed(format!(
             "it is {bytes} bytes long, and {MOST_BYTES} are allowed; keep data in files"

@@ -4,15 +4,13 @@
 //! A process is over when it ends by itself, even if it leaves others behind that have its pipes: what it wrote is
 //! read, what those may write is not waited for.
 
-#[cfg(not(unix))]
-mod elsewhere;
 #[cfg(unix)]
 mod unix;
 
 #[cfg(not(unix))]
-pub(super) use elsewhere::{Going, Stop, run, stop};
+pub(super) use elsewhere::{Alive, Stop, run, stop};
 #[cfg(unix)]
-pub(super) use unix::{Going, Stop, run, stop};
+pub(super) use unix::{Alive, Stop, run, stop};
 
 use std::time::Instant;
 
@@ -39,4 +37,35 @@ pub(super) enum End {
     Stopped,
     /// The system does not say, for that reason.
     Unknown(std::io::Error),
+}
+
+/// Where there are no groups of processes no command is run, and whoever tries is told so.
+#[cfg(not(unix))]
+mod elsewhere {
+    use super::{End, Limits};
+    use std::io;
+    use std::process::Command;
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+    use std::time::Duration;
+
+    pub(in crate::command) type Alive = Sender<()>;
+
+    #[derive(Debug)]
+    pub(in crate::command) struct Stop(Receiver<()>);
+
+    pub(in crate::command) fn stop() -> io::Result<(Stop, Alive)> {
+        let (alive, stop) = channel();
+        Ok((Stop(stop), alive))
+    }
+
+    impl Stop {
+        pub(in crate::command) fn within(&self, time: Duration) -> bool {
+            self.0.recv_timeout(time) == Err(RecvTimeoutError::Disconnected)
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "as where commands are run")]
+    pub(in crate::command) fn run(_: Command, _: Option<&str>, _: Limits<'_>) -> io::Result<End> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "commands of batch systems are run on Unix"))
+    }
 }

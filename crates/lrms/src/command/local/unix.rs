@@ -28,16 +28,16 @@ const WRITTEN_AT_ONCE: usize = 512;
 const READ_AT_ONCE: usize = 1 << 16;
 
 /// As long as this is there [`Stop`] says nothing.
-pub(in super::super) type Going = PipeWriter;
+pub(in super::super) type Alive = PipeWriter;
 
-/// Says that something should end, once its [`Going`] is dropped.
+/// Says that something should end, once its [`Alive`] is dropped.
 #[derive(Debug)]
 pub(in super::super) struct Stop(PipeReader);
 
 /// Both ends.
-pub(in super::super) fn stop() -> io::Result<(Stop, Going)> {
-    let (stop, going) = io::pipe()?;
-    Ok((Stop(stop), going))
+pub(in super::super) fn stop() -> io::Result<(Stop, Alive)> {
+    let (stop, alive) = io::pipe()?;
+    Ok((Stop(stop), alive))
 }
 
 impl Stop {

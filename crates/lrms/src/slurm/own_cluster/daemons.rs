@@ -3,8 +3,7 @@
 //! started with. What they start, one `slurmstepd` for each step of a job, leaves them and wipes its environment; it is known
 //! by the folder that it stays in, and the processes of jobs are its children.
 
-use super::OwnClusterError;
-use super::config;
+use super::{OwnClusterError, config};
 use crate::command::{Command as OneCommand, Runner};
 use crate::error::LrmsError;
 use rustix::process::{Pid, Signal, kill_process};
@@ -61,7 +60,7 @@ impl Programs {
     pub(super) fn version(&self, runner: &Runner) -> Result<(u32, u32), OwnClusterError> {
         let command = OneCommand::new(self.slurmctld.display().to_string()).arg("-V");
         let outcome = runner.run(&command)?;
-        let version = crate::slurm::version::read(&outcome.out);
+        let version = crate::slurm::formats::version(&outcome.out);
         version.ok_or_else(|| {
             let why = format!("{:?} is no version", outcome.out.trim());
             LrmsError::Unreadable { command: command.program, why }.into()
@@ -245,4 +244,45 @@ fn children(process: i32) -> Vec<i32> {
     lists
         .flat_map(|list| list.split_whitespace().filter_map(|one| one.parse().ok()).collect::<Vec<_>>())
         .collect()
+}
+
+/// A fixed text; the folder comes to it as an argument. Its input ends when we close it or are gone.
+const SCRIPT: &str = r#"
+cat > /dev/null
+family() {
+    echo "$1"
+    for child in $(cat "/proc/$1/task/"*/children 2> /dev/null); do family "$child"; done
+}
+for process in /proc/[0-9]*; do
+    name=$(cat "$process/comm" 2> /dev/null)
+    place=$(readlink "$process/cwd")
+    if grep -qzxF -e "$2=$1" "$process/environ" 2> /dev/null ||
+        { [ "$name" = slurmstepd ] && [ "${place% (deleted)}" = "$1" ]; }
+    then
+        for one in $(family "${process#/proc/}"); do
+            [ "$one" -eq "$$" ] || kill -KILL "$one" 2> /dev/null
+        done
+    fi
+done
+"#;
+
+#[derive(Debug)]
+pub(super) struct Guard(Child);
+
+impl Guard {
+    pub(super) fn of(folder: &Path) -> Result<Guard, OwnClusterError> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "bookahead-cluster"]).arg(folder).arg(FOLDER_VARIABLE);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command.env_remove(FOLDER_VARIABLE).current_dir("/");
+        let failed = |source| LrmsError::cannot_run("/bin/sh".into(), source);
+        Ok(Guard(command.spawn().map_err(failed)?))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _waited = self.0.wait();
+    }
 }

@@ -7,13 +7,12 @@
 
 mod config;
 mod daemons;
-mod guard;
 
 use crate::command::{Command, Runner};
 use crate::error::LrmsError;
 use config::Ports;
+use daemons::Guard;
 use daemons::{Daemon, Programs};
-use guard::Guard;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

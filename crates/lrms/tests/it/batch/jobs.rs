@@ -370,7 +370,7 @@ fn a_job_that_gets_no_go_ends_without_having_run_also_if_nobody_saw_it_claim() {
         // A restart.
         let batch = if seen { one } else { batch(&pretend) };
         pretend.world().pass(100);
-        assert_eq!(told(&batch, 102), [(1, no_go, 61)]);
+        assert_eq!(told(&batch, 102), [(1, no_go, 91)]);
         assert_eq!(status(&batch, 1).started, None);
         assert!(batch.go(at(102), JobId(1)).unwrap_err().is_refusal());
     }
@@ -389,6 +389,18 @@ fn a_go_that_comes_when_its_job_has_given_up_does_not_make_it_one_that_ran() {
         (job.state, job.ended) = (FactState::Done { exit: NO_GO }, Some(Time(61)));
     }
     assert_eq!(told(&batch, 61), [(1, JobState::Killed(Ended::NoGo), 61)]);
+}
+
+#[test]
+fn no_go_is_given_once_the_job_may_give_up_before_it_hears_of_it() {
+    let pretend = Pretend::new(2, 8);
+    let batch = claiming(&pretend);
+    pretend.world().pass(59);
+    let late = batch.go(at(61), JobId(1)).unwrap_err();
+    assert!(late.is_refusal() && late.to_string().contains("claims for too long"), "{late}");
+    assert_eq!(told(&batch, 61), [], "it has not got it, and waits on");
+    pretend.world().pass(40);
+    assert_eq!(told(&batch, 101), [(1, JobState::Killed(Ended::NoGo), 91)]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::pretend::Pretend;
 use super::settings;
 use crate::{at, backing, job, span};
-use bookahead_lrms::batch::projects::is_project;
+use bookahead_lrms::batch::accounts::is_project;
 use bookahead_lrms::batch::{Accounts, Projects, Settings, Unit};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_party::{Backing, Job};

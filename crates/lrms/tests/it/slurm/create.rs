@@ -109,7 +109,7 @@ fn saying_it_twice_makes_one_and_other_terms_change_nothing() {
     assert_eq!(site.create(&wanted).unwrap(), handle);
     let mut other = wanted.clone();
     other.amount = 3;
-    assert!(refusal(site.create(&other)).contains("it has 2 cores, and should have 3"));
+    assert!(refusal(site.create(&other)).contains("it has 2 instead of 3"));
     assert_eq!(site.reserved("ba.one").unwrap().cores.values().sum::<u32>(), 2);
     // Also one that takes all there is, which is in its own way.
     let all = site.wanted("ba.all", &place, 1000, 60, 8);

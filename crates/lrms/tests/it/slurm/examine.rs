@@ -15,10 +15,7 @@ fn a_good_cluster_has_nothing_wrong_and_says_how_large_it_is() {
     let mut site = plain(&cores());
     let findings = site.slurm.examine();
     assert!(findings.iter().all(|finding| finding.grade < Grade::Wrong), "{findings:?}");
-    assert_eq!(
-        finding(&findings, "the resource cpu").seen,
-        "2 nodes with 8 cores, of which 2 with 8 are usable"
-    );
+    assert_eq!(finding(&findings, "the resource cpu").seen, "8 cores on 2 nodes, 2 of them usable");
     for what in [
         "Slurm's commands",
         "the controller",
@@ -54,7 +51,7 @@ fn what_is_in_the_way_of_promises_is_found() {
     let resource = finding(&findings, "the resource cpu");
     assert_eq!(
         (resource.grade, resource.seen.as_str()),
-        (Grade::Doubtful, "2 nodes with 8 cores, of which 1 with 4 are usable")
+        (Grade::Doubtful, "8 cores on 2 nodes, 1 of them usable")
     );
     let of = |what: &str| -> Vec<Grade> {
         findings.iter().filter(|finding| finding.what == what).map(|finding| finding.grade).collect()

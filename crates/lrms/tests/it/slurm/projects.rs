@@ -130,7 +130,7 @@ fn a_project_that_slurm_does_not_know_is_refused_with_words_and_leaves_nothing_b
         all.site.slurm = speaking(&all, Some(fakes.bin()), BTreeMap::new());
         let terms = wanted(&mut all, "ba.one", Some("physics"));
         let said = refusal(all.site.create(&terms));
-        assert!(said.contains("should be for physics), which was undone"), "{said}");
+        assert!(said.contains("should be for physics; it was deleted again"), "{said}");
     }
     for word in ["a,b", "-x", "+x", "", "a b"] {
         let terms = wanted(&mut all, "ba.one", Some(word));

@@ -8,9 +8,9 @@
 //! refuse or change. The shell becomes the job's program (`exec`), so that signals and exit codes are those of the program; a
 //! user's script is an open file then, without a name. Nothing here runs anything.
 
-use crate::batch::NO_GO;
+use crate::batch::{NO_GO, Submission};
 use crate::builtin::processes::command;
-use crate::command::{is_variable, quoted};
+use crate::command::quoted;
 use crate::error::LrmsError;
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
@@ -18,8 +18,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// A job may be described in so many bytes.
-const MOST_BYTES: usize = 1 << 20;
 const END: &str = "END_OF_BOOKAHEAD_SCRIPT";
 const NUL: &str = "it contains a NUL; remove it";
 
@@ -29,9 +27,20 @@ pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
     bin.unwrap_or_default() + program
 }
 
+/// The script of a job for a submitting command. One that claims waits for its go first: until the shell command `has_go`
+/// succeeds. For `directive` see [`script`].
+pub(crate) fn job_script(
+    job: &Submission,
+    directive: Option<&str>,
+    has_go: &str,
+) -> Result<String, LrmsError> {
+    let first = job.go_within.map(|within| waiting(within, has_go));
+    script(&job.work, directive, &first.unwrap_or_default())
+}
+
 /// Lines that let a job wait for its go: until the shell command `has_go` succeeds, or the time is up and it exits with
 /// [`NO_GO`].
-pub(crate) fn waiting(within: Seconds, has_go: &str) -> String {
+fn waiting(within: Seconds, has_go: &str) -> String {
     let within = within.0.max(0);
     format!(
         "bookahead_end=$(($(date +%s) + {within}))\n\
@@ -44,7 +53,8 @@ pub(crate) fn waiting(within: Seconds, has_go: &str) -> String {
 
 /// The script that does a job's work, for `/bin/sh`, after `first`. The lines at the head of a user's script that begin with
 /// `directive` (`#BSUB`, `#PBS`) stay visible to the batch system; none where it is told not to look for any.
-pub(crate) fn script(work: &Work, directive: Option<&str>, first: &str) -> Result<String, LrmsError> {
+fn script(work: &Work, directive: Option<&str>, first: &str) -> Result<String, LrmsError> {
+    command::check(work)?;
     let (head, rest) = match work {
         Work::Pretended { run } => (String::new(), format!("exec sleep {}\n", run.0.max(0))),
         Work::Program { program, arguments, folder, environment } => {
@@ -55,11 +65,7 @@ pub(crate) fn script(work: &Work, directive: Option<&str>, first: &str) -> Resul
             (lines.map(|line| format!("{line}\n")).collect(), of_script(text, arguments)?)
         }
     };
-    let text = format!("#!/bin/sh\n{head}{first}{rest}");
-    if text.len() > MOST_BYTES {
-        return malformed(format!("it is longer than {MOST_BYTES} bytes; keep data in files"));
-    }
-    Ok(text)
+    Ok(format!("#!/bin/sh\n{head}{first}{rest}"))
 }
 
 fn of_program(
@@ -69,19 +75,13 @@ fn of_program(
     environment: &BTreeMap<String, String>,
 ) -> Result<String, LrmsError> {
     // Behind variables env(1) takes a word with a = for one more.
-    if program.is_empty() || program.starts_with('-') || program.contains('=') {
-        return malformed(format!("{program:?} names no program; name one, without = and no - before it"));
-    }
-    if let Some(name) = environment.keys().find(|name| !is_variable(name)) {
-        return malformed(format!("{name:?} cannot be the name of a variable; use letters, digits and _"));
+    if program.starts_with('-') || program.contains('=') {
+        let why = format!("{program:?} names no program; name one, without = and no - before it");
+        return Err(LrmsError::Malformed(why));
     }
     let mut text = String::new();
     if let Some(folder) = folder {
-        let Some(absolute) = folder.to_str().filter(|_| folder.is_absolute()) else {
-            let folder = folder.display();
-            return malformed(format!("the folder {folder} is not an absolute path; write it as one"));
-        };
-        let _ = writeln!(text, "cd {} || exit 126", word(absolute)?);
+        let _ = writeln!(text, "cd {} || exit 126", word(&folder.to_string_lossy())?);
     }
     let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
     let words = variables.chain([program.to_owned()]).chain(arguments.iter().cloned());
@@ -92,9 +92,9 @@ fn of_program(
 
 fn of_script(script: &str, arguments: &[String]) -> Result<String, LrmsError> {
     if script.contains('\0') {
-        return malformed(NUL.into());
+        return Err(LrmsError::Malformed(NUL.into()));
     }
-    let (interpreter, option) = interpreter(script)?;
+    let (interpreter, option) = command::interpreter(script).unwrap_or(("/bin/sh", None));
     let mut call = vec![word(interpreter)?];
     call.extend(option.map(word).transpose()?);
     call.push("/dev/fd/9".into());
@@ -118,34 +118,22 @@ fn of_script(script: &str, arguments: &[String]) -> Result<String, LrmsError> {
     Ok(text)
 }
 
-/// The interpreter that a script names in its first line, and one argument for it.
-fn interpreter(script: &str) -> Result<(&str, Option<&str>), LrmsError> {
-    match command::interpreter(script) {
-        Some((program, _)) if !program.starts_with('/') => {
-            malformed("its first line does not name an interpreter by an absolute path; correct it".into())
-        }
-        named => Ok(named.unwrap_or(("/bin/sh", None))),
-    }
-}
-
 /// The lines for the batch system: those before the first line that is neither a comment nor empty.
 fn directives<'a>(script: &'a str, directive: &'a str) -> impl Iterator<Item = &'a str> {
     let head = script.lines().take_while(|line| line.trim().is_empty() || line.starts_with('#'));
     head.filter(move |line| line.split_whitespace().next() == Some(directive))
 }
 
-/// A word as a shell reads it back.
+/// A word as a shell reads it back. Carriage returns are printed by it, since `sbatch` takes no script that has some.
 fn word(plain: &str) -> Result<String, LrmsError> {
-    quoted(plain).ok_or_else(|| LrmsError::Malformed(NUL.into()))
-}
-
-fn malformed<T>(why: String) -> Result<T, LrmsError> {
-    Err(LrmsError::Malformed(why))
+    let word = quoted(plain).ok_or_else(|| LrmsError::Malformed(NUL.into()))?;
+    Ok(word.replace('\r', r#"'"$(printf '\r')"'"#))
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests {
+    #![cfg(unix)]
+
     use super::*;
     use std::io::Write as _;
     use std::process::{Command, Output, Stdio};
@@ -278,7 +266,7 @@ mod tests {
             (text("\0\n", Vec::new()), "NUL"),
             (text("", vec!["\0".into()]), "NUL"),
             (text("#!python\n", Vec::new()), "interpreter"),
-            (text(&"x".repeat(MOST_BYTES), Vec::new()), "longer"),
+            (text(&"x".repeat(1 << 20), Vec::new()), "bytes long"),
         ];
         for (work, expected) in cases {
             let told = script(&work, None, "").unwrap_err().to_string();

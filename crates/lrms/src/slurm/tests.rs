@@ -1,6 +1,6 @@
 //! Whatever commands print, reading it never panics.
 
-use super::{Settings, hosts, json, look, nodes, outcome, ranges, reservations, version};
+use super::{Settings, clock, formats, json, nodes, outcome, picture, reservations};
 use crate::batch::{Place, Unit};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,200}|[n0-9\\[\\],-]{0,30}") {
-        let _read = (hosts::expand(&text), ranges::numbers(&text, 1000), version::read(&text), look::clock(&text));
+        let _read = (formats::expand(&text), formats::numbers(&text, 1000), formats::version(&text), formats::time(&text), clock(&text));
         let _read = (nodes::read(&text), reservations::read(&text), json::read(&text).is_ok());
         let _read = outcome::read(&text, &settings());
     }
@@ -58,10 +58,9 @@ proptest! {
         let nodes = nodes::read(&nodes).or_else(|_| nodes::read(NODES)).unwrap();
         let reservations = reservations::read(&reservations).or_else(|_| reservations::read(RESERVATIONS)).unwrap();
         let queue = json::read(&queue).or_else(|_| json::read(QUEUE)).unwrap();
-        let clock = clock.map(bookahead_plan::Time);
-        let picture = look::picture(&settings(), clock, &nodes, &reservations, queue, &Default::default());
+        let seen = picture(&settings(), clock.map(bookahead_plan::Time), &nodes, &reservations, queue, &Default::default());
         // Each job has cores, and has them where it runs.
-        prop_assert!(picture.jobs.iter().all(|job| job.cores > 0 || job.state.is_over() || !job.placed.is_empty()));
-        prop_assert!(picture.jobs.iter().all(|job| !job.resources.is_empty()));
+        prop_assert!(seen.jobs.iter().all(|job| job.cores > 0 || job.state.is_over() || !job.placed.is_empty()));
+        prop_assert!(seen.jobs.iter().all(|job| !job.resources.is_empty()));
     }
 }

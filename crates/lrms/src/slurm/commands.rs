@@ -1,9 +1,22 @@
-//! What Slurm says when it does not want to, and what to do about it.
+//! Slurm's commands: with which words they say that there is no controller to speak to, and what their refusals mean and what to
+//! do about it. Those that print times print them as seconds since the epoch.
 
-use super::config;
-use super::speech::Speech;
-use crate::command::{Command, Outcome};
+use super::{Settings, formats};
+use crate::command::{Command, Outcome, Runner};
+use crate::dialect::{self, Tools, failed, unreadable};
 use crate::error::LrmsError;
+
+/// What commands say when they hear nothing. They wait about nine seconds for it.
+const SILENCE: [&str; 8] = [
+    "Unable to contact slurm controller",
+    "Unable to connect to slurm daemon",
+    "Socket timed out",
+    "Connection refused",
+    "Connection timed out",
+    "Zero Bytes were transmitted or received",
+    "backup controller in standby mode",
+    "Slurm temporarily unable to accept job",
+];
 
 /// What it says, and what to do.
 const KNOWN: [(&str, &str); 10] = [
@@ -29,21 +42,45 @@ const KNOWN: [(&str, &str); 10] = [
     ("Requested reservation is in use", "jobs in it do not end; see what keeps them on their nodes"),
 ];
 
+/// How the commands are run. `scontrol ping` answers at once where others wait for nine seconds to hear nothing.
+pub(super) fn tools(runner: Runner, settings: &Settings) -> Tools {
+    let conf = settings.conf.iter().map(|conf| ("SLURM_CONF".to_owned(), conf.display().to_string()));
+    Tools::new(runner, settings.bin.clone(), conf.collect(), &SILENCE).probed_by("scontrol", &["ping"])
+}
+
+/// A command that prints times, which are to be seconds since the epoch.
+pub(super) fn reader(tools: &Tools, name: &str) -> Command {
+    // Lists of the tasks of arrays are cut otherwise.
+    tools.command(name).env("SLURM_TIME_FORMAT", "%s").env("SLURM_BITSTR_LEN", "0")
+}
+
+/// `scontrol` with these words.
+pub(super) fn scontrol<S: Into<String>>(tools: &Tools, words: impl IntoIterator<Item = S>) -> Command {
+    reader(tools, "scontrol").args(words)
+}
+
+/// All jobs, also those that are over, in hidden partitions too. (22.05 shows all of them whatever is asked for.)
+pub(super) fn squeue(tools: &Tools) -> Command {
+    reader(tools, "squeue").args(["--json", "--all", "--states=all"])
+}
+
+/// The version of the commands.
+pub(super) fn version(tools: &Tools) -> Result<(u32, u32), LrmsError> {
+    let command = tools.command("scontrol").arg("--version");
+    let said = tools.ask(&command)?;
+    formats::version(&said).ok_or_else(|| unreadable(&command, format!("{:?} is no version", said.trim())))
+}
+
 /// What a refusal of Slurm means. What begins otherwise than its refusals do is a failure that is not understood.
 pub(super) fn refused(what: impl Into<String>, command: &Command, outcome: &Outcome) -> LrmsError {
     let said = outcome.said();
-    let first = said.lines().next().unwrap_or_default();
+    let refusals =
+        ["Error creating the reservation", "Error updating the reservation", "No reservation created"];
     match KNOWN.iter().find(|(words, _)| said.contains(words)) {
-        Some((_, advice)) => LrmsError::Refused { what: what.into(), said: format!("{first}; {advice}") },
-        None if is_refusal(said) => LrmsError::Refused { what: what.into(), said: said.to_owned() },
-        None => super::speech::failed(command, outcome),
+        Some((_, advice)) => dialect::refused(what, format!("{}; {advice}", first_line(outcome))),
+        None if refusals.iter().any(|words| said.contains(words)) => dialect::refused(what, said),
+        None => failed(command, outcome),
     }
-}
-
-fn is_refusal(said: &str) -> bool {
-    ["Error creating the reservation", "Error updating the reservation", "No reservation created"]
-        .iter()
-        .any(|words| said.contains(words))
 }
 
 /// Whether it may be about who asks, or for whom. Later versions say of an unknown account that the error is not specified.
@@ -64,8 +101,7 @@ pub(super) fn invalid_project(
     project: Option<&str>,
     outcome: &Outcome,
 ) -> LrmsError {
-    let first = outcome.said().lines().next().unwrap_or_default();
-    let first = first.trim_start_matches("sbatch: error: ");
+    let first = first_line(outcome).trim_start_matches("sbatch: error: ");
     let see = format!("see `sacctmgr show assoc user={user}`");
     let said = match project {
         Some(project) => format!(
@@ -77,19 +113,17 @@ pub(super) fn invalid_project(
              `sacctmgr add user {user} account=…`"
         ),
     };
-    LrmsError::Refused { what, said }
+    dialect::refused(what, said)
 }
 
 /// That a user is invalid means that the account is unknown, or that we are not allowed to: who we are tells which.
-pub(super) fn invalid_user(speech: &Speech, what: String, account: &str, outcome: &Outcome) -> LrmsError {
-    let first = outcome.said().lines().next().unwrap_or_default();
-    let asked = who_we_are(speech);
-    let config = speech.tell(&speech.scontrol(["show", "config"]));
-    let (Ok(us), Ok(config)) = (asked, config) else {
+pub(super) fn invalid_user(tools: &Tools, what: String, account: &str, outcome: &Outcome) -> LrmsError {
+    let first = first_line(outcome);
+    let (Some(us), Ok(config)) = (tools.account(), tools.ask(&scontrol(tools, ["show", "config"]))) else {
         let said = format!("{first}; is {account} an account there, and may we make reservations?");
-        return LrmsError::Refused { what, said };
+        return dialect::refused(what, said);
     };
-    let slurm = config::user(&config, "SlurmUser").unwrap_or("slurm");
+    let slurm = formats::setting_user(&config, "SlurmUser").unwrap_or("slurm");
     let said = if us == "root" || us == slurm {
         format!("{first}; {account} is no account that the controller knows: make it, or name another")
     } else {
@@ -98,10 +132,9 @@ pub(super) fn invalid_user(speech: &Speech, what: String, account: &str, outcome
              root or {slurm}, let an administrator say `sacctmgr modify user {us} set adminlevel=operator`, or make the account"
         )
     };
-    LrmsError::Refused { what, said }
+    dialect::refused(what, said)
 }
 
-/// The account that commands run as.
-pub(super) fn who_we_are(speech: &Speech) -> Result<String, LrmsError> {
-    speech.tell(&Command::new("id").arg("-un")).map(|said| said.trim().to_owned())
+fn first_line(outcome: &Outcome) -> &str {
+    outcome.said().lines().next().unwrap_or_default()
 }
