@@ -74,7 +74,7 @@ fn a_configuration_is_checked_and_printed_without_starting_anything() {
     let printed =
         folder.succeed("site --config north.toml --listen 127.0.0.1:9 --state kept --print-config").out;
     assert!(
-        printed.contains("listen = \"127.0.0.1:9\"") && printed.contains("# No hold is longer"),
+        printed.contains("listen = \"127.0.0.1:9\"") && printed.contains("# Longest hold"),
         "{printed}"
     );
     folder.write("printed.toml", &printed);

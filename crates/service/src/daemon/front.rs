@@ -30,7 +30,6 @@ pub(super) struct Common<'a> {
     attributes: &'a BTreeMap<Name, api::AttributeValue>,
     security: &'a Security,
     limits: Limits,
-    bounds: Bounds,
     brokers: &'a [BrokerLink],
     calls: &'a Calls,
     heartbeat: std::time::Duration,
@@ -46,7 +45,6 @@ impl<'a> From<&'a SiteConfig> for Common<'a> {
             attributes: &config.attributes,
             security: &config.security,
             limits: config.server_limits(),
-            bounds: config.server.bounds(),
             brokers: &config.brokers,
             calls: &config.calls,
             heartbeat: config.heartbeat.duration(),
@@ -63,8 +61,7 @@ impl<'a> From<&'a BrokerConfig> for Common<'a> {
             url: config.url.as_deref(),
             attributes: &config.attributes,
             security: &config.security,
-            limits: config.server.limits(),
-            bounds: config.server.bounds(),
+            limits: config.server.clone(),
             brokers: &config.brokers,
             calls: &config.calls,
             heartbeat: config.heartbeat.duration(),
@@ -113,9 +110,8 @@ impl Common<'_> {
             version: Some(VERSION.to_owned()),
             ..nothing_said(self.name, self.role)
         };
-        let (gate, limits, bounds, heartbeat) =
-            (Arc::new(gate), self.limits.clone(), self.bounds, self.heartbeat);
-        Ok(Front { about, address, listener, gate, tls, limits, bounds, brokers, heartbeat, identity: None })
+        let (gate, limits, heartbeat) = (Arc::new(gate), self.limits.clone(), self.heartbeat);
+        Ok(Front { about, address, listener, gate, tls, limits, brokers, heartbeat, identity: None })
     }
 }
 
@@ -142,7 +138,6 @@ pub(super) struct Front {
     gate: Arc<Gate>,
     tls: Option<Arc<rustls::ServerConfig>>,
     limits: Limits,
-    bounds: Bounds,
     brokers: Vec<(String, Credentials)>,
     heartbeat: std::time::Duration,
     /// Of a broker: the name by which it knows a call that has come through it before.
@@ -161,8 +156,7 @@ pub(super) struct Watched {
 impl Front {
     /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
     pub(super) fn open(self, thread: PartyThread, mut tasks: JoinSet<()>, batch: Watched) -> Running {
-        let Front { about, address, listener, gate, tls, limits, bounds, brokers, heartbeat, identity } =
-            self;
+        let Front { about, address, listener, gate, tls, limits, brokers, heartbeat, identity } = self;
         let party = thread.handle().clone();
         let (stopper, stop) = Stop::pair();
         let (url, role) = (about.url.clone(), documents::role(about.role));
@@ -173,6 +167,7 @@ impl Front {
             url: url.clone(),
             identity: identity.clone(),
         };
+        let bounds = Bounds { connections: limits.connections, ..Bounds::default() };
         let Watched { commands, look_every } = batch;
         let served = Served { party: party.clone(), gate: gate.clone(), limits, about, commands, look_every };
         let router = router_until(served, stop.clone());

@@ -113,7 +113,7 @@ impl Shared {
 
     async fn answer(&self, asking: &Asking, envelope: Envelope) -> Result<Answer, NoReply> {
         let word = envelope.call.word();
-        let answer = self.party.call(self.limits.patience, envelope, asking.origin()).await;
+        let answer = self.party.call(self.limits.patience.duration(), envelope, asking.origin()).await;
         match &answer {
             Ok(answer) => self.metrics.answered_call(word, answer),
             Err(_) => self.metrics.count_call(word, "unanswered"),
@@ -131,7 +131,7 @@ impl Shared {
         &self,
         reader: impl FnOnce(&mut dyn Queries, Moment) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let seen = self.party.read_long(self.limits.patience, reader).await;
+        let seen = self.party.read_long(self.limits.patience.duration(), reader).await;
         seen.map_err(|why| self.unanswered(why))
     }
 

@@ -69,8 +69,8 @@ impl Checked for Request {
 
 fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {
     let window = part.latest_end.time() - part.earliest_start.time();
-    if window > limits.longest_window {
-        let most = limits.longest_window;
+    let most = limits.longest_window.seconds();
+    if window > most {
         let why = format!(
             "the window of part {at}, from its earliest start to its latest end, is {window} seconds; at most {most} are taken"
         );

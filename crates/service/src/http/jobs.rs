@@ -171,7 +171,7 @@ impl Shared {
         asking.is_about(&id);
         let (shared, asks) = (self.clone(), asking.clone());
         let outcome = self.finish(asking, key, async move {
-            let outcome = shared.party.job_call(shared.limits.patience, input).await;
+            let outcome = shared.party.job_call(shared.limits.patience.duration(), input).await;
             let said = described(&outcome);
             shared.metrics.count_call(word, said);
             asks.line().inspect(|line| line.note_outcome(said));

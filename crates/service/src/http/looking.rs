@@ -101,7 +101,7 @@ pub(super) async fn schedule(
     asking: Asking,
     Filters(query): Filters<api::ScheduleQuery>,
 ) -> Result<Response, Refusal> {
-    let (viewer, longest) = (asking.viewer(), shared.limits.longest_window);
+    let (viewer, longest) = (asking.viewer(), shared.limits.longest_window.seconds());
     let api::ScheduleQuery { resource, from, until } = query;
     let seen = shared.read_long(move |queries, now| {
         let window = window(now, from.map(api::Timestamp::time), until.map(api::Timestamp::time), longest)?;
@@ -164,7 +164,7 @@ pub(super) async fn register(
 ) -> Result<StatusCode, Refusal> {
     asking.is_about(&heartbeat.name);
     let heartbeat = documents::heartbeat_from(heartbeat);
-    let heard = shared.party.register(shared.limits.patience, heartbeat, None).await;
+    let heard = shared.party.register(shared.limits.patience.duration(), heartbeat, None).await;
     heard.map_err(|why| shared.unanswered(why))??;
     Ok(StatusCode::NO_CONTENT)
 }

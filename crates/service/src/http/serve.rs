@@ -70,7 +70,7 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Bounds {
         Bounds {
-            connections: 1024,
+            connections: super::Limits::default().connections,
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),

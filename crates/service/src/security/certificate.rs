@@ -4,14 +4,14 @@
 use super::identity::Role;
 use bookahead_protocol::Name;
 use ring::digest::{SHA256, digest};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
 /// The SHA-256 of a certificate, as `openssl x509 -noout -fingerprint -sha256` prints it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Fingerprint([u8; 32]);
 
 /// A text that is no fingerprint.
@@ -30,7 +30,7 @@ pub struct ClientCertificate {
 }
 
 /// Who has a certificate, and what he may: `[[security.peer]]`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PeerCertificate {
     /// Who.
@@ -75,6 +75,12 @@ impl TryFrom<String> for Fingerprint {
 
     fn try_from(text: String) -> Result<Fingerprint, NotAFingerprint> {
         text.parse()
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> String {
+        fingerprint.to_string()
     }
 }
 

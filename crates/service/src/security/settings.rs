@@ -9,14 +9,14 @@ use super::keys::Keys;
 use super::listening::may_listen;
 use super::tls::server_config;
 use rustls::ServerConfig;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The table `[security]`. Without it nobody is asked who he is, and the service listens on loopback only.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Security {
     /// The file with the keys of tokens: a secret, public keys in PEM, or a JWKS document.
@@ -37,7 +37,7 @@ pub struct Security {
 }
 
 /// The table `[security.tls]`. All files are in PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// The chain of certificates, the service's own first.
