@@ -37,7 +37,7 @@ macro_rules! converted {
             }
 
             fn from_word(word: $word) -> Result<$document, $crate::time::OutOfCalendar> {
-                Ok(<$document>::try_from(word)?)
+                <$document>::try_from(word).map_err(Into::into)
             }
         })*
     };
@@ -96,16 +96,35 @@ macro_rules! same_variants {
     };
 }
 
-/// Two structs with the same fields, by other names where one follows after `=`. Fields that only the document has are
-/// given after `+`.
+/// Two structs with the same content: fields with the same name, then those with another name in the protocol, then those
+/// that only the document has.
 macro_rules! same_fields {
-    ($here:ident = $there:path { $($field:ident $(= $word:ident)?),* $(,)? } $(+ { $($own:ident: $value:expr),* })?) => {
+    ($here:ident = $there:path { $($same:ident),* } $({ $($ours:ident = $theirs:ident),* })? $(+ $own:ident: $value:expr)?) => {
         impl From<$here> for $there {
             fn from(document: $here) -> $there {
+                use $crate::convert::Wire as _;
                 use $there as There;
-                There { $($crate::convert::same_fields!(@ $field $($word)?): document.$field.into_word()),* }
+                There {
+                    $($same: document.$same.into_word(),)*
+                    $($($theirs: document.$ours.into_word(),)*)?
+                }
             }
         }
+
+        impl TryFrom<$there> for $here {
+            type Error = $crate::time::OutOfCalendar;
+
+            fn try_from(word: $there) -> Result<$here, $crate::time::OutOfCalendar> {
+                use $crate::convert::Wire;
+                Ok($here {
+                    $($same: Wire::from_word(word.$same)?,)*
+                    $($($ours: Wire::from_word(word.$theirs)?,)*)?
+                    $($own: $value,)?
+                })
+            }
+        }
+
+        $crate::convert::converted!($here = $there);
     };
 }
 

@@ -5,7 +5,7 @@ use super::batch::PlaceConfig;
 use super::error::{Wrong, check_name};
 use super::length::Length;
 use bookahead_api::AttributeValue;
-use bookahead_api::resource::attributes_into;
+use bookahead_api::site::attributes_into;
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds};
 use bookahead_protocol::ledger::Offered;

@@ -108,7 +108,7 @@ impl Common<'_> {
         let url = self.url.map_or_else(|| format!("{scheme}://{address}"), ToOwned::to_owned);
         let about = Heartbeat {
             url,
-            attributes: api::resource::attributes_into(self.attributes.clone()),
+            attributes: api::site::attributes_into(self.attributes.clone()),
             version: Some(VERSION.to_owned()),
             ..nothing_said(self.name, self.role)
         };

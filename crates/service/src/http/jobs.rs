@@ -14,7 +14,7 @@ use crate::thread::NoReply;
 use axum::extract::State;
 use axum::response::Response;
 use bookahead_api as api;
-use bookahead_api::ids::JobIdText;
+use bookahead_api::description::JobIdText;
 use bookahead_party::{CallId, Input};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::{Problem, Why};

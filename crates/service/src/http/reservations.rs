@@ -16,7 +16,7 @@ use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::response::Response;
 use bookahead_api as api;
 use bookahead_api::Code;
-use bookahead_api::ids::ReservationIdText;
+use bookahead_api::description::ReservationIdText;
 use bookahead_protocol::{Call, Key, ReservationId};
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
-use bookahead_api::ids::ReservationIdText;
+use bookahead_api::description::ReservationIdText;
 use bookahead_party::{Notice, Viewer};
 use bookahead_protocol::{Call, Moment, Reservation, ReservationId};
 use hyper::body::{Body as HttpBody, Bytes, Frame};
