@@ -23,7 +23,7 @@ use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::http::{self, About, Limits, Served};
 use bookahead_service::journal::{Durability, Options};
-use bookahead_service::security::Gate;
+use bookahead_service::security::Authenticator;
 use bookahead_service::thread::{BatchSide, Outlets, PartyHandle, PartyOptions, PartyThread};
 use std::error::Error;
 use std::path::Path;
@@ -106,8 +106,8 @@ async fn serve(party: &PartyThread) -> Outcome<String> {
         identity: None,
     };
     let limits = Limits { requests_per_second: 0, ..Limits::default() };
-    let (party, gate) = (party.handle().clone(), Arc::new(Gate::open()));
-    let served = Served { party, gate, limits, about, commands: None, look_every: None };
+    let (party, authenticator) = (party.handle().clone(), Arc::new(Authenticator::open()));
+    let served = Served { party, authenticator, limits, about, commands: None, look_every: None };
     let router = http::router(served);
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(url)

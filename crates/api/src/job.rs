@@ -1,10 +1,11 @@
 //! Jobs: to run in a reservation, in the queue of a site, or wherever a broker finds room. Documents become the words of
 //! the protocol and back without loss; the id of a job is in the document and beside the word.
 
-use crate::ids::{JobIdText, NameText, ReservationIdText};
+use crate::convert::{converted, same_fields, same_variants};
+use crate::description::{JobIdText, NameText, ReservationIdText};
 use crate::request::{Requirement, processors};
 use crate::time::{OutOfCalendar, Timestamp};
-use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_plan::Seconds;
 use bookahead_protocol::jobs::{self, JobRequest, JobView, JobWord};
 use bookahead_protocol::{JobId, Name, ReservationId};
 use serde::{Deserialize, Serialize};
@@ -82,11 +83,6 @@ impl SubmitJob {
     pub fn of(id: JobId, request: JobRequest) -> Result<SubmitJob, OutOfCalendar> {
         Ok(SubmitJob { id: Some(id), ..SubmitJob::try_from(request)? })
     }
-
-    /// Whether it is the same job, whichever id it was given.
-    pub fn same_but_for_id(&self, other: &SubmitJob) -> bool {
-        SubmitJob { id: None, ..self.clone() } == SubmitJob { id: None, ..other.clone() }
-    }
 }
 
 /// What is run.
@@ -131,7 +127,8 @@ pub enum Mode {
     /// Ask the best sites for reservations, and keep the one that ends first.
     #[default]
     Reserve,
-    /// Put copies into the queues of the best sites; the first whose turn comes runs, and the others are cancelled.
+    /// Put copies into the queues of several of the best sites. The first copy that is ready claims the job and gets the go of
+    /// the broker; the others are withdrawn. The job runs once.
     Flood,
 }
 
@@ -229,55 +226,6 @@ pub struct Jobs {
     pub next: Option<String>,
 }
 
-impl From<SubmitJob> for JobRequest {
-    /// The id is told beside it.
-    fn from(job: SubmitJob) -> JobRequest {
-        JobRequest {
-            reservation: job.reservation,
-            resource: job.resource,
-            kind: job.kind,
-            capacity: Capacity(job.capacity),
-            limit: Seconds(job.limit_seconds),
-            latest_end: job.latest_end.map(Timestamp::time),
-            requirements: job.requirements.into_iter().map(Into::into).collect(),
-            reference_mhz: job.reference_mhz,
-            input_bytes: job.input_bytes,
-            work: job.work.into(),
-            mode: job.mode.map(Into::into),
-            copies: job.copies,
-            claims: job.claims,
-        }
-    }
-}
-
-impl TryFrom<JobRequest> for SubmitJob {
-    type Error = OutOfCalendar;
-
-    /// Without an id; see [`SubmitJob::of`].
-    fn try_from(job: JobRequest) -> Result<SubmitJob, OutOfCalendar> {
-        Ok(SubmitJob {
-            id: None,
-            reservation: job.reservation,
-            resource: job.resource,
-            kind: job.kind,
-            capacity: job.capacity.0,
-            limit_seconds: job.limit.0,
-            latest_end: dated(job.latest_end)?,
-            requirements: job.requirements.into_iter().map(Into::into).collect(),
-            reference_mhz: job.reference_mhz,
-            input_bytes: job.input_bytes,
-            work: job.work.into(),
-            mode: job.mode.map(Into::into),
-            copies: job.copies,
-            claims: job.claims,
-        })
-    }
-}
-
-fn dated(time: Option<Time>) -> Result<Option<Timestamp>, OutOfCalendar> {
-    time.map(Timestamp::try_from).transpose()
-}
-
 impl From<Work> for jobs::Work {
     fn from(work: Work) -> jobs::Work {
         match work {
@@ -304,98 +252,26 @@ impl From<jobs::Work> for Work {
     }
 }
 
-impl From<Mode> for jobs::Mode {
-    fn from(mode: Mode) -> jobs::Mode {
-        match mode {
-            Mode::Reserve => jobs::Mode::Reserve,
-            Mode::Flood => jobs::Mode::Flood,
-        }
+// The id is told beside the word of the protocol; see [`SubmitJob::of`].
+same_fields!(SubmitJob = JobRequest {
+    reservation, resource, kind, capacity, latest_end, requirements, reference_mhz, input_bytes, work, mode, copies, claims
+} { limit_seconds = limit } + id: None);
+same_fields!(Job = JobView {
+    id, owner, site, resource, reservation, capacity, state, submitted, started, ended, expected_start, exit, detail
+} { limit_seconds = limit });
+same_variants!(Mode = jobs::Mode { Reserve, Flood });
+same_variants!(
+    JobState = JobWord {
+        Placing,
+        Waiting,
+        Claiming,
+        Running,
+        Done,
+        Cancelled,
+        OutOfTime,
+        ReservationOver,
+        Lost,
+        CouldNotStart
     }
-}
-
-impl From<jobs::Mode> for Mode {
-    fn from(mode: jobs::Mode) -> Mode {
-        match mode {
-            jobs::Mode::Reserve => Mode::Reserve,
-            jobs::Mode::Flood => Mode::Flood,
-        }
-    }
-}
-
-impl From<Job> for JobView {
-    fn from(job: Job) -> JobView {
-        JobView {
-            id: job.id,
-            owner: job.owner,
-            site: job.site,
-            resource: job.resource,
-            reservation: job.reservation,
-            capacity: Capacity(job.capacity),
-            limit: Seconds(job.limit_seconds),
-            state: job.state.into(),
-            submitted: job.submitted.time(),
-            started: job.started.map(Timestamp::time),
-            ended: job.ended.map(Timestamp::time),
-            expected_start: job.expected_start.map(Timestamp::time),
-            exit: job.exit,
-            detail: job.detail,
-        }
-    }
-}
-
-impl TryFrom<JobView> for Job {
-    type Error = OutOfCalendar;
-
-    fn try_from(job: JobView) -> Result<Job, OutOfCalendar> {
-        Ok(Job {
-            id: job.id,
-            owner: job.owner,
-            site: job.site,
-            resource: job.resource,
-            reservation: job.reservation,
-            capacity: job.capacity.0,
-            limit_seconds: job.limit.0,
-            state: job.state.into(),
-            submitted: job.submitted.try_into()?,
-            started: dated(job.started)?,
-            ended: dated(job.ended)?,
-            expected_start: dated(job.expected_start)?,
-            exit: job.exit,
-            detail: job.detail,
-        })
-    }
-}
-
-impl From<JobState> for JobWord {
-    fn from(state: JobState) -> JobWord {
-        match state {
-            JobState::Placing => JobWord::Placing,
-            JobState::Waiting => JobWord::Waiting,
-            JobState::Claiming => JobWord::Claiming,
-            JobState::Running => JobWord::Running,
-            JobState::Done => JobWord::Done,
-            JobState::Cancelled => JobWord::Cancelled,
-            JobState::OutOfTime => JobWord::OutOfTime,
-            JobState::ReservationOver => JobWord::ReservationOver,
-            JobState::Lost => JobWord::Lost,
-            JobState::CouldNotStart => JobWord::CouldNotStart,
-        }
-    }
-}
-
-impl From<JobWord> for JobState {
-    fn from(word: JobWord) -> JobState {
-        match word {
-            JobWord::Placing => JobState::Placing,
-            JobWord::Waiting => JobState::Waiting,
-            JobWord::Claiming => JobState::Claiming,
-            JobWord::Running => JobState::Running,
-            JobWord::Done => JobState::Done,
-            JobWord::Cancelled => JobState::Cancelled,
-            JobWord::OutOfTime => JobState::OutOfTime,
-            JobWord::ReservationOver => JobState::ReservationOver,
-            JobWord::Lost => JobState::Lost,
-            JobWord::CouldNotStart => JobState::CouldNotStart,
-        }
-    }
-}
+);
+converted!(Work = jobs::Work);

@@ -1,6 +1,7 @@
 //! Asking what could be had, and the answer: offers of rated slots. Nothing is booked by it.
 
-use crate::ids::NameText;
+use crate::convert::{converted, same_fields};
+use crate::description::NameText;
 use crate::request::Request;
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Interval, Seconds};
@@ -124,20 +125,6 @@ impl TryFrom<Vec<protocol::Offer>> for Offers {
     }
 }
 
-impl From<Offer> for protocol::Offer {
-    fn from(offer: Offer) -> protocol::Offer {
-        protocol::Offer { slots: offer.slots.into_iter().map(Into::into).collect() }
-    }
-}
-
-impl TryFrom<protocol::Offer> for Offer {
-    type Error = OutOfCalendar;
-
-    fn try_from(offer: protocol::Offer) -> Result<Offer, OutOfCalendar> {
-        Ok(Offer { slots: offer.slots.into_iter().map(Slot::try_from).collect::<Result<_, _>>()? })
-    }
-}
-
 impl From<Slot> for protocol::Slot {
     fn from(slot: Slot) -> protocol::Slot {
         protocol::Slot {
@@ -169,28 +156,14 @@ impl TryFrom<protocol::Slot> for Slot {
             slack_seconds: slot.slack.0,
             free: slot.free.map(|free| free.0),
             rating_millionths: slot.rating.map(|rating| rating.0),
-            impact: slot.impact.map(Into::into),
+            impact: slot.impact.map(Impact::try_from).transpose()?,
             cost_thousandths: slot.cost,
         })
     }
 }
 
-impl From<Impact> for protocol::Impact {
-    fn from(impact: Impact) -> protocol::Impact {
-        protocol::Impact {
-            delayed: impact.delayed_jobs,
-            total_delay: Seconds(impact.total_delay_seconds),
-            longest_delay: Seconds(impact.longest_delay_seconds),
-        }
-    }
-}
-
-impl From<protocol::Impact> for Impact {
-    fn from(impact: protocol::Impact) -> Impact {
-        Impact {
-            delayed_jobs: impact.delayed,
-            total_delay_seconds: impact.total_delay.0,
-            longest_delay_seconds: impact.longest_delay.0,
-        }
-    }
-}
+same_fields!(Offer = protocol::Offer { slots });
+same_fields!(Impact = protocol::Impact {} {
+    delayed_jobs = delayed, total_delay_seconds = total_delay, longest_delay_seconds = longest_delay
+});
+converted!(Slot = protocol::Slot);

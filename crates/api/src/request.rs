@@ -1,7 +1,8 @@
 //! What a client wants, as a document: parts, each flexible in time, and what must hold between them.
 
-use crate::ids::NameText;
-use crate::resource::AttributeValue;
+use crate::convert::{converted, same_fields, same_variants};
+use crate::description::NameText;
+use crate::site::AttributeValue;
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::placement;
 use bookahead_plan::{Capacity, Seconds};
@@ -182,28 +183,6 @@ pub(crate) fn processors() -> Name {
     "processors".into()
 }
 
-impl From<Request> for protocol::Request {
-    fn from(request: Request) -> protocol::Request {
-        protocol::Request {
-            parts: request.parts.into_iter().map(Into::into).collect(),
-            constraints: request.constraints.into_iter().map(Into::into).collect(),
-            objective: request.objective.into(),
-        }
-    }
-}
-
-impl TryFrom<protocol::Request> for Request {
-    type Error = OutOfCalendar;
-
-    fn try_from(request: protocol::Request) -> Result<Request, OutOfCalendar> {
-        Ok(Request {
-            parts: request.parts.into_iter().map(Part::try_from).collect::<Result<_, _>>()?,
-            constraints: request.constraints.into_iter().map(Into::into).collect(),
-            objective: request.objective.into(),
-        })
-    }
-}
-
 impl From<Part> for protocol::Part {
     fn from(part: Part) -> protocol::Part {
         let wanted = placement::Request {
@@ -277,28 +256,6 @@ impl From<protocol::Constraint> for Constraint {
     }
 }
 
-impl From<Objective> for protocol::Objective {
-    fn from(objective: Objective) -> protocol::Objective {
-        match objective {
-            Objective::EarliestEnd => protocol::Objective::EarliestEnd,
-            Objective::BestAvailability => protocol::Objective::BestAvailability,
-            Objective::LeastImpact => protocol::Objective::LeastImpact,
-            Objective::LowestCost => protocol::Objective::LowestCost,
-        }
-    }
-}
-
-impl From<protocol::Objective> for Objective {
-    fn from(objective: protocol::Objective) -> Objective {
-        match objective {
-            protocol::Objective::EarliestEnd => Objective::EarliestEnd,
-            protocol::Objective::BestAvailability => Objective::BestAvailability,
-            protocol::Objective::LeastImpact => Objective::LeastImpact,
-            protocol::Objective::LowestCost => Objective::LowestCost,
-        }
-    }
-}
-
 impl From<Requirement> for protocol::Requirement {
     fn from(requirement: Requirement) -> protocol::Requirement {
         let (attribute, test) = match requirement {
@@ -327,3 +284,7 @@ impl From<protocol::Requirement> for Requirement {
         }
     }
 }
+
+same_fields!(Request = protocol::Request { parts, constraints, objective });
+same_variants!(Objective = protocol::Objective { EarliestEnd, BestAvailability, LeastImpact, LowestCost });
+converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

@@ -1,10 +1,11 @@
 //! A reservation as its owner sees it, and what can be done with one. The version of a change and the identity of what is
 //! meant are not in the documents: they are in `If-Match` and in the path.
 
-use crate::ids::{JobIdText, NameText, ReservationIdText};
+use crate::convert::{converted, same_fields, same_variants};
+use crate::description::{JobIdText, NameText, ReservationIdText};
 use crate::offer::Slot;
 use crate::request::Request;
-use crate::time::{OutOfCalendar, Timestamp};
+use crate::time::Timestamp;
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Call, JobId, Millis, Name, ReservationId, life_cycle};
@@ -252,92 +253,35 @@ impl Release {
     }
 }
 
-impl From<Reservation> for protocol::Reservation {
-    fn from(reservation: Reservation) -> protocol::Reservation {
-        protocol::Reservation {
-            id: reservation.id,
-            owner: reservation.owner,
-            state: reservation.state.into(),
-            slots: reservation.slots.into_iter().map(Into::into).collect(),
-            held_for: reservation.held_for_ms.map(Millis),
-            jobs: reservation.jobs.into_iter().map(|attached| (attached.part, attached.job)).collect(),
-            missing: reservation.missing.into_iter().map(Capacity).collect(),
-            condition: reservation.condition.into(),
-            version: reservation.version,
-        }
+same_fields!(Reservation = protocol::Reservation {
+    id, owner, state, slots, jobs, missing, condition, version
+} { held_for_ms = held_for });
+same_variants!(Condition = protocol::Condition { Whole, Degraded, Broken });
+same_variants!(
+    State = life_cycle::State {
+        Requested,
+        Rejected,
+        Held,
+        Expired,
+        Committed,
+        ChangeRequested,
+        Active,
+        Completed,
+        Cancelled,
+        Terminated
+    }
+);
+converted!(AttachedJob = (usize, JobId));
+
+impl From<AttachedJob> for (usize, JobId) {
+    fn from(AttachedJob { part, job }: AttachedJob) -> (usize, JobId) {
+        (part, job)
     }
 }
 
-impl TryFrom<protocol::Reservation> for Reservation {
-    type Error = OutOfCalendar;
-
-    fn try_from(reservation: protocol::Reservation) -> Result<Reservation, OutOfCalendar> {
-        let jobs = reservation.jobs.into_iter();
-        Ok(Reservation {
-            id: reservation.id,
-            owner: reservation.owner,
-            state: reservation.state.into(),
-            slots: reservation.slots.into_iter().map(Slot::try_from).collect::<Result<_, _>>()?,
-            held_for_ms: reservation.held_for.map(|left| left.0),
-            jobs: jobs.map(|(part, job)| AttachedJob { part, job }).collect(),
-            missing: reservation.missing.into_iter().map(|missing| missing.0).collect(),
-            condition: reservation.condition.into(),
-            version: reservation.version,
-        })
-    }
-}
-
-impl From<Condition> for protocol::Condition {
-    fn from(condition: Condition) -> protocol::Condition {
-        match condition {
-            Condition::Whole => protocol::Condition::Whole,
-            Condition::Degraded => protocol::Condition::Degraded,
-            Condition::Broken => protocol::Condition::Broken,
-        }
-    }
-}
-
-impl From<protocol::Condition> for Condition {
-    fn from(condition: protocol::Condition) -> Condition {
-        match condition {
-            protocol::Condition::Whole => Condition::Whole,
-            protocol::Condition::Degraded => Condition::Degraded,
-            protocol::Condition::Broken => Condition::Broken,
-        }
-    }
-}
-
-impl From<State> for life_cycle::State {
-    fn from(state: State) -> life_cycle::State {
-        match state {
-            State::Requested => life_cycle::State::Requested,
-            State::Rejected => life_cycle::State::Rejected,
-            State::Held => life_cycle::State::Held,
-            State::Expired => life_cycle::State::Expired,
-            State::Committed => life_cycle::State::Committed,
-            State::ChangeRequested => life_cycle::State::ChangeRequested,
-            State::Active => life_cycle::State::Active,
-            State::Completed => life_cycle::State::Completed,
-            State::Cancelled => life_cycle::State::Cancelled,
-            State::Terminated => life_cycle::State::Terminated,
-        }
-    }
-}
-
-impl From<life_cycle::State> for State {
-    fn from(state: life_cycle::State) -> State {
-        match state {
-            life_cycle::State::Requested => State::Requested,
-            life_cycle::State::Rejected => State::Rejected,
-            life_cycle::State::Held => State::Held,
-            life_cycle::State::Expired => State::Expired,
-            life_cycle::State::Committed => State::Committed,
-            life_cycle::State::ChangeRequested => State::ChangeRequested,
-            life_cycle::State::Active => State::Active,
-            life_cycle::State::Completed => State::Completed,
-            life_cycle::State::Cancelled => State::Cancelled,
-            life_cycle::State::Terminated => State::Terminated,
-        }
+impl From<(usize, JobId)> for AttachedJob {
+    fn from((part, job): (usize, JobId)) -> AttachedJob {
+        AttachedJob { part, job }
     }
 }
 

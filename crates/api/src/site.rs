@@ -1,8 +1,11 @@
-//! The register of sites and brokers: who is there, what each has, and whether it was heard of lately.
+//! What there is: sites and brokers with what they say of themselves, their resources, when those are taken, and whether all
+//! is well.
 
-use crate::ids::NameText;
-use crate::resource::{AttributeValue, Resource};
+use crate::description::NameText;
+use crate::reservation::State;
 use crate::time::Timestamp;
+use bookahead_plan::Capacity;
+use bookahead_protocol as protocol;
 use bookahead_protocol::Name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -119,4 +122,248 @@ pub enum Reachability {
 pub struct Sites {
     /// By name.
     pub sites: Vec<Site>,
+}
+
+/// Something with a capacity that is shared in space: processors of a cluster, bandwidth of a link, seats, licences.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({
+    "name": "cluster", "kind": "processors", "site": "north", "capacity": 512,
+    "attributes": {"gpus": 4, "interconnect": "infiniband"}, "price_thousandths": 25
+}))]
+pub struct Resource {
+    /// Its name at whoever answers. At a broker it begins with the name of the peer.
+    #[schema(value_type = NameText)]
+    pub name: Name,
+    /// What kind it is: "processors", "bandwidth", "seats", "licences", "qpu", or any other word.
+    #[schema(value_type = NameText, example = "processors")]
+    pub kind: Name,
+    /// The site it belongs to.
+    #[schema(value_type = NameText)]
+    pub site: Name,
+    /// What there is in all.
+    pub capacity: u32,
+    /// Of a link: the two sites that it joins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<[String; 2]>, min_items = 2, max_items = 2)]
+    pub joins: Option<[Name; 2]>,
+    /// What else there is to know, by name.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, AttributeValue>)]
+    pub attributes: BTreeMap<Name, AttributeValue>,
+    /// The price of one unit for an hour, in thousandths of whatever is paid with.
+    #[serde(default)]
+    pub price_thousandths: u32,
+    /// In the register: the brokers that it is reached through, by their identities, the nearest first. A broker leaves out what
+    /// would be reached through itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<NameText>, max_items = 8)]
+    pub through: Vec<Name>,
+}
+
+/// What an attribute is: a text or a whole number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "an attribute is a text or a whole number")]
+#[schema(example = 4)]
+pub enum AttributeValue {
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+}
+
+/// The resources of a site, or of all peers of a broker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Resources {
+    /// By name.
+    pub resources: Vec<Resource>,
+}
+
+impl From<protocol::Resource> for Resource {
+    fn from(resource: protocol::Resource) -> Resource {
+        Resource {
+            name: resource.name,
+            kind: resource.kind,
+            site: resource.site,
+            capacity: resource.capacity.0,
+            joins: resource.joins,
+            attributes: attributes_from(resource.attributes),
+            price_thousandths: resource.price,
+            through: Vec::new(),
+        }
+    }
+}
+
+impl From<Resource> for protocol::Resource {
+    fn from(resource: Resource) -> protocol::Resource {
+        protocol::Resource {
+            name: resource.name,
+            kind: resource.kind,
+            site: resource.site,
+            capacity: Capacity(resource.capacity),
+            joins: resource.joins,
+            attributes: attributes_into(resource.attributes),
+            price: resource.price_thousandths,
+        }
+    }
+}
+
+/// Attributes as a document says them.
+pub fn attributes_from(attributes: BTreeMap<Name, protocol::Value>) -> BTreeMap<Name, AttributeValue> {
+    attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
+}
+
+/// Attributes as the protocol says them.
+pub fn attributes_into(attributes: BTreeMap<Name, AttributeValue>) -> BTreeMap<Name, protocol::Value> {
+    attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
+}
+
+impl From<protocol::Value> for AttributeValue {
+    fn from(value: protocol::Value) -> AttributeValue {
+        match value {
+            protocol::Value::Text(text) => AttributeValue::Text(text.as_str().into()),
+            protocol::Value::Number(number) => AttributeValue::Number(number),
+        }
+    }
+}
+
+impl From<AttributeValue> for protocol::Value {
+    fn from(value: AttributeValue) -> protocol::Value {
+        match value {
+            AttributeValue::Text(text) => protocol::Value::Text(text.into()),
+            AttributeValue::Number(number) => protocol::Value::Number(number),
+        }
+    }
+}
+
+/// The schedules of some resources, as far as the site reveals them to the caller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Schedule {
+    /// By name.
+    pub resources: Vec<ResourceSchedule>,
+}
+
+/// The schedule of one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResourceSchedule {
+    /// Which, by its name at whoever answers.
+    #[schema(value_type = NameText)]
+    pub resource: Name,
+    /// What there is in all.
+    pub capacity: u32,
+    /// The moment of the answer, by the clock of whoever answers.
+    pub now: Timestamp,
+    /// How much of the capacity is lost at the moment.
+    #[serde(default)]
+    pub lost: u32,
+    /// What is taken, by begin.
+    pub blocks: Vec<Block>,
+}
+
+/// So much of a resource, taken from then until then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "kind": "reservation", "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z", "capacity": 64,
+    "id": "rsv_4f3c2b1a", "owner": "ada", "state": "committed"
+}))]
+pub struct Block {
+    /// By what.
+    pub kind: BlockKind,
+    /// From then. Of a waiting job: by the plan of this moment.
+    pub begin: Timestamp,
+    /// Until just before then. Of a job: by its estimate.
+    pub end: Timestamp,
+    /// How much.
+    pub capacity: u32,
+    /// The id of the reservation or job, where the caller may see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "rsv_4f3c2b1a")]
+    pub id: Option<String>,
+    /// Whose it is, where the caller may see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<NameText>, example = "ada")]
+    pub owner: Option<Name>,
+    /// Of a reservation: where in its life it is, where the caller may see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
+}
+
+/// What takes capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockKind {
+    /// A reservation that is committed.
+    Reservation,
+    /// A reservation that is held and not committed yet.
+    Hold,
+    /// A running job.
+    RunningJob,
+    /// A waiting job, where the plan of this moment puts it.
+    WaitingJob,
+    /// A reservation that was made past this site, in the batch system.
+    Foreign,
+}
+
+/// How a site or broker is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// Whether it takes calls.
+    pub status: Status,
+    /// Its name.
+    #[schema(value_type = NameText)]
+    pub name: Name,
+    /// What it is.
+    pub role: Role,
+    /// The version of its software.
+    #[schema(example = "0.1.0")]
+    pub version: String,
+    /// The time by its clock.
+    pub now: Timestamp,
+    /// How many seconds pass on its clock in one real second: 1, unless time is accelerated.
+    #[schema(example = 1)]
+    pub clock_speed: u32,
+    /// Number of the last event in its journal.
+    pub journal_sequence: u64,
+    /// How its batch system is; missing where it has none, or one that is part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchHealth>,
+}
+
+/// How the batch system of a site is. The site takes calls in any case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"state": "slow", "since": "2026-11-16T09:00:00Z", "looked_seconds_ago": 47}))]
+pub struct BatchHealth {
+    /// Whether it answers.
+    pub state: BatchState,
+    /// Since when it is in this state; missing before its first answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Age in seconds of the last look at its queue and nodes; missing before the first since the site started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_seconds_ago: Option<u64>,
+}
+
+/// Whether a batch system answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchState {
+    /// It answers.
+    Ok,
+    /// It takes long to answer.
+    Slow,
+    /// It does not answer. New requests get `no-batch-system`; those that wait get `batch-timeout` if that lasts too long.
+    Silent,
+}
+
+/// Whether calls are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = HealthStatus)]
+pub enum Status {
+    /// Yes.
+    Ready,
+    /// No longer: it finishes what is under way and stops.
+    Stopping,
+    /// No: it has ended, cannot write its journal, or makes no progress.
+    Failed,
 }

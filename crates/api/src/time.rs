@@ -6,6 +6,7 @@ use bookahead_protocol::Moment;
 use jiff::Timestamp as Calendar;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -99,6 +100,12 @@ impl TryFrom<Moment> for FineTimestamp {
 
     fn try_from(moment: Moment) -> Result<FineTimestamp, OutOfCalendar> {
         Timestamp::try_from(moment.second()).map(|_| FineTimestamp(moment))
+    }
+}
+
+impl From<Infallible> for OutOfCalendar {
+    fn from(never: Infallible) -> OutOfCalendar {
+        match never {}
     }
 }
 

@@ -3,11 +3,10 @@
 
 use crate::error::ClientError;
 use crate::make;
-use crate::options::Options;
-use crate::order::{Order, behalf, sendable, value_of};
-use crate::reply::Reply;
-use crate::server_clock::ServerClock;
-use crate::tls;
+use crate::message::Reply;
+use crate::message::ServerClock;
+use crate::message::{Order, behalf, sendable, value_of};
+use crate::options::{self, Options};
 use bookahead_api::header;
 use bookahead_api::operation::Method;
 use bookahead_protocol::{Caller, Name};
@@ -48,7 +47,7 @@ impl Client {
     /// For the server at this address. Nothing is sent yet; certificates and keys are read.
     pub fn new(url: &str, options: Options) -> Result<Client, ClientError> {
         let base = checked(url)?;
-        let tls = tls::config(&base, &options)?;
+        let tls = options::config(&base, &options)?;
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .http1_only()

@@ -9,21 +9,16 @@
 //! - [`ClientError`]: why there is no answer, and what to do
 //! - [`make`]: identities and keys that nobody else makes
 
-mod call;
 mod client;
 mod error;
 pub mod make;
+mod message;
 mod options;
-mod order;
-mod reply;
 mod routes;
-mod server_clock;
-mod sse;
-mod tls;
 mod watch;
 
 pub use client::Client;
 pub use error::ClientError;
+pub use message::ServerClock;
 pub use options::{Identity, Options};
-pub use server_clock::ServerClock;
 pub use watch::Watch;

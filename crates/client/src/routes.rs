@@ -1,15 +1,15 @@
 //! A method for each route. What makes or changes something is repeated with the same key until there is an answer or
-//! patience ends; what only asks is sent once.
+//! patience ends; what only asks is sent once. So is a call of the protocol, for brokers: parties repeat by themselves.
 
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::make;
-use crate::order::Order;
+use crate::message::{Order, Reply};
 use crate::watch::Watch;
 use bookahead_api as api;
 use bookahead_api::operation::Method;
-use bookahead_protocol::{JobId, ReservationId};
-use serde::Serialize;
+use bookahead_api::{Offers, Operation, Reservation};
+use bookahead_protocol::{Answer, Envelope, JobId, Key, Problem, ReservationId};
 use serde::de::DeserializeOwned;
 
 impl Client {
@@ -32,7 +32,7 @@ impl Client {
 
     /// Makes a hold longer.
     pub async fn hold(&self, id: ReservationId, hold: &api::Hold) -> Result<api::Reservation, ClientError> {
-        self.change_something(Method::Post, format!("/v1/reservations/{id}/hold"), hold).await
+        self.change_something(&Operation::Hold(id, *hold)).await
     }
 
     /// Makes a reservation longer, if it is still at the version that was seen; without one, at any.
@@ -42,9 +42,7 @@ impl Client {
         version: Option<u32>,
         extend: &api::Extend,
     ) -> Result<api::Reservation, ClientError> {
-        let order = Order::new(Method::Post, format!("/v1/reservations/{id}/extend")).with_body(extend)?;
-        let order = order.with_version(version)?.with_own_key(make::key()?)?;
-        self.insist(&order).await?.document()
+        self.change_something(&Operation::Extend(id, version, *extend)).await
     }
 
     /// Confirms a hold.
@@ -53,7 +51,7 @@ impl Client {
         id: ReservationId,
         commit: &api::Commit,
     ) -> Result<api::Reservation, ClientError> {
-        self.change_something(Method::Post, format!("/v1/reservations/{id}/commit"), commit).await
+        self.change_something(&Operation::Commit(id, commit.clone())).await
     }
 
     /// Adds a job.
@@ -62,7 +60,7 @@ impl Client {
         id: ReservationId,
         attach: &api::Attach,
     ) -> Result<api::Reservation, ClientError> {
-        self.change_something(Method::Post, format!("/v1/reservations/{id}/jobs"), attach).await
+        self.change_something(&Operation::Attach(id, *attach)).await
     }
 
     /// Changes the terms, if it is still at the version that was seen; without one, at any.
@@ -72,9 +70,7 @@ impl Client {
         version: Option<u32>,
         change: &api::Change,
     ) -> Result<api::Reservation, ClientError> {
-        let order = Order::new(Method::Put, format!("/v1/reservations/{id}")).with_body(change)?;
-        let order = order.with_version(version)?.with_own_key(make::key()?)?;
-        self.insist(&order).await?.document()
+        self.change_something(&Operation::Change(id, version, change.clone())).await
     }
 
     /// Gives back early.
@@ -83,13 +79,12 @@ impl Client {
         id: ReservationId,
         release: &api::Release,
     ) -> Result<api::Reservation, ClientError> {
-        self.change_something(Method::Post, format!("/v1/reservations/{id}/release"), release).await
+        self.change_something(&Operation::Release(id, *release)).await
     }
 
     /// Gives up.
     pub async fn cancel(&self, id: ReservationId) -> Result<api::Reservation, ClientError> {
-        let order = Order::new(Method::Delete, format!("/v1/reservations/{id}"));
-        self.insist(&order.with_own_key(make::key()?)?).await?.document()
+        self.change_something(&Operation::Cancel(id)).await
     }
 
     /// How is it?
@@ -191,13 +186,52 @@ impl Client {
         self.ask(&order).await?.document()
     }
 
-    async fn change_something(
-        &self,
-        method: Method,
-        path: String,
-        document: &impl Serialize,
-    ) -> Result<api::Reservation, ClientError> {
-        let order = Order::new(method, path).with_body(document)?.with_own_key(make::key()?)?;
-        self.insist(&order).await?.document()
+    async fn change_something(&self, operation: &Operation) -> Result<api::Reservation, ClientError> {
+        self.insist(&order(operation, make::key()?)?).await?.document()
+    }
+}
+
+impl Client {
+    /// Asks, on behalf of the envelope's caller and with its key. A refusal in words of the protocol is an answer; a
+    /// refusal of the HTTP layer is an error.
+    pub async fn call(&self, envelope: &Envelope, trace: Option<&str>) -> Result<Answer, ClientError> {
+        let mut client = self.on_behalf_of(&envelope.caller);
+        if let Some(trace) = trace {
+            client = client.traced(trace)?;
+        }
+        let operation = Operation::try_from(envelope.call.clone())?;
+        let reply = client.ask(&order(&operation, envelope.key)?).await?;
+        if reply.is_success() { answer(&operation, reply) } else { refusal(&reply) }
+    }
+}
+
+fn order(operation: &Operation, key: Key) -> Result<Order, ClientError> {
+    let mut order = Order::new(operation.method(), operation.path());
+    order.body = operation
+        .body()
+        .map_err(|why| ClientError::BadHeader { what: "the document", why: why.to_string() })?;
+    if !operation.only_asks() {
+        order = order.with_own_key(key)?;
+    }
+    match operation.version() {
+        Some(version) => order.with_version(version),
+        None => Ok(order),
+    }
+}
+
+fn answer(operation: &Operation, reply: Reply) -> Result<Answer, ClientError> {
+    match operation {
+        Operation::Probe(_) => reply.document::<Offers>().map(|offers| Answer::Offers(offers.into())),
+        _ => reply.document::<Reservation>().map(|reservation| Answer::Reservation(reservation.into())),
+    }
+}
+
+fn refusal(reply: &Reply) -> Result<Answer, ClientError> {
+    match reply.refusal() {
+        ClientError::Refused(problem) => match Problem::try_from((*problem).clone()) {
+            Ok(word) => Ok(word.into()),
+            Err(_) => Err(ClientError::Refused(problem)),
+        },
+        other => Err(other),
     }
 }

@@ -1,11 +1,9 @@
-//! What happens at a server, as it happens. A connection that is lost is made anew from the last event that was seen, so
-//! that nothing is missed; a stream that the server ends is over.
+//! Watching what happens at a server: server-sent events, read as the standard says (WHATWG HTML, 9.2.6), with bounded
+//! memory. A lost connection is made anew from the last event that was seen.
 
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::order::Order;
-use crate::reply::{Reply, beginning};
-use crate::sse::{Message, Parser};
+use crate::message::{Order, Reply, beginning};
 use bookahead_api::Event;
 use bookahead_protocol::ReservationId;
 use reqwest::Response;
@@ -135,5 +133,163 @@ impl Stream {
         };
         let messages = self.parser.feed(&chunk);
         messages.map(Some).map_err(|_| ClientError::TooLarge { url, most: options.most_bytes })
+    }
+}
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Message {
+    /// What it is, "message" where nothing is said.
+    pub(crate) event: String,
+    /// Its text.
+    pub(crate) data: String,
+    /// The last id that was told, with this message or before it.
+    pub(crate) id: String,
+}
+
+/// A message or a line is longer than it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+/// Takes messages out of a stream of bytes.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    most: usize,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// The last byte was CR: an LF that follows belongs to it.
+    after_return: bool,
+    /// No line has ended yet, so that a byte order mark may stand before the first.
+    at_begin: bool,
+    event: String,
+    data: Option<String>,
+    id: String,
+    /// The id when the last block ended, whether that was a message or not.
+    settled: String,
+}
+
+impl Parser {
+    /// Of messages and lines with at most so many bytes.
+    pub(crate) fn new(most: usize) -> Parser {
+        Parser {
+            most,
+            line: Vec::new(),
+            after_return: false,
+            at_begin: true,
+            event: String::new(),
+            data: None,
+            id: String::new(),
+            settled: String::new(),
+        }
+    }
+
+    /// The last id that was told and holds: whoever comes back with it misses nothing. A block without data tells one, too.
+    pub(crate) fn last_id(&self) -> &str {
+        &self.settled
+    }
+
+    /// The messages that these bytes complete.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Message>, TooLong> {
+        let mut messages = Vec::new();
+        for &byte in bytes {
+            let belongs_to_return = byte == b'\n' && self.after_return;
+            self.after_return = byte == b'\r';
+            match byte {
+                b'\n' if belongs_to_return => {}
+                b'\r' | b'\n' => messages.extend(self.end_of_line()?),
+                _ if self.line.len() >= self.most => return Err(TooLong),
+                _ => self.line.push(byte),
+            }
+        }
+        Ok(messages)
+    }
+
+    fn end_of_line(&mut self) -> Result<Option<Message>, TooLong> {
+        let bytes = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&bytes);
+        let line = if self.at_begin { line.strip_prefix('\u{feff}').unwrap_or(&line) } else { &line };
+        self.at_begin = false;
+        if line.is_empty() {
+            return Ok(self.end_of_message());
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => self.event = value.into(),
+            "data" => self.add(value)?,
+            "id" if !value.contains('\0') => self.id = value.into(),
+            // Comments have an empty field; others are for others.
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn add(&mut self, value: &str) -> Result<(), TooLong> {
+        let data = match &mut self.data {
+            None => self.data.insert(String::new()),
+            Some(data) => {
+                data.push('\n');
+                data
+            }
+        };
+        if data.len() + value.len() > self.most {
+            return Err(TooLong);
+        }
+        data.push_str(value);
+        Ok(())
+    }
+
+    /// A message without data is none.
+    fn end_of_message(&mut self) -> Option<Message> {
+        self.settled.clone_from(&self.id);
+        let event = std::mem::take(&mut self.event);
+        let data = self.data.take()?;
+        let event = if event.is_empty() { "message".into() } else { event };
+        Some(Message { event, data, id: self.id.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &str = "\u{feff}: welcome\n\nid: 7\nevent: committed\ndata: {\"a\":\ndata: 1}\n\n:\r\n\
+        id:8\rdata\rdata:  x\r\r\n: é\nevent: nothing\n\nunknown: 1\ndata: last\r\n\r\ndata: cut off";
+
+    fn message(event: &str, data: &str, id: &str) -> Message {
+        Message { event: event.into(), data: data.into(), id: id.into() }
+    }
+
+    #[test]
+    fn messages_are_the_same_however_the_stream_is_cut() {
+        let expected = [
+            message("committed", "{\"a\":\n1}", "7"),
+            message("message", "\n x", "8"),
+            message("message", "last", "8"),
+        ];
+        let bytes = STREAM.as_bytes();
+        for size in 1..=bytes.len() {
+            let mut parser = Parser::new(100);
+            let found: Vec<_> = bytes.chunks(size).flat_map(|piece| parser.feed(piece).unwrap()).collect();
+            assert_eq!(found, expected, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn an_id_counts_when_its_block_ends_also_without_a_message() {
+        let mut parser = Parser::new(100);
+        let mut last =
+            |bytes: &str| (parser.feed(bytes.as_bytes()).unwrap().len(), parser.last_id().to_owned());
+        assert_eq!(last("retry: 2000\nid: 7\n"), (0, String::new()));
+        assert_eq!(last("\n"), (0, "7".into()));
+        assert_eq!(last("id: 8\ndata: x\n"), (0, "7".into()), "its message is not complete");
+        assert_eq!(last("\n"), (1, "8".into()));
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_kept() {
+        assert_eq!(Parser::new(10).feed(&[b'x'; 11]), Err(TooLong));
+        assert_eq!(Parser::new(10).feed(b"data:1234\ndata:5678\ndata:9\n\n"), Err(TooLong));
+        assert!(Parser::new(10).feed(b"data:1234\n\ndata:5678\n\n:comment\n").is_ok());
     }
 }

@@ -2,7 +2,7 @@
 //! not sent a second time, and at most [`AT_ONCE`] are under way to one peer, so that a peer that hangs costs a bounded amount
 //! of memory. Nothing is repeated here: what gets no answer, the broker sends again.
 
-use crate::http::documents;
+use crate::http::answer;
 use crate::thread::{PartyHandle, ReadKind};
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options};
@@ -248,7 +248,7 @@ async fn hear(name: Name, url: String, client: Client) -> (Name, Result<Input, C
     // A party comes first in its own list.
     let itself = answer.and_then(|sites| sites.sites.into_iter().next().ok_or_else(late));
     let heard = itself.map(|itself| {
-        let heartbeat = Box::new(documents::heartbeat_of(&name, url, itself));
+        let heartbeat = Box::new(answer::heartbeat_of(&name, url, itself));
         Input::Heard { call: None, heartbeat, round_trip }
     });
     (name, heard)

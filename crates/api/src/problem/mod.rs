@@ -5,6 +5,7 @@ mod code;
 
 pub use code::Code;
 
+use crate::convert::same_variants;
 use crate::time::Timestamp;
 use bookahead_plan::{Capacity, Interval, Seconds, Time, placement};
 use bookahead_protocol as protocol;
@@ -210,26 +211,6 @@ impl From<Blocker> for words::Blocker {
     }
 }
 
-impl From<words::BlockerKind> for BlockerKind {
-    fn from(kind: words::BlockerKind) -> BlockerKind {
-        match kind {
-            words::BlockerKind::RunningJob => BlockerKind::RunningJob,
-            words::BlockerKind::WaitingJob => BlockerKind::WaitingJob,
-            words::BlockerKind::Reservation => BlockerKind::Reservation,
-        }
-    }
-}
-
-impl From<BlockerKind> for words::BlockerKind {
-    fn from(kind: BlockerKind) -> words::BlockerKind {
-        match kind {
-            BlockerKind::RunningJob => words::BlockerKind::RunningJob,
-            BlockerKind::WaitingJob => words::BlockerKind::WaitingJob,
-            BlockerKind::Reservation => words::BlockerKind::Reservation,
-        }
-    }
-}
-
 fn relaxation(relaxation: placement::Relaxation) -> Option<Relaxation> {
     Some(match relaxation {
         placement::Relaxation::Later(by) => Relaxation::Later { by_seconds: by.0 },
@@ -249,3 +230,5 @@ impl From<Relaxation> for placement::Relaxation {
         }
     }
 }
+
+same_variants!(BlockerKind = words::BlockerKind { RunningJob, WaitingJob, Reservation });

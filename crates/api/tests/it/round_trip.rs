@@ -20,6 +20,11 @@ fn written_and_read<T: Serialize + DeserializeOwned>(document: &T) -> T {
     serde_json::from_str(&serde_json::to_string(document).unwrap()).unwrap()
 }
 
+/// The version in `If-Match`.
+fn version(if_match: &str) -> Option<u32> {
+    if if_match == "*" { None } else { Some(if_match.trim_matches('"').parse().unwrap()) }
+}
+
 /// What a plain server hears.
 fn heard(method: Method, path: &str, if_match: Option<String>, body: Option<String>) -> Call {
     fn read<T: DeserializeOwned>(body: Option<String>) -> T {
@@ -33,14 +38,14 @@ fn heard(method: Method, path: &str, if_match: Option<String>, body: Option<Stri
         (Method::Post, ["reservations"]) => read::<api::Reserve>(body).call(nobody),
         (Method::Post, ["reservations", id, "hold"]) => read::<api::Hold>(body).call(about(id)),
         (Method::Post, ["reservations", id, "extend"]) => {
-            let version = header::read_if_match(&if_match.unwrap()).unwrap();
+            let version = version(&if_match.unwrap());
             read::<api::Extend>(body).call(about(id), version)
         }
         (Method::Post, ["reservations", id, "commit"]) => read::<api::Commit>(body).call(about(id)),
         (Method::Post, ["reservations", id, "jobs"]) => read::<api::Attach>(body).call(about(id)),
         (Method::Post, ["reservations", id, "release"]) => read::<api::Release>(body).call(about(id)),
         (Method::Put, ["reservations", id]) => {
-            let version = header::read_if_match(&if_match.unwrap()).unwrap();
+            let version = version(&if_match.unwrap());
             read::<api::Change>(body).call(about(id), version)
         }
         (Method::Delete, ["reservations", id]) if body.is_none() => Call::Cancel { id: about(id) },

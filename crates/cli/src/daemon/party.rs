@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use bookahead_lrms::batch::Finding;
-use bookahead_service::config::{BrokerConfig, SiteConfig, print_broker, print_site};
+use bookahead_service::config::{BrokerConfig, SiteConfig};
 use bookahead_service::daemon::{self, Compacted, DaemonError, OnLostJournal, Running};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -91,11 +91,12 @@ impl Party {
     }
 
     /// The complete configuration.
-    pub(super) fn print(&self) -> String {
-        match &self.config {
-            Config::Site(config) => print_site(config),
-            Config::Broker(config) => print_broker(config),
-        }
+    pub(super) fn print(&self) -> Result<String> {
+        let printed = match &self.config {
+            Config::Site(config) => config.print(),
+            Config::Broker(config) => config.print(),
+        };
+        printed.context("the configuration cannot be printed")
     }
 
     /// Starts it.

@@ -62,7 +62,7 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
     }
     let whose = || config.display().to_string();
     if arguments.print_config {
-        return Ok(stdout().write_all(party.print().as_bytes())?);
+        return Ok(stdout().write_all(party.print()?.as_bytes())?);
     }
     if arguments.check {
         party.check().map_err(|why| told(&why)).with_context(whose)?;

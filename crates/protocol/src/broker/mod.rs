@@ -42,6 +42,7 @@ use bookahead_plan::Seconds;
 use calls::{About, Calls, Ended};
 use errand::Errand;
 use searching::Pending;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use survey::Survey;
@@ -83,7 +84,8 @@ pub struct Rules {
 }
 
 /// What is left out of further candidates after a refusal. Who is silent is left out altogether.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LeftOut {
     /// The slot that was refused: something else took it, and the resource may have others.
     #[default]

@@ -7,6 +7,7 @@ use crate::ids::Name;
 use crate::message::Caller;
 use crate::resource::Resource;
 use bookahead_plan::{Capacity, Seconds, placement};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -69,7 +70,8 @@ pub struct UserLimits {
 }
 
 /// How much a site tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Reveal {
     /// At most so many slots to a probe, and so many begins that the requester names are looked at.
     pub slots: usize,

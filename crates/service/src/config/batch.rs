@@ -1,18 +1,17 @@
 //! The batch system of a site: which it is, how its commands are run, and as whom. Without it a site runs the scheduler of
 //! its own.
 
+use super::error::Wrong;
 use super::length::Length;
-use super::page::{Page, Written, inline};
-use super::wrong::Wrong;
 use bookahead_lrms::batch::accounts::is_project;
 use bookahead_lrms::batch::{Place, Unit};
 use bookahead_protocol::{Millis, Name};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The batch system of a site.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchConfig {
     /// Which it is.
@@ -32,16 +31,16 @@ pub struct BatchConfig {
     #[serde(default)]
     pub accounting: bool,
     /// A command that takes longer is ended, and the batch system counts as silent.
-    #[serde(default = "usual_time_out")]
+    #[serde(default = "default_time_out")]
     pub time_out: Length,
     /// So many commands run at the same time.
-    #[serde(default = "usual_at_once")]
+    #[serde(default = "default_at_once")]
     pub at_once: usize,
     /// How often the book is compared with it.
-    #[serde(default = "usual_look_every")]
+    #[serde(default = "default_look_every")]
     pub look_every: Length,
     /// How long it may take to grant something before that is refused and undone.
-    #[serde(default = "usual_answer_within")]
+    #[serde(default = "default_answer_within")]
     pub answer_within: Length,
     /// The account of the cluster that reservations and jobs belong to, where owners have none of their own there; the one
     /// that the commands run as, if it is not said.
@@ -64,7 +63,7 @@ pub struct BatchConfig {
 }
 
 /// A machine on which commands are run.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SshConfig {
     /// Its name or address.
@@ -80,7 +79,7 @@ pub struct SshConfig {
 }
 
 /// The batch systems that are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SystemName {
     /// Slurm.
@@ -96,7 +95,7 @@ pub enum SystemName {
 }
 
 /// A resource as the batch system knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlaceConfig {
     /// The partition (Slurm), queue (PBS, Grid Engine, LSF) or class (Maui); all nodes where none is named.
@@ -108,7 +107,7 @@ pub struct PlaceConfig {
 }
 
 /// In what a capacity is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitName {
     /// In cores.
@@ -118,20 +117,20 @@ pub enum UnitName {
     Nodes,
 }
 
-fn usual_time_out() -> Length {
+fn default_time_out() -> Length {
     Length::of_seconds(10)
 }
 
-fn usual_at_once() -> usize {
+fn default_at_once() -> usize {
     bookahead_lrms::command::MOST_AT_ONCE
 }
 
-fn usual_look_every() -> Length {
+fn default_look_every() -> Length {
     Length::of_seconds(10)
 }
 
 /// Batch systems grant within seconds. One that is overloaded may take a minute, and few callers wait longer.
-fn usual_answer_within() -> Length {
+fn default_answer_within() -> Length {
     Length::of_seconds(60)
 }
 
@@ -159,10 +158,10 @@ impl BatchConfig {
             environment: BTreeMap::new(),
             output: None,
             accounting: false,
-            time_out: usual_time_out(),
-            at_once: usual_at_once(),
-            look_every: usual_look_every(),
-            answer_within: usual_answer_within(),
+            time_out: default_time_out(),
+            at_once: default_at_once(),
+            look_every: default_look_every(),
+            answer_within: default_answer_within(),
             account: None,
             r#become: Vec::new(),
             accounts: BTreeMap::new(),
@@ -244,77 +243,5 @@ impl PlaceConfig {
             partition: self.partition.clone(),
             features: self.features.clone(),
         }
-    }
-}
-
-/// As `--print-config` writes it.
-pub(super) fn print(page: &mut Page, batch: &BatchConfig) {
-    page.table("batch", "The batch system of the site");
-    page.set("system", batch.system.word(), "Which it is: slurm, pbs, grid-engine, lsf, maui");
-    let about = "The folder of its commands, where they are not in PATH";
-    page.may_set("commands", batch.commands.as_ref(), "\"/opt/slurm/bin\"", about);
-    let about = "Of Slurm and PBS: its configuration, where that is not the usual one";
-    page.may_set("conf", batch.conf.as_ref(), "\"/etc/slurm/slurm.conf\"", about);
-    let about = "Of Grid Engine: the parallel environment of reservations and jobs";
-    page.may_set("parallel_environment", batch.parallel_environment.as_ref(), "\"smp\"", about);
-    page.set("environment", &batch.environment, "Variables for its commands");
-    let about = "A folder for what jobs print; what the batch system does by itself, if it is not said";
-    page.may_set("output", batch.output.as_ref(), "\"/var/lib/bookahead/output\"", about);
-    page.set("accounting", &batch.accounting, "Whether it keeps accounts of how jobs ended");
-    page.set("time_out", &batch.time_out, "A command that takes longer is ended");
-    page.set("at_once", &batch.at_once, "So many commands run at the same time");
-    page.set("look_every", &batch.look_every, "How often the book is compared with it");
-    let about = "How long it may take to grant something before that is refused and undone";
-    page.set("answer_within", &batch.answer_within, about);
-    let about = "The account that all reservations and jobs belong to; the one that the commands run as, if it is not said";
-    page.may_set("account", batch.account.as_ref(), "\"bookahead\"", about);
-    let about = "What is put before a command that is to run as an owner";
-    page.set("become", batch.r#become.as_slice(), about);
-    let about = "The accounts of owners who are called otherwise on the cluster";
-    page.set("accounts", &batch.accounts, about);
-    let about = "Of Slurm: the project (its account) that is charged for all whom projects does not name";
-    page.may_set("project", batch.project.as_ref(), "\"physics\"", about);
-    page.set("projects", &batch.projects, "Of Slurm: the projects of owners");
-    let about = "Where its commands are run, if not on this machine";
-    page.may_set("ssh", batch.ssh.as_ref(), "{ host = \"login.example.org\", user = \"bookahead\" }", about);
-}
-
-impl Written for BTreeMap<Name, String> {
-    fn written(&self) -> String {
-        inline(self.iter().map(|(owner, named)| (owner.written(), named.written())))
-    }
-}
-
-impl Written for BTreeMap<String, String> {
-    fn written(&self) -> String {
-        inline(self.iter().map(|(name, value)| (name.written(), value.written())))
-    }
-}
-
-impl Written for SshConfig {
-    fn written(&self) -> String {
-        let fields = [
-            ("host", Some(self.host.written())),
-            ("user", self.user.as_ref().map(Written::written)),
-            ("port", self.port.map(|port| port.to_string())),
-            ("key", self.key.as_ref().map(Written::written)),
-            ("known_hosts", self.known_hosts.as_ref().map(Written::written)),
-        ];
-        inline(fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))))
-    }
-}
-
-impl Written for PlaceConfig {
-    fn written(&self) -> String {
-        let unit = match self.unit {
-            UnitName::Cores => "cores",
-            UnitName::Nodes => "nodes",
-        };
-        let fields = [
-            ("partition", self.partition.as_ref().map(Written::written)),
-            ("unit", Some(unit.written())),
-            ("features", Some(self.features.as_slice().written())),
-        ];
-        inline(fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))))
     }
 }

@@ -1,21 +1,19 @@
 //! What an operator writes of a broker.
 
-use super::broker_rules::BrokerRules;
-use super::clock::{ClockConfig, in_its_time};
-use super::error::{self, ConfigError};
+use super::common::*;
+use super::error::{self, ConfigError, Wrong, check_name};
 use super::length::Length;
-use super::links::{BrokerLink, Calls, PeerLink, check_brokers, check_peers};
-use super::server::{self, Server, check_url};
-use super::site::{a_day, check_heartbeat, check_reachable, check_retention, state, usual_heartbeat};
-use super::wrong::{Wrong, check_name};
+use crate::http;
 use crate::security::Security;
 use bookahead_api::AttributeValue;
 use bookahead_party::broker::JobRules;
-use bookahead_protocol::broker::Rules;
+use bookahead_plan::Seconds;
+use bookahead_protocol::broker::{LeftOut, Rules};
+use bookahead_protocol::candidates::Budget;
 use bookahead_protocol::jobs::Patience;
 use bookahead_protocol::jobs::race::Pace;
 use bookahead_protocol::{Millis, Name};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -24,34 +22,34 @@ use std::path::{Path, PathBuf};
 pub const BROKER_PORT: u16 = 7400;
 
 /// A broker. Paths are from the folder of the file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BrokerConfig {
     /// What it is called.
     pub name: String,
     /// Where it listens.
-    #[serde(default = "usual_address", deserialize_with = "server::address")]
+    #[serde(default = "default_address", deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Where others reach it, if that is not where it listens.
     pub url: Option<String>,
     /// The folder of its journal; `bookahead-` and its name, if it is not said.
     pub state: Option<PathBuf>,
     /// How long it remembers what is over.
-    #[serde(default = "a_day")]
+    #[serde(default = "default_retention")]
     pub retention: Length,
     /// Whether sites and brokers that are not named here may register; those that are loopback's own, if it is not said.
     pub open: Option<bool>,
     /// How often it asks its peers how they are, and tells its own brokers that it is there.
-    #[serde(default = "usual_heartbeat")]
+    #[serde(default = "default_heartbeat")]
     pub heartbeat: Length,
     /// A job that is given to it without a latest end must have ended so long after that.
-    #[serde(default = "usual_job_window")]
+    #[serde(default = "default_job_window")]
     pub job_window: Length,
     /// A reservation that it finds for a job begins no sooner than after this: so long sites have to hold and to commit it.
-    #[serde(default = "usual_job_notice")]
+    #[serde(default = "default_job_notice")]
     pub job_notice: Length,
     /// How often it looks whether a copy of a job that waits at several sites has started.
-    #[serde(default = "usual_job_look")]
+    #[serde(default = "default_job_look")]
     pub job_look: Length,
     /// The time that it lives in; its peers need the same.
     #[serde(default)]
@@ -73,26 +71,104 @@ pub struct BrokerConfig {
     pub calls: Calls,
     /// What is too much.
     #[serde(default)]
-    pub server: Server,
+    pub server: http::Limits,
     /// Who may do what.
     #[serde(default)]
     pub security: Security,
 }
 
-fn usual_address() -> SocketAddr {
+/// How a broker works. What is not said is as brokers usually do it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BrokerRules {
+    /// Peers that have not answered a survey after this time are left out.
+    pub survey_time: Length,
+    /// A peer that has not answered a hold after this time counts as having refused.
+    pub hold_time: Length,
+    /// The longest hold that an owner gets.
+    pub longest_hold: Length,
+    /// At most so many candidates are tried for one request.
+    pub attempts: u32,
+    /// What is left out after a refusal.
+    pub after_refusal: LeftOut,
+    /// At most so many probes of one survey are under way at once.
+    pub probes_at_once: usize,
+    /// So many slots for each part are enough to stop a survey early.
+    pub enough_slots: Option<usize>,
+    /// Asks each peer for at most so many slots.
+    pub slots: u32,
+    /// How much work a search for candidates may take, in elementary operations.
+    pub search_work: u64,
+    /// How long a search for candidates may take.
+    pub search_time: Length,
+}
+
+impl Default for BrokerRules {
+    fn default() -> BrokerRules {
+        let usual = Rules::default();
+        BrokerRules {
+            survey_time: Length(usual.survey_time),
+            hold_time: Length(usual.hold_time),
+            longest_hold: Length(usual.longest_hold),
+            attempts: usual.attempts,
+            after_refusal: LeftOut::default(),
+            probes_at_once: usual.probes_at_once,
+            enough_slots: usual.enough_slots,
+            slots: usual.slots,
+            search_work: usual.search.work,
+            search_time: Length(usual.search_time),
+        }
+    }
+}
+
+impl BrokerRules {
+    /// As a party wants them whose clock has this speed. `maker` is the number of the broker; no two parties have the same.
+    pub fn rules(&self, maker: u64, retention: Seconds, speed: u32) -> Rules {
+        Rules {
+            maker,
+            probes_at_once: self.probes_at_once,
+            survey_time: in_its_time(self.survey_time, speed),
+            enough_slots: self.enough_slots,
+            slots: self.slots,
+            hold_time: in_its_time(self.hold_time, speed),
+            attempts: self.attempts,
+            after_refusal: self.after_refusal,
+            longest_hold: in_its_time(self.longest_hold, speed),
+            under_way: Rules::default().under_way,
+            retention,
+            search: Budget { work: self.search_work },
+            search_time: in_its_time(self.search_time, speed),
+        }
+    }
+
+    /// Says what makes no sense.
+    pub fn check(&self) -> Result<(), Wrong> {
+        let nothing = |field: &'static str, does: &str| {
+            Err(Wrong::new(field, format!("{field} = 0 {does}; give 1 or more")))
+        };
+        match self {
+            BrokerRules { probes_at_once: 0, .. } => nothing("probes_at_once", "asks nobody"),
+            BrokerRules { slots: 0, .. } => nothing("slots", "asks for nothing"),
+            BrokerRules { attempts: 0, .. } => nothing("attempts", "tries nothing"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn default_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, BROKER_PORT))
 }
 
-fn usual_job_window() -> Length {
+fn default_job_window() -> Length {
     Length::of_seconds(7 * 86_400)
 }
 
 /// Batch systems take a second or two to make a reservation.
-fn usual_job_notice() -> Length {
+fn default_job_notice() -> Length {
     Length::of_seconds(3)
 }
 
-fn usual_job_look() -> Length {
+fn default_job_look() -> Length {
     Length::of_seconds(1)
 }
 

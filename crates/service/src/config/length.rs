@@ -3,6 +3,7 @@
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Millis, Moment};
 use serde::de::{Deserialize, Deserializer, Error};
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -74,6 +75,12 @@ impl FromStr for Length {
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Length, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

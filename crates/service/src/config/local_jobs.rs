@@ -1,12 +1,12 @@
 //! Jobs of local users at a site whose jobs are only pretended: those of a log, once or again and again, or a stream that is
 //! drawn and never ends. They begin when the site starts, each time anew; nothing of them is remembered.
 
+use super::error::Wrong;
 use super::length::Length;
-use super::wrong::Wrong;
 use bookahead_lrms::builtin::sources::{LocalJob, Mix, Nothing, Repeated, Source, Steady};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_workload::{Job, LoadError, LoadOptions, Trace};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Nobody waits for a machine that is asked for more than twice of what it has.
@@ -15,7 +15,7 @@ const HIGHEST_LOAD: f64 = 2.0;
 const USUAL_ESTIMATES: [Length; 2] = [Length::of_seconds(600), Length::of_seconds(4 * 3_600)];
 
 /// Jobs of local users.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalJobs {
     /// A log in Standard Workload Format, from the folder of the configuration.

@@ -2,20 +2,20 @@
 //! simulated are described alike; only their local jobs are not, hence the parameter.
 
 use super::batch::PlaceConfig;
+use super::error::{Wrong, check_name};
 use super::length::Length;
-use super::wrong::{Wrong, check_name};
 use bookahead_api::AttributeValue;
-use bookahead_api::resource::attributes_into;
+use bookahead_api::site::attributes_into;
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds};
 use bookahead_protocol::ledger::Offered;
 use bookahead_protocol::{Name, Resource as Described};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// A resource.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Resource<Jobs> {
     /// What it is called.
@@ -36,13 +36,13 @@ pub struct Resource<Jobs> {
     #[serde(default)]
     pub method: MethodName,
     /// How local jobs are queued, by the names of `simulate --scheduler`.
-    #[serde(default = "usual_policy")]
+    #[serde(default = "default_policy")]
     pub policy: String,
     /// As `simulate --slots`.
-    #[serde(default = "usual_slots")]
+    #[serde(default = "default_slots")]
     pub slots: usize,
     /// As `simulate --gap`.
-    #[serde(default = "usual_gap")]
+    #[serde(default = "default_gap")]
     pub gap: Length,
     /// Slots that delay more waiting jobs are refused.
     pub max_delayed: Option<u32>,
@@ -54,20 +54,20 @@ pub struct Resource<Jobs> {
     pub batch: Option<PlaceConfig>,
 }
 
-fn usual_policy() -> String {
+fn default_policy() -> String {
     Policy::EASY.to_string()
 }
 
-fn usual_slots() -> usize {
+fn default_slots() -> usize {
     SlotRules::default().most
 }
 
-fn usual_gap() -> Length {
+fn default_gap() -> Length {
     SlotRules::default().gap.into()
 }
 
 /// The methods by which slots are rated, by their names: in options and in descriptions alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MethodName {
     /// By plans of the queue with the slot taken.

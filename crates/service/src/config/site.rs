@@ -1,52 +1,48 @@
 //! What an operator writes of a site.
 
 use super::batch::BatchConfig;
-use super::clock::ClockConfig;
-use super::error::{self, ConfigError};
+use super::common::*;
+use super::error::{self, ConfigError, Wrong, check_name, percentage};
 use super::length::Length;
-use super::links::{BrokerLink, Calls, check_brokers, in_list};
 use super::local_jobs::LocalJobs;
-use super::practice::{Holds, Limits, Reveal};
 use super::resource::Resource;
-use super::server::{self, Server, check_url};
-use super::wrong::{Wrong, check_name};
+use crate::http;
 use crate::security::{Role, Security};
 use bookahead_api::AttributeValue;
-use bookahead_protocol::Name;
-use bookahead_protocol::ledger::{self, Rules};
-use serde::Deserialize;
+use bookahead_protocol::ledger::{self, HoldRules, Reveal, Rules, UserLimits};
+use bookahead_protocol::{Millis, Name, deadline};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Where a site listens unless it is told otherwise.
 pub const SITE_PORT: u16 = 7420;
 
 /// A call waits this much longer than the batch system may take: for the disk, and for calls before it.
-const BEYOND_BATCH: Duration = Duration::from_secs(15);
+const BEYOND_BATCH: Millis = Millis::seconds(15);
 
 /// A site. Paths are from the folder of the file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteConfig {
     /// What it is called.
     pub name: String,
     /// Where it listens.
-    #[serde(default = "usual_address", deserialize_with = "server::address")]
+    #[serde(default = "default_address", deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Where others reach it, if that is not where it listens.
     pub url: Option<String>,
     /// The folder of its journal, and of its jobs; `bookahead-` and its name, if it is not said.
     pub state: Option<PathBuf>,
     /// How long it remembers what is over.
-    #[serde(default = "a_day")]
+    #[serde(default = "default_retention")]
     pub retention: Length,
     /// It remembers at most so many answers.
-    #[serde(default = "usual_answers")]
+    #[serde(default = "default_answers")]
     pub most_answers: usize,
     /// How often it tells its brokers that it is there.
-    #[serde(default = "usual_heartbeat")]
+    #[serde(default = "default_heartbeat")]
     pub heartbeat: Length,
     /// The time that it lives in.
     #[serde(default)]
@@ -85,34 +81,102 @@ pub struct SiteConfig {
     pub calls: Calls,
     /// What is too much.
     #[serde(default)]
-    pub server: Server,
+    pub server: http::Limits,
     /// Who may do what.
     #[serde(default)]
     pub security: Security,
 }
 
 /// How jobs are run that are submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SubmittedJobs {
     /// Whether they are programs that run on this machine, with the rights of the service; else they are only pretended.
     pub processes: bool,
 }
 
-fn usual_address() -> SocketAddr {
+fn default_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, SITE_PORT))
 }
 
-pub(super) fn a_day() -> Length {
-    Length::of_seconds(86_400)
-}
-
-pub(super) fn usual_heartbeat() -> Length {
-    Length::of_seconds(5)
-}
-
-fn usual_answers() -> usize {
+fn default_answers() -> usize {
     Rules::new("", Vec::new()).most_answers
+}
+
+/// How long a site holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Holds {
+    /// No hold is longer.
+    pub longest: Length,
+    /// Whether a commit that comes too late is accepted where the room is still free.
+    pub late_commits: bool,
+    /// Holds as short as the share of those that are never committed demands.
+    pub adaptive: Option<Adaptive>,
+}
+
+/// Holds as short as the share of those that are never committed demands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Adaptive {
+    /// The percentage of requests that should find room.
+    pub target: f64,
+    /// No hold is shorter.
+    pub shortest: Length,
+}
+
+impl Default for Holds {
+    fn default() -> Holds {
+        let usual = HoldRules::default();
+        Holds { longest: Length(usual.longest), late_commits: usual.late_commits, adaptive: None }
+    }
+}
+
+impl Holds {
+    /// As a ledger wants them whose clock has this speed.
+    pub fn rules(&self, speed: u32) -> Result<HoldRules, Wrong> {
+        let longest = in_its_time(self.longest, speed);
+        let adaptive = self.adaptive.as_ref().map(|adaptive| {
+            let target = percentage("holds.adaptive.target", adaptive.target)?;
+            let target = (target * 10_000.0).round() as u32;
+            Ok(deadline::Adaptive { target, shortest: in_its_time(adaptive.shortest, speed), longest })
+        });
+        Ok(HoldRules { longest, adaptive: adaptive.transpose()?, late_commits: self.late_commits })
+    }
+}
+
+/// What one user may have; what is not said is not limited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// So many live reservations.
+    pub count: Option<u32>,
+    /// So many hours of one unit, in all of them.
+    pub unit_hours: Option<u32>,
+    /// They must end so long after they were asked for.
+    pub horizon: Option<Length>,
+    /// They may begin only so long after they were asked for.
+    pub notice: Option<Length>,
+    /// A percentage of a resource at the same time.
+    pub share: Option<u32>,
+}
+
+impl Limits {
+    /// As a ledger wants them.
+    pub fn user_limits(&self) -> UserLimits {
+        UserLimits {
+            count: self.count,
+            area: self.unit_hours.map(|hours| i64::from(hours) * 3_600),
+            horizon: self.horizon.map(Length::seconds),
+            notice: self.notice.map(Length::seconds),
+            share: self.share,
+        }
+    }
+
+    /// Those of several users or roles, by name.
+    pub fn by_name(described: &BTreeMap<String, Limits>) -> BTreeMap<Name, UserLimits> {
+        described.iter().map(|(name, limits)| (name.as_str().into(), limits.user_limits())).collect()
+    }
 }
 
 impl SiteConfig {
@@ -210,7 +274,7 @@ impl SiteConfig {
         }
         let mut rules = Rules::new(self.name.as_str(), offered);
         rules.holds = self.holds.rules(self.clock.speed)?;
-        rules.reveal = (&self.reveal).into();
+        rules.reveal = self.reveal;
         rules.limits = ledger::Limits {
             default: self.limits.user_limits(),
             roles: Limits::by_name(&self.role_limits),
@@ -224,10 +288,10 @@ impl SiteConfig {
     }
 
     /// As the routes want them: a call may wait for the batch system.
-    pub fn server_limits(&self) -> crate::http::Limits {
-        let mut limits = self.server.limits();
+    pub fn server_limits(&self) -> http::Limits {
+        let mut limits = self.server.clone();
         if let Some(batch) = &self.batch {
-            limits.patience = limits.patience.max(batch.answer_within.duration() + BEYOND_BATCH);
+            limits.patience = limits.patience.max(Length(batch.answer_within.0 + BEYOND_BATCH));
         }
         limits
     }
@@ -256,48 +320,9 @@ fn wrong_rules(rules: &Rules, why: &ledger::RulesError) -> Wrong {
     }
 }
 
-/// The folder of a party's state.
-pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
-    match said {
-        Some(said) => base.join(said),
-        None => base.join(format!("bookahead-{name}")),
-    }
-}
-
-pub(super) fn check_heartbeat(heartbeat: Length) -> Result<(), Wrong> {
-    if heartbeat < Length(bookahead_protocol::Millis(100)) {
-        let why = "a heart that beats so fast does nothing else; give 100ms or more, usually \"5s\"";
-        return Err(Wrong::new("heartbeat", why));
-    }
-    Ok(())
-}
-
-pub(super) fn check_retention(retention: Length) -> Result<(), Wrong> {
-    if retention < Length::of_seconds(60) {
-        let why = "a call that is repeated later than that would be done twice; give \"1m\" or more, usually \"1d\"";
-        return Err(Wrong::new("retention", why));
-    }
-    Ok(())
-}
-
-/// Whoever registers says where he can be reached, and everywhere is no such place.
-pub(super) fn check_reachable(
-    listen: SocketAddr,
-    url: Option<&str>,
-    brokers: &[BrokerLink],
-) -> Result<(), Wrong> {
-    if listen.ip().is_unspecified() && url.is_none() && !brokers.is_empty() {
-        let why = "a broker cannot call back to an address that means every interface; \
-                   write url = \"https://…\" as others reach it";
-        return Err(Wrong::new("listen", why));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bookahead_protocol::Millis;
 
     const SMALL: &str =
         "name = \"north\"\n\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n";
@@ -422,10 +447,12 @@ mod tests {
         let slow =
             read(&format!("{SMALL}[batch]\nsystem = \"slurm\"\nanswer_within = \"2m\"\n")).expect("a site");
         assert_eq!(slow.rules().expect("rules").consent, Some(Millis::seconds(120)));
-        assert!(slow.server_limits().patience > Duration::from_secs(120));
+        assert!(slow.server_limits().patience > Length::of_seconds(120));
         let usual = read(&format!("{SMALL}[batch]\nsystem = \"slurm\"\n")).expect("a site");
         let client = bookahead_client::Options::default();
-        assert!(usual.server_limits().patience < client.timeout && client.timeout < client.patience);
+        assert!(
+            usual.server_limits().patience.duration() < client.timeout && client.timeout < client.patience
+        );
     }
 
     #[test]

@@ -1,23 +1,25 @@
-//! The side of a party that faces others, which is the same for a site and a broker: who is let in, TLS, the listener, the
-//! address that it tells, and the brokers that it registers with.
+//! The side of a party that faces others, which is the same for a site and a broker: authentication, TLS, the listener, the
+//! address and credentials that it shows, and the brokers that it registers with, again and again. A broker that does not
+//! answer is told ever less often, and the log says when that changes.
 
-use super::credentials::Credentials;
-use super::registration::{Registry, keep_registered};
 use super::running::Running;
 use super::{DaemonError, VERSION};
 use crate::config::{BrokerConfig, BrokerLink, Calls, SiteConfig};
 use crate::http::serve::Bounds;
-use crate::http::{About, Limits, Served, Stop, documents, router_until, serve};
-use crate::security::{Gate, Security};
-use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread};
+use crate::http::{About, Limits, Served, Stop, answer, router_until, serve};
+use crate::security::tls::Content;
+use crate::security::{Authenticator, Security, SecurityError};
+use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
 use bookahead_api as api;
+use bookahead_client::{Client, Identity, Options};
 use bookahead_lrms::command::Runner;
 use bookahead_party::{Heartbeat, Party, Role};
 use bookahead_protocol::{Millis, Name};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -30,7 +32,6 @@ pub(super) struct Common<'a> {
     attributes: &'a BTreeMap<Name, api::AttributeValue>,
     security: &'a Security,
     limits: Limits,
-    bounds: Bounds,
     brokers: &'a [BrokerLink],
     calls: &'a Calls,
     heartbeat: std::time::Duration,
@@ -46,7 +47,6 @@ impl<'a> From<&'a SiteConfig> for Common<'a> {
             attributes: &config.attributes,
             security: &config.security,
             limits: config.server_limits(),
-            bounds: config.server.bounds(),
             brokers: &config.brokers,
             calls: &config.calls,
             heartbeat: config.heartbeat.duration(),
@@ -63,8 +63,7 @@ impl<'a> From<&'a BrokerConfig> for Common<'a> {
             url: config.url.as_deref(),
             attributes: &config.attributes,
             security: &config.security,
-            limits: config.server.limits(),
-            bounds: config.server.bounds(),
+            limits: config.server.clone(),
             brokers: &config.brokers,
             calls: &config.calls,
             heartbeat: config.heartbeat.duration(),
@@ -74,7 +73,7 @@ impl<'a> From<&'a BrokerConfig> for Common<'a> {
 
 /// All that can be had without listening.
 struct Doorstep {
-    gate: Gate,
+    authenticator: Authenticator,
     tls: Option<Arc<rustls::ServerConfig>>,
     brokers: Vec<(String, Credentials)>,
 }
@@ -86,8 +85,8 @@ impl Common<'_> {
     }
 
     fn doorstep(&self, base: &Path) -> Result<Doorstep, DaemonError> {
-        let gate = self.security.gate(base)?;
-        self.security.may_listen(self.listen, &gate)?;
+        let authenticator = self.security.authenticator(base)?;
+        self.security.may_listen(self.listen, &authenticator)?;
         let tls = self.security.server(base)?;
         let mut brokers = Vec::new();
         for broker in self.brokers {
@@ -96,12 +95,12 @@ impl Common<'_> {
             credentials.client(&broker.url)?;
             brokers.push((broker.url.clone(), credentials));
         }
-        Ok(Doorstep { gate, tls, brokers })
+        Ok(Doorstep { authenticator, tls, brokers })
     }
 
     /// Listens; nobody is let in yet.
     pub(super) async fn listen(&self, base: &Path) -> Result<Front, DaemonError> {
-        let Doorstep { gate, tls, brokers } = self.doorstep(base)?;
+        let Doorstep { authenticator, tls, brokers } = self.doorstep(base)?;
         let failed = |cause| DaemonError::Listen { address: self.listen, cause };
         let listener = TcpListener::bind(self.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -109,13 +108,13 @@ impl Common<'_> {
         let url = self.url.map_or_else(|| format!("{scheme}://{address}"), ToOwned::to_owned);
         let about = Heartbeat {
             url,
-            attributes: api::resource::attributes_into(self.attributes.clone()),
+            attributes: api::site::attributes_into(self.attributes.clone()),
             version: Some(VERSION.to_owned()),
             ..nothing_said(self.name, self.role)
         };
-        let (gate, limits, bounds, heartbeat) =
-            (Arc::new(gate), self.limits.clone(), self.bounds, self.heartbeat);
-        Ok(Front { about, address, listener, gate, tls, limits, bounds, brokers, heartbeat, identity: None })
+        let (authenticator, limits, heartbeat) =
+            (Arc::new(authenticator), self.limits.clone(), self.heartbeat);
+        Ok(Front { about, address, listener, authenticator, tls, limits, brokers, heartbeat, identity: None })
     }
 }
 
@@ -139,10 +138,9 @@ pub(super) struct Front {
     pub(super) about: Heartbeat,
     address: SocketAddr,
     listener: TcpListener,
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
     tls: Option<Arc<rustls::ServerConfig>>,
     limits: Limits,
-    bounds: Bounds,
     brokers: Vec<(String, Credentials)>,
     heartbeat: std::time::Duration,
     /// Of a broker: the name by which it knows a call that has come through it before.
@@ -161,11 +159,11 @@ pub(super) struct Watched {
 impl Front {
     /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
     pub(super) fn open(self, thread: PartyThread, mut tasks: JoinSet<()>, batch: Watched) -> Running {
-        let Front { about, address, listener, gate, tls, limits, bounds, brokers, heartbeat, identity } =
+        let Front { about, address, listener, authenticator, tls, limits, brokers, heartbeat, identity } =
             self;
         let party = thread.handle().clone();
         let (stopper, stop) = Stop::pair();
-        let (url, role) = (about.url.clone(), documents::role(about.role));
+        let (url, role) = (about.url.clone(), answer::role(about.role));
         let about = About {
             name: about.name,
             role,
@@ -173,8 +171,16 @@ impl Front {
             url: url.clone(),
             identity: identity.clone(),
         };
+        let bounds = Bounds { connections: limits.connections, ..Bounds::default() };
         let Watched { commands, look_every } = batch;
-        let served = Served { party: party.clone(), gate: gate.clone(), limits, about, commands, look_every };
+        let served = Served {
+            party: party.clone(),
+            authenticator: authenticator.clone(),
+            limits,
+            about,
+            commands,
+            look_every,
+        };
         let router = router_until(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };
@@ -184,7 +190,7 @@ impl Front {
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
         }
         tracing::info!(event = "listening", party = %party.name(), %address, url, "listens");
-        Running::new(thread, role, address, url, gate, stopper, serving, tasks)
+        Running::new(thread, role, address, url, authenticator, stopper, serving, tasks)
     }
 }
 
@@ -205,4 +211,146 @@ pub(super) fn state_folder(path: &Path) -> Result<(), DaemonError> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path).map_err(|cause| DaemonError::State { path: path.to_owned(), cause })
+}
+
+/// A broker that does not answer is told at least so often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A broker to register with.
+pub(super) struct Registry {
+    /// Where it is.
+    pub(super) url: String,
+    /// What it is shown.
+    pub(super) credentials: Credentials,
+    /// Who registers, where that is itself a broker: nobody becomes a peer of itself.
+    pub(super) identity: Option<Name>,
+}
+
+impl Registry {
+    fn client(&self) -> Option<Client> {
+        let client = self.credentials.client(&self.url).ok()?;
+        Some(self.identity.iter().fold(client, |client, identity| client.via(std::slice::from_ref(identity))))
+    }
+}
+
+/// Tells a broker for as long as the party lives.
+pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, every: Duration) {
+    let mut client = broker.client();
+    let mut standing = Standing::Unknown;
+    let mut pause = every;
+    loop {
+        if broker.credentials.renew() || client.is_none() {
+            client = broker.client();
+        }
+        let told = match (&client, heartbeat(&party)) {
+            (Some(client), Some(heartbeat)) => {
+                client.heartbeat(&heartbeat).await.map_err(|why| why.to_string())
+            }
+            _ => Err("the certificates cannot be used".to_owned()),
+        };
+        pause = if told.is_ok() { every } else { (pause * 2).min(LONGEST_PAUSE.max(every)) };
+        standing.note(party.name(), &broker.url, told);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// What the party says of itself.
+fn heartbeat(party: &PartyHandle) -> Option<api::Heartbeat> {
+    let known = party.read(ReadKind::Short, |queries, now| queries.sites(now));
+    // It comes first in its own list.
+    known.into_iter().next().map(|itself| answer::heartbeat(itself.said))
+}
+
+/// How the party stands with a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Unknown,
+    Registered,
+    Refused,
+}
+
+impl Standing {
+    /// Says in the log what has changed.
+    fn note(&mut self, party: &Name, broker: &str, told: Result<(), String>) {
+        let now = if told.is_ok() { Standing::Registered } else { Standing::Refused };
+        if now == *self {
+            return;
+        }
+        *self = now;
+        match told {
+            Ok(()) => tracing::info!(event = "registered", %party, broker, "registered"),
+            Err(why) => {
+                let event = "registration_failed";
+                tracing::warn!(event, %party, broker, "cannot register, and tries again: {why}");
+            }
+        }
+    }
+}
+
+/// Who is in the same grid answers faster, or not at all.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// What is shown to one whom a party calls.
+#[derive(Debug, Clone)]
+pub(super) struct Credentials {
+    token_file: Option<PathBuf>,
+    options: Options,
+}
+
+impl Credentials {
+    /// As it is configured; `own` is the token for this one alone. The token is read.
+    pub(super) fn new(calls: &Calls, own: Option<&PathBuf>, base: &Path) -> Result<Credentials, DaemonError> {
+        let below = |path: &PathBuf| base.join(path);
+        let identity = calls.certificate.as_ref().zip(calls.key.as_ref());
+        let identity =
+            identity.map(|(certificate, key)| Identity { certificate: below(certificate), key: below(key) });
+        let options = Options {
+            ca: calls.ca.as_ref().map(below),
+            identity,
+            connect_timeout: CONNECT_WITHIN,
+            patience: Duration::ZERO,
+            ..Options::default()
+        };
+        let token_file = own.or(calls.token_file.as_ref()).map(below);
+        let mut credentials = Credentials { token_file, options };
+        credentials.options.token = credentials.token()?;
+        Ok(credentials)
+    }
+
+    /// How somebody is called.
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// A client of a server.
+    pub(super) fn client(&self, url: &str) -> Result<Client, DaemonError> {
+        Ok(Client::new(url, self.options.clone())?)
+    }
+
+    /// Reads the token anew; whether it is another. Where it cannot be read, the old one stays in use.
+    pub(super) fn renew(&mut self) -> bool {
+        match self.token() {
+            Ok(token) if token != self.options.token => {
+                self.options.token = token;
+                true
+            }
+            Ok(_) => false,
+            Err(why) => {
+                tracing::warn!("the token of before stays in use: {why}");
+                false
+            }
+        }
+    }
+
+    fn token(&self) -> Result<Option<String>, SecurityError> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let content = Content::read("the token file", path)?;
+        content.must_be_private()?;
+        let token = String::from_utf8_lossy(&content.bytes).trim().to_owned();
+        if token.is_empty() {
+            let why = format!("the token file {} is empty; put a token into it", path.display());
+            return Err(SecurityError::Settings(why));
+        }
+        Ok(Some(token))
+    }
 }

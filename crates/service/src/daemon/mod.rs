@@ -7,24 +7,14 @@
 
 mod batch;
 mod broker;
-mod compact;
-mod credentials;
-mod error;
-mod examine;
 mod front;
-mod identity;
-mod registration;
-mod resources;
 mod running;
 mod site;
 
 pub use bookahead_party::site::OnLostJournal;
 pub use broker::{broker, check_broker};
-pub use compact::{Compacted, compact_broker, compact_site};
-pub use error::DaemonError;
-pub use examine::examine_site;
-pub use running::Running;
-pub use site::{check_site, site};
+pub use running::{Compacted, DaemonError, Running, compact_broker, compact_site};
+pub use site::{check_site, examine_site, site};
 
 /// The file in a state folder that holds a party's journal.
 pub const JOURNAL: &str = "journal.db";

@@ -1,23 +1,36 @@
-//! A party at work, and how it comes to its end: by [`Running::stop`], or by itself where it cannot write its journal.
+//! A party at work, and how it comes to its end: by [`Running::stop`], or by itself where it cannot write its journal; why
+//! one could not start, and what to do about it; and shortening the journal of one that does not run.
 
-use super::DaemonError;
+use super::JOURNAL;
+use super::broker::broker_value;
+use super::front::nothing_said;
+use crate::config::{BrokerConfig, SiteConfig, Wrong};
 use crate::http::Stopper;
-use crate::security::Gate;
-use crate::thread::{PartyError, PartyHandle, PartyThread};
-use bookahead_api::Role;
+use crate::journal::JournalError;
+use crate::security::{Authenticator, SecurityError};
+use crate::thread::{PartyError, PartyHandle, PartyOptions, PartyThread};
+use bookahead_api as api;
+use bookahead_client::ClientError;
+use bookahead_lrms::LrmsError;
+use bookahead_party::Role;
+use bookahead_party::site::{Site, SiteOptions};
 use bookahead_protocol::Name;
+use bookahead_protocol::ledger::RulesError;
+use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// A party at work. It must be stopped; whoever only drops it leaves its threads to the end of the process.
 pub struct Running {
-    role: Role,
+    role: api::Role,
     address: SocketAddr,
     url: String,
     party: PartyHandle,
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
     stopper: Stopper,
     serving: JoinHandle<()>,
     /// What else it does; ended with it.
@@ -30,10 +43,10 @@ impl Running {
     #[allow(clippy::too_many_arguments, reason = "they are its fields")]
     pub(super) fn new(
         thread: PartyThread,
-        role: Role,
+        role: api::Role,
         address: SocketAddr,
         url: String,
-        gate: Arc<Gate>,
+        authenticator: Arc<Authenticator>,
         stopper: Stopper,
         serving: JoinHandle<()>,
         tasks: JoinSet<()>,
@@ -42,7 +55,7 @@ impl Running {
         let (tell, ended) = oneshot::channel();
         // A thread and no task: nobody should have to wait for it who only wants to end.
         std::thread::spawn(move || drop(tell.send(thread.wait())));
-        Running { role, address, url, party, gate, stopper, serving, tasks, ended: Some(ended) }
+        Running { role, address, url, party, authenticator, stopper, serving, tasks, ended: Some(ended) }
     }
 
     /// What it is called.
@@ -51,7 +64,7 @@ impl Running {
     }
 
     /// What it is.
-    pub fn role(&self) -> Role {
+    pub fn role(&self) -> api::Role {
         self.role
     }
 
@@ -72,7 +85,7 @@ impl Running {
 
     /// Reads the keys of tokens anew.
     pub fn reload(&self) {
-        self.gate.reload();
+        self.authenticator.reload();
     }
 
     /// Waits until it ends by itself, which it does only where it cannot go on, and says why. Then it answers nobody any
@@ -99,4 +112,116 @@ impl Running {
         served.map_err(|_| DaemonError::Task)?;
         Ok(how?)
     }
+}
+
+/// Why a party could not start or go on.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// The configuration makes no sense.
+    #[error("{}: {}", .0.field(), .0)]
+    Wrong(#[from] Wrong),
+    /// The resources make no sense together.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// Keys, certificates, or where it may listen.
+    #[error(transparent)]
+    Security(#[from] SecurityError),
+    /// Others cannot be called as it is configured.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It cannot listen there.
+    #[error("cannot listen on {address}: {cause}; {}", listening_hint(cause))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The folder of its state.
+    #[error("cannot use {} for its state: {cause}; check the folder and its permissions, or give another state", path.display())]
+    State {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers, which the number of a broker is made from")]
+    NoRandomness,
+    /// The batch system.
+    #[error(transparent)]
+    Lrms(#[from] LrmsError),
+    /// The journal, or what is in it.
+    #[error(transparent)]
+    Party(#[from] PartyError),
+    /// A defect.
+    #[error("a task ended unexpectedly; this is a defect")]
+    Task,
+}
+
+fn listening_hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => "end whoever listens there, or give another port in listen",
+        io::ErrorKind::PermissionDenied => "ports below 1024 are for the superuser; give another in listen",
+        _ => "give an address of this machine in listen",
+    }
+}
+
+impl DaemonError {
+    /// What can be done about it, where the error does not say.
+    pub fn hint(&self) -> Option<&'static str> {
+        let DaemonError::Party(PartyError::Journal(why)) = self else { return None };
+        match why {
+            JournalError::Storage { .. } if why.is_full_disk() => {
+                Some("make room on the disk and start again; what was answered is safe")
+            }
+            JournalError::Storage { .. } | JournalError::Poisoned { .. } => {
+                Some("look after the disk and start again; what was answered is safe")
+            }
+            JournalError::Damaged { .. } => Some("the check is: bookahead journal check FILE"),
+            _ => None,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compacted {
+    /// The journal.
+    pub journal: PathBuf,
+    /// A snapshot stands for all records up to this one.
+    pub up_to: u64,
+    /// So many records were dropped.
+    pub dropped: u64,
+}
+
+/// Shortens the journal of a site. Fails where the site runs.
+pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, DaemonError> {
+    config.check()?;
+    let journal = existing(config.state(base).join(JOURNAL))?;
+    let about = nothing_said(&config.name, Role::Site);
+    let site = Site::new(config.rules()?, about, SiteOptions::default())?;
+    let options = PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock());
+    let (up_to, dropped) = options.compact(site)?;
+    Ok(Compacted { journal, up_to, dropped })
+}
+
+/// Shortens the journal of a broker. Fails where the broker runs.
+pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, DaemonError> {
+    config.check()?;
+    let journal = existing(config.state(base).join(JOURNAL))?;
+    let about = nothing_said(&config.name, Role::Broker);
+    // The number makes identities, and none is made here.
+    let broker = broker_value(config, about, 0, "".into());
+    let options = PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock());
+    let (up_to, dropped) = options.compact(broker)?;
+    Ok(Compacted { journal, up_to, dropped })
+}
+
+/// A journal that is there: opening one makes it.
+fn existing(path: PathBuf) -> Result<PathBuf, DaemonError> {
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(PartyError::from(JournalError::Missing { path }).into())
 }

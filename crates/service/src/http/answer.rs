@@ -1,14 +1,20 @@
-//! Answers of the party as responses. A reservation carries an entity tag that begins with its version, so that a
-//! change can say what it was decided upon, and ends with a digest of the document, so that nobody takes an old state
-//! for the new one.
+//! What is sent back: answers of the party as documents, refusals as problem documents with the headers of their status, and
+//! the words of parties as those of the API. The entity tag of a reservation begins with its version, so that a change can
+//! say what it was decided upon, and ends with a digest of the document. Nothing is decided here.
 
-use super::documents;
-use super::problem::Refusal;
-use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
-use axum::http::{HeaderValue, StatusCode};
+use crate::security::CHALLENGE;
+use crate::thread::NoReply;
+use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
-use bookahead_protocol::{Answer, Millis, Reservation};
+use bookahead_api::problem::MEDIA_TYPE;
+use bookahead_api::{Code, Problem};
+use bookahead_party::queries::{BatchHealth, BatchState, Block, BlockKind, ResourceSchedule};
+use bookahead_party::{Heartbeat, Known, Load, OfferedResource, Role};
+use bookahead_plan::Time;
+use bookahead_protocol as protocol;
+use bookahead_protocol::{Answer, Millis, Name, Reservation};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
@@ -70,7 +76,7 @@ pub(super) fn offers(answer: Answer, look_age: Option<Millis>) -> Result<Respons
     match answer {
         Answer::Offers(offers) => {
             let offers = api::Offers::try_from(offers).map_err(out_of_calendar)?;
-            written(&api::Offers { looked_seconds_ago: look_age.map(documents::seconds), ..offers })
+            written(&api::Offers { looked_seconds_ago: look_age.map(seconds), ..offers })
         }
         Answer::Problem(problem) => Err((*problem).into()),
         Answer::Reservation(_) => {
@@ -109,4 +115,244 @@ fn set(response: &mut Response, name: axum::http::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
+}
+
+/// Why a request is not served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    problem: Box<Problem>,
+    /// In so many seconds it is worth another try.
+    retry_after: Option<u64>,
+}
+
+/// The code of the problem in a response, for those who log and count.
+#[derive(Debug, Clone)]
+pub(super) struct ToldCode(pub(super) String);
+
+impl Refusal {
+    /// With a code, and what is the matter.
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Refusal {
+        Problem::new(code, detail).into()
+    }
+
+    /// Something is not as it should be in the request.
+    pub(super) fn bad_request(detail: impl Into<String>) -> Refusal {
+        Refusal::new(Code::BadRequest, detail)
+    }
+
+    /// Something is not as it should be in the server.
+    pub(super) fn internal(detail: impl Into<String>) -> Refusal {
+        Refusal::new(Code::Internal, detail)
+    }
+
+    /// Worth another try in so many seconds.
+    pub(super) fn retry_after(self, seconds: u64) -> Refusal {
+        Refusal { retry_after: Some(seconds), ..self }
+    }
+
+    /// Its code.
+    pub(super) fn code(&self) -> &str {
+        &self.problem.code
+    }
+
+    fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Refusal {
+        // Whatever is unavailable now may be available in a moment.
+        let soon = matches!(problem.status, 429 | 503) || problem.code == Code::KeyInFlight.word();
+        Refusal { problem: Box::new(problem), retry_after: soon.then_some(1) }
+    }
+}
+
+impl From<protocol::Problem> for Refusal {
+    fn from(problem: protocol::Problem) -> Refusal {
+        Problem::from(problem).into()
+    }
+}
+
+impl From<NoReply> for Refusal {
+    fn from(why: NoReply) -> Refusal {
+        match why {
+            NoReply::Full | NoReply::Gone => Refusal::new(Code::Unavailable, why.to_string()),
+            NoReply::Late => Refusal::new(Code::Late, why.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let document = serde_json::to_vec(&self.problem).unwrap_or_default();
+        let mut response = (status, [(CONTENT_TYPE, MEDIA_TYPE)], document).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
+        response.extensions_mut().insert(ToldCode(self.problem.code));
+        response
+    }
+}
+
+/// No route has that path.
+pub(super) async fn nothing_here(uri: Uri) -> Refusal {
+    let path: String = uri.path().chars().take(200).collect();
+    Refusal::new(Code::NotFound, format!("there is nothing at {path}; /openapi.json lists all that there is"))
+}
+
+/// A route has that path, but not that method. The router adds `Allow`.
+pub(super) async fn not_that_method(method: Method) -> Refusal {
+    let method: String = method.as_str().chars().take(32).collect();
+    Refusal::new(
+        Code::MethodNotAllowed,
+        format!("{method} cannot be used here; use a method that Allow names"),
+    )
+}
+
+pub(crate) fn role(role: Role) -> api::Role {
+    match role {
+        Role::Site => api::Role::Site,
+        Role::Broker => api::Role::Broker,
+    }
+}
+
+fn role_from(role: api::Role) -> Role {
+    match role {
+        api::Role::Site => Role::Site,
+        api::Role::Broker => Role::Broker,
+    }
+}
+
+/// What a party says of itself, as it tells it to a broker.
+pub(crate) fn heartbeat(said: Heartbeat) -> api::Heartbeat {
+    api::Heartbeat {
+        name: said.name,
+        url: said.url,
+        role: role(said.role),
+        resources: said.resources.into_iter().map(resource).collect(),
+        attributes: api::site::attributes_from(said.attributes),
+        loads: said.loads.into_iter().map(load).collect(),
+        hold_takes_ms: said.hold_takes.and_then(|takes| u64::try_from(takes.0).ok()),
+        version: said.version,
+    }
+}
+
+pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
+    Heartbeat {
+        name: document.name,
+        url: document.url,
+        role: role_from(document.role),
+        resources: document.resources.into_iter().map(resource_from).collect(),
+        attributes: api::site::attributes_into(document.attributes),
+        loads: document.loads.into_iter().map(load_from).collect(),
+        hold_takes: document.hold_takes_ms.map(millis),
+        version: document.version,
+    }
+}
+
+/// What a party says of itself, where it was asked; it is known here by this name and address.
+pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> Heartbeat {
+    let api::Site { role, resources, attributes, loads, hold_takes_ms, version, .. } = itself;
+    let name = name.clone();
+    heartbeat_from(api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, version })
+}
+
+/// A party as another knows it.
+pub(crate) fn site(known: Known) -> api::Site {
+    let Known { said, last_heard, round_trip, up } = known;
+    let api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, version } =
+        heartbeat(said);
+    api::Site {
+        name,
+        url,
+        role,
+        resources,
+        attributes,
+        loads,
+        last_heard: last_heard.map(api::Timestamp::nearest),
+        round_trip_ms: round_trip.and_then(|took| u64::try_from(took.0).ok()),
+        hold_takes_ms,
+        state: if up { api::Reachability::Up } else { api::Reachability::Silent },
+        version,
+    }
+}
+
+fn millis(ms: u64) -> Millis {
+    Millis(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
+fn resource(offered: OfferedResource) -> api::Resource {
+    api::Resource { through: offered.through, ..offered.resource.into() }
+}
+
+fn resource_from(mut document: api::Resource) -> OfferedResource {
+    let through = std::mem::take(&mut document.through);
+    OfferedResource { resource: document.into(), through }
+}
+
+fn load(load: Load) -> api::Load {
+    let Load { resource, running_jobs, waiting_jobs, requested, longest_wall_time_seconds } = load;
+    api::Load { resource, running_jobs, waiting_jobs, requested, longest_wall_time_seconds }
+}
+
+fn load_from(document: api::Load) -> Load {
+    let api::Load { resource, running_jobs, waiting_jobs, requested, longest_wall_time_seconds } = document;
+    Load { resource, running_jobs, waiting_jobs, requested, longest_wall_time_seconds }
+}
+
+pub(crate) fn schedule(resources: Vec<ResourceSchedule>) -> api::Schedule {
+    let of_one = |one: ResourceSchedule| api::ResourceSchedule {
+        resource: one.resource,
+        capacity: one.capacity.0,
+        now: api::Timestamp::nearest(one.now),
+        lost: one.lost.0,
+        blocks: one.blocks.into_iter().filter_map(block).collect(),
+    };
+    api::Schedule { resources: resources.into_iter().map(of_one).collect() }
+}
+
+fn block(block: Block) -> Option<api::Block> {
+    let stamp = |time: Time| api::Timestamp::try_from(time).ok();
+    let (id, owner, state) = match block.reservation {
+        Some((id, owner, state)) => (Some(id.to_string()), Some(owner), Some(state.into())),
+        None => (None, None, None),
+    };
+    Some(api::Block {
+        kind: match block.kind {
+            BlockKind::RunningJob => api::BlockKind::RunningJob,
+            BlockKind::WaitingJob => api::BlockKind::WaitingJob,
+            BlockKind::Hold => api::BlockKind::Hold,
+            BlockKind::Reservation => api::BlockKind::Reservation,
+            BlockKind::Foreign => api::BlockKind::Foreign,
+        },
+        begin: stamp(block.span.interval.begin)?,
+        end: stamp(block.span.interval.end)?,
+        capacity: block.span.capacity.0,
+        id,
+        owner,
+        state,
+    })
+}
+
+pub(crate) fn batch_health(health: BatchHealth) -> api::BatchHealth {
+    api::BatchHealth {
+        state: match health.state {
+            BatchState::Ok => api::BatchState::Ok,
+            BatchState::Slow => api::BatchState::Slow,
+            BatchState::Silent => api::BatchState::Silent,
+        },
+        since: health.since.map(|since| api::Timestamp::nearest(since.second())),
+        looked_seconds_ago: health.look_age.map(seconds),
+    }
+}
+
+/// Whole seconds, rounded down.
+pub(crate) fn seconds(age: Millis) -> u64 {
+    u64::try_from(age.0 / 1_000).unwrap_or(0)
 }

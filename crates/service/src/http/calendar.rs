@@ -1,12 +1,10 @@
 //! Reservations as a calendar that people subscribe to (iCalendar, RFC 5545): one event for each that the viewer may
 //! see, under an identity that never changes, so that a calendar program follows what becomes of it.
 
-mod text;
-
 use super::Shared;
-use super::asking::Asking;
+use super::answer::Refusal;
 use super::openapi::Refused;
-use super::problem::Refusal;
+use super::requester::Requester;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +12,6 @@ use bookahead_party::Filter;
 use bookahead_plan::Time;
 use bookahead_protocol::{Moment, Name, Reservation, Slot, State as Life};
 use std::sync::Arc;
-use text::Calendar;
 
 /// A calendar has at most so many events.
 const MOST_EVENTS: usize = 10_000;
@@ -37,9 +34,12 @@ const SHOWN: [Life; 7] = [
     get, path = "/v1/calendar.ics", operation_id = "calendar", tag = "reservations",
     responses((status = 200, description = "The calendar", body = String, content_type = "text/calendar"), Refused)
 )]
-pub(super) async fn calendar(State(shared): State<Arc<Shared>>, asking: Asking) -> Result<Response, Refusal> {
+pub(super) async fn calendar(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+) -> Result<Response, Refusal> {
     let mut filter = Filter {
-        owner: asking.whose(None)?,
+        owner: requester.whose(None)?,
         states: SHOWN.into_iter().collect(),
         limit: shared.limits.most_page,
         ..Filter::default()
@@ -117,6 +117,66 @@ fn date_time(time: Time) -> Option<String> {
     (0..=9999).contains(&date.year()).then(|| date.strftime("%Y%m%dT%H%M%SZ").to_string())
 }
 
+/// A line has at most so many bytes, without its end.
+const LONGEST: usize = 75;
+
+/// A calendar that is being written.
+struct Calendar(String);
+
+impl Calendar {
+    /// With nothing in it.
+    fn begin(party: &Name, version: &str) -> Calendar {
+        let mut calendar = Calendar(String::new());
+        calendar.line("BEGIN", "VCALENDAR");
+        calendar.line("VERSION", "2.0");
+        calendar.text("PRODID", &format!("-//Bookahead//bookahead {version}//EN"));
+        calendar.text("NAME", &format!("Reservations at {party}"));
+        calendar.text("X-WR-CALNAME", &format!("Reservations at {party}"));
+        calendar.line("REFRESH-INTERVAL;VALUE=DURATION", "PT5M");
+        calendar
+    }
+
+    /// A value that is not text: an instant, a number, a word.
+    fn line(&mut self, name: &str, value: &str) {
+        self.folded(&format!("{name}:{value}"));
+    }
+
+    /// A value that is text.
+    fn text(&mut self, name: &str, text: &str) {
+        let mut escaped = String::with_capacity(text.len());
+        for sign in text.chars() {
+            match sign {
+                '\\' | ';' | ',' => escaped.extend(['\\', sign]),
+                '\n' => escaped.push_str("\\n"),
+                // Nothing else of the kind may stand in a line.
+                control if control.is_control() => {}
+                other => escaped.push(other),
+            }
+        }
+        self.line(name, &escaped);
+    }
+
+    /// A line that is too long goes on in the next, which then begins with a space.
+    fn folded(&mut self, line: &str) {
+        let mut length = 0;
+        for sign in line.chars() {
+            if length + sign.len_utf8() > LONGEST {
+                self.0.push_str("\r\n ");
+                length = 1;
+            }
+            self.0.push(sign);
+            length += sign.len_utf8();
+        }
+        self.0.push_str("\r\n");
+    }
+
+    /// All of it.
+    fn end(mut self) -> String {
+        self.line("END", "VCALENDAR");
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,5 +235,26 @@ mod tests {
         assert_eq!(date_time(Time(0)).as_deref(), Some("19700101T000000Z"));
         assert_eq!(date_time(Time::MAX), None);
         assert_eq!(date_time(Time(-62_167_219_201)), None);
+    }
+}
+
+#[cfg(test)]
+mod text_tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_folded_between_characters_and_can_be_unfolded() {
+        let long = "ünïcödé; and, more \\ ".repeat(20);
+        let mut calendar = Calendar::begin(&"north".into(), "0.1.0");
+        calendar.text("SUMMARY", &format!("{long}\nsecond line\r"));
+        let text = calendar.end();
+        assert!(text.ends_with("END:VCALENDAR\r\n") && text.starts_with("BEGIN:VCALENDAR\r\n"));
+        assert!(text.split("\r\n").all(|line| line.len() <= LONGEST), "{text}");
+        assert!(!text.replace("\r\n", "").contains(['\r', '\n']));
+        let unfolded = text.replace("\r\n ", "");
+        let summary = unfolded.split("\r\n").find_map(|line| line.strip_prefix("SUMMARY:")).unwrap();
+        let plain =
+            summary.replace("\\n", "\n").replace("\\;", ";").replace("\\,", ",").replace("\\\\", "\\");
+        assert_eq!(plain, format!("{long}\nsecond line"));
     }
 }

@@ -2,9 +2,9 @@
 //! what the party has begun, and its key stays taken until there is an answer. What only reads is asked of a copy.
 
 use super::Shared;
-use super::asking::Asking;
-use super::key::CallKey;
-use super::problem::Refusal;
+use super::answer::Refusal;
+use super::request::CallKey;
+use super::requester::Requester;
 use crate::thread::{NoReply, ReadKind};
 use bookahead_party::Queries;
 use bookahead_protocol::{Answer, Call, Caller, Envelope, Key, Millis, Moment};
@@ -17,24 +17,24 @@ const NUDGE_EVERY: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// One reservation as the caller may see it.
-    pub(super) async fn show(&self, asking: &Asking, call: Call) -> Result<Answer, Refusal> {
-        let caller = asking.looking_caller();
+    pub(super) async fn show(&self, requester: &Requester, call: Call) -> Result<Answer, Refusal> {
+        let caller = requester.looking_caller();
         match self.read(|queries, now| queries.ask(now, &caller, &call)) {
             Some(answer) => {
                 self.metrics.answered_call(call.word(), &answer);
                 Ok(answer)
             }
-            None => self.ask_party(asking, caller, call).await,
+            None => self.ask_party(requester, caller, call).await,
         }
     }
 
     /// What could be had, and how old the site's look at its batch system is, where it has one.
     pub(super) async fn probe(
         &self,
-        asking: &Asking,
+        requester: &Requester,
         call: Call,
     ) -> Result<(Answer, Option<Millis>), Refusal> {
-        let (caller, asked) = (asking.caller(), call.clone());
+        let (caller, asked) = (requester.caller(), call.clone());
         let probe = move |queries: &mut dyn Queries, now| {
             (queries.ask(now, &caller, &asked), queries.batch_health(now).map(|health| health.look_age))
         };
@@ -47,7 +47,7 @@ impl Shared {
                 self.metrics.answered_call(call.word(), &answer);
                 answer
             }
-            None => self.ask_party(asking, asking.caller(), call).await?,
+            None => self.ask_party(requester, requester.caller(), call).await?,
         };
         Ok((answer, look_age.flatten()))
     }
@@ -66,25 +66,25 @@ impl Shared {
     }
 
     /// Asks the party something that changes nothing and that a copy cannot tell.
-    async fn ask_party(&self, asking: &Asking, caller: Caller, call: Call) -> Result<Answer, Refusal> {
+    async fn ask_party(&self, requester: &Requester, caller: Caller, call: Call) -> Result<Answer, Refusal> {
         let key = CallKey::new()?.key;
-        let answer = self.answer(asking, Envelope { key, caller, call }).await;
+        let answer = self.answer(requester, Envelope { key, caller, call }).await;
         answer.map_err(|why| self.unanswered(why))
     }
 
     /// Has the party change something.
     pub(super) async fn command(
         self: &Arc<Self>,
-        asking: &Asking,
+        requester: &Requester,
         key: Key,
         call: Call,
     ) -> Result<Answer, Refusal> {
         if let Some(id) = call.id() {
-            asking.is_about(&id);
+            requester.is_about(&id);
         }
-        let envelope = Envelope { key, caller: asking.caller(), call };
-        let (shared, asks) = (self.clone(), asking.clone());
-        let answer = self.finish(asking, key, async move {
+        let envelope = Envelope { key, caller: requester.caller(), call };
+        let (shared, asks) = (self.clone(), requester.clone());
+        let answer = self.finish(requester, key, async move {
             let answer = shared.answer(&asks, envelope).await;
             let outcome = answer.as_ref().map_or("unanswered", Answer::word);
             asks.line().inspect(|line| line.note_outcome(outcome));
@@ -96,12 +96,12 @@ impl Shared {
     /// Lets something come to its end whether its client stays or not, and nobody begin the same meanwhile.
     pub(super) async fn finish<T: Send + 'static>(
         &self,
-        asking: &Asking,
+        requester: &Requester,
         key: Key,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Refusal> {
         let turn = self.begin(key)?;
-        let line = asking.line().cloned();
+        let line = requester.line().cloned();
         let task = async move {
             let done = work.await;
             drop((turn, line));
@@ -111,9 +111,9 @@ impl Shared {
         done.map_err(|_| Refusal::internal("the call ended unexpectedly; this is a defect"))
     }
 
-    async fn answer(&self, asking: &Asking, envelope: Envelope) -> Result<Answer, NoReply> {
+    async fn answer(&self, requester: &Requester, envelope: Envelope) -> Result<Answer, NoReply> {
         let word = envelope.call.word();
-        let answer = self.party.call(self.limits.patience, envelope, asking.origin()).await;
+        let answer = self.party.call(self.limits.patience.duration(), envelope, requester.origin()).await;
         match &answer {
             Ok(answer) => self.metrics.answered_call(word, answer),
             Err(_) => self.metrics.count_call(word, "unanswered"),
@@ -131,7 +131,7 @@ impl Shared {
         &self,
         reader: impl FnOnce(&mut dyn Queries, Moment) -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let seen = self.party.read_long(self.limits.patience, reader).await;
+        let seen = self.party.read_long(self.limits.patience.duration(), reader).await;
         seen.map_err(|why| self.unanswered(why))
     }
 

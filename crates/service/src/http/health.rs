@@ -1,9 +1,9 @@
 //! What anybody may ask without saying who he is: whether the party is well, what it counts, and what its routes are.
 
 use super::Shared;
+use super::answer;
+use super::answer::Refusal;
 use super::answer::out_of_calendar;
-use super::documents;
-use super::problem::Refusal;
 use crate::thread::Liveness;
 use axum::Json;
 use axum::extract::State;
@@ -42,7 +42,7 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
         now: clock.now().second().try_into().map_err(out_of_calendar)?,
         clock_speed: clock.speed(),
         journal_sequence: shared.party.durable(),
-        batch: batch.map(documents::batch_health),
+        batch: batch.map(answer::batch_health),
     };
     let well = status == api::Status::Ready;
     let code = if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -2,19 +2,19 @@
 //! submission that is repeated is the same job.
 
 use super::Shared;
+use super::answer::Refusal;
 use super::answer::{created, out_of_calendar, written};
-use super::asking::{Asking, Changing};
-use super::body::Document;
-use super::key::{Optional, Required};
-use super::looking::PAGE;
 use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
-use super::problem::Refusal;
-use super::query::{Filters, Id, identity};
+use super::queries::PAGE;
+use super::request::Document;
+use super::request::{Filters, Id, identity};
+use super::request::{Optional, Required};
+use super::requester::{Changing, Requester};
 use crate::thread::NoReply;
 use axum::extract::State;
 use axum::response::Response;
 use bookahead_api as api;
-use bookahead_api::ids::JobIdText;
+use bookahead_api::description::JobIdText;
 use bookahead_party::{CallId, Input};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::{Problem, Why};
@@ -43,14 +43,14 @@ type Outcome = Result<Box<JobView>, Problem>;
 )]
 pub(super) async fn submit(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Required(key): Required,
     Document(job): Document<api::SubmitJob>,
 ) -> Result<Response, Refusal> {
     let id = job.id.unwrap_or_else(|| key.job());
-    let (caller, origin, key, job) = (asking.caller(), asking.origin(), key.key, Box::new(job.into()));
+    let (caller, origin, key, job) = (requester.caller(), requester.origin(), key.key, Box::new(job.into()));
     let input = move |call| Input::Submit { call, caller, key, id, job, origin };
-    let job = shared.job_call(&asking, key, id, "submit", input).await?;
+    let job = shared.job_call(&requester, key, id, "submit", input).await?;
     created(&job, &format!("/v1/jobs/{}", job.id))
 }
 
@@ -64,15 +64,15 @@ pub(super) async fn submit(
 )]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
-    asking: Asking,
+    requester: Requester,
     Filters(query): Filters<api::JobsQuery>,
 ) -> Result<Response, Refusal> {
-    let owner = asking.whose(query.owner)?;
+    let owner = requester.whose(query.owner)?;
     let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
     let limit = limit.min(shared.limits.most_page);
     let after = query.cursor.as_deref().map(identity::<JobId>).transpose();
     let after = after.map_err(|_| Refusal::bad_request("cursor is not the next of any page"))?;
-    let viewer = asking.viewer();
+    let viewer = requester.viewer();
     let page = shared.read_long(move |queries, _| {
         let jobs = queries.jobs(&viewer).into_iter();
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
@@ -105,10 +105,10 @@ fn page(
 )]
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
-    asking: Asking,
+    requester: Requester,
     Id(id): Id<JobId>,
 ) -> Result<Response, Refusal> {
-    let viewer = asking.viewer();
+    let viewer = requester.viewer();
     let found = shared.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
     let found = found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
     written(&api::Job::try_from(found).map_err(out_of_calendar)?)
@@ -127,13 +127,13 @@ pub(super) async fn show(
 )]
 pub(super) async fn cancel(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<JobId>,
     Optional(key): Optional,
 ) -> Result<Response, Refusal> {
-    let caller = asking.caller();
+    let caller = requester.caller();
     let input = move |call| Input::CancelJob { call, caller, id };
-    written(&shared.job_call(&asking, key.key, id, "cancel-job", input).await?)
+    written(&shared.job_call(&requester, key.key, id, "cancel-job", input).await?)
 }
 
 /// Let a job run
@@ -149,29 +149,29 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn go(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<JobId>,
     Optional(key): Optional,
 ) -> Result<Response, Refusal> {
-    let caller = asking.caller();
+    let caller = requester.caller();
     let input = move |call| Input::Go { call, caller, id };
-    written(&shared.job_call(&asking, key.key, id, "go", input).await?)
+    written(&shared.job_call(&requester, key.key, id, "go", input).await?)
 }
 
 impl Shared {
     /// Has the party do something with a job.
     async fn job_call(
         self: &Arc<Self>,
-        asking: &Asking,
+        requester: &Requester,
         key: Key,
         id: JobId,
         word: &'static str,
         input: impl FnOnce(CallId) -> Input + Send + 'static,
     ) -> Result<api::Job, Refusal> {
-        asking.is_about(&id);
-        let (shared, asks) = (self.clone(), asking.clone());
-        let outcome = self.finish(asking, key, async move {
-            let outcome = shared.party.job_call(shared.limits.patience, input).await;
+        requester.is_about(&id);
+        let (shared, asks) = (self.clone(), requester.clone());
+        let outcome = self.finish(requester, key, async move {
+            let outcome = shared.party.job_call(shared.limits.patience.duration(), input).await;
             let said = described(&outcome);
             shared.metrics.count_call(word, said);
             asks.line().inspect(|line| line.note_outcome(said));

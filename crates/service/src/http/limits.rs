@@ -1,46 +1,355 @@
-//! What is too much for a party, whoever asks. What one user may have is the party's affair.
+//! Limits on load, whoever asks (the table `[server]` of a configuration), and the checks of documents and filters before
+//! the party sees them. A document can only be read through its check, so that none is forgotten. What one user may have
+//! is the party's affair.
 
-use bookahead_plan::Seconds;
+use super::answer::Refusal;
+use crate::config::{Length, Wrong};
+use bookahead_api::{
+    Attach, AttributeValue, Change, Code, Commit, Extend, Heartbeat, Hold, JobsQuery, ListQuery, Part, Probe,
+    Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SubmitJob,
+};
+use bookahead_protocol::Name;
 use bookahead_protocol::request::MOST_PARTS;
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// Bounds on requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Limits on requests and connections.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// A body has at most so many bytes.
+    /// Largest body, in bytes.
     pub most_body: usize,
-    /// One user may ask so often in a second, on average; 0 for as often as he likes.
+    /// Requests of one user per second, on average; 0 is no limit.
     pub requests_per_second: u32,
-    /// He may ask so often at once, if he has been quiet before.
+    /// Requests of one user at once, after a quiet time; at least those of a second.
     pub burst: u32,
-    /// A request has at most so many parts.
+    /// Most parts of a request.
     pub most_parts: usize,
-    /// From the earliest start of a part to its latest end it is at most so long; so much of a schedule is shown.
-    pub longest_window: Seconds,
-    /// A page of a list has at most so many entries.
+    /// Longest time from the earliest start of a part to its latest end, and longest schedule that is shown.
+    pub longest_window: Length,
+    /// Most entries in a page of a list.
     pub most_page: usize,
     /// How long a call may wait for its answer.
-    pub patience: Duration,
-    /// So many requests are worked on at the same time.
+    pub patience: Length,
+    /// Requests that are worked on at the same time.
     pub concurrent: usize,
-    /// So many may watch at the same time.
+    /// Clients that watch at the same time.
     pub watchers: usize,
+    /// Connections at the same time.
+    pub connections: usize,
 }
 
 impl Default for Limits {
-    /// A megabyte, as often as one likes, 16 parts, a leap year, pages of a thousand, a bit more than the minute that a batch
-    /// system may take, a thousand requests at once, and 256 who watch.
+    /// A megabyte, no rate limit, 16 parts, a leap year, pages of a thousand, a bit more than the minute that a batch
+    /// system may take, a thousand requests at once, 256 who watch, and 1,024 connections.
     fn default() -> Limits {
         Limits {
             most_body: 1 << 20,
             requests_per_second: 0,
             burst: 0,
             most_parts: 16.min(MOST_PARTS),
-            longest_window: Seconds(366 * 86_400),
+            longest_window: Length::of_seconds(366 * 86_400),
             most_page: 1_000,
-            patience: Duration::from_secs(75),
+            patience: Length::of_seconds(75),
             concurrent: 1_000,
             watchers: 256,
+            connections: 1_024,
         }
+    }
+}
+
+impl Limits {
+    /// Refuses limits with which nothing could be asked.
+    pub fn check(&self) -> Result<(), Wrong> {
+        let fields = [
+            ("most_body", self.most_body == 0),
+            ("most_parts", self.most_parts == 0),
+            ("most_page", self.most_page == 0),
+            ("concurrent", self.concurrent == 0),
+            ("connections", self.connections == 0),
+            ("patience", self.patience == Length::default()),
+            ("longest_window", self.longest_window == Length::default()),
+        ];
+        match fields.into_iter().find(|(_, zero)| *zero) {
+            Some((field, _)) => {
+                Err(Wrong::new(field, "with 0 nobody could ask anything; give more, or leave it out"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A name has at most so many characters.
+const LONGEST_NAME: usize = 255;
+
+/// Something that came from outside.
+pub(super) trait Checked {
+    /// Says what is wrong with it.
+    fn check(&self, limits: &Limits) -> Result<(), Refusal>;
+}
+
+impl Checked for Probe {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        self.request.check(limits)
+    }
+}
+
+impl Checked for Reserve {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        hold(self.hold_for_ms)?;
+        self.request.check(limits)
+    }
+}
+
+impl Checked for Change {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        self.request.check(limits)
+    }
+}
+
+impl Checked for Hold {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        hold(self.hold_for_ms)
+    }
+}
+
+/// What has neither names nor lengths.
+macro_rules! as_it_is {
+    ($($document:ty),*) => {
+        $(impl Checked for $document {
+            fn check(&self, _: &Limits) -> Result<(), Refusal> {
+                Ok(())
+            }
+        })*
+    };
+}
+
+as_it_is!(Commit, Attach, Release, Extend);
+
+impl Checked for Request {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        if self.parts.len() > limits.most_parts {
+            let (parts, most) = (self.parts.len(), limits.most_parts);
+            return Err(over_limit(format!("the request has {parts} parts; at most {most} are taken")));
+        }
+        self.parts.iter().enumerate().try_for_each(|(at, wanted)| part(at, wanted, limits))
+    }
+}
+
+fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {
+    let window = part.latest_end.time() - part.earliest_start.time();
+    let most = limits.longest_window.seconds();
+    if window > most {
+        let why = format!(
+            "the window of part {at}, from its earliest start to its latest end, is {window} seconds; at most {most} are taken"
+        );
+        return Err(over_limit(why));
+    }
+    name(&format!("the kind of part {at}"), &part.kind)?;
+    optional_name(&format!("the resource of part {at}"), part.resource.as_ref())?;
+    part.requirements
+        .iter()
+        .try_for_each(|wanted| requirement(&format!("a requirement of part {at}"), wanted))
+}
+
+impl Checked for SubmitJob {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        name("the kind of resource", &self.kind)?;
+        optional_name("the resource", self.resource.as_ref())?;
+        self.requirements.iter().try_for_each(|wanted| requirement("a requirement", wanted))
+    }
+}
+
+impl Checked for Heartbeat {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        const LONGEST_URL: usize = 2_000;
+        name("the name of the site", &self.name)?;
+        attributes(&self.attributes)?;
+        let web = self.url.starts_with("http://") || self.url.starts_with("https://");
+        if !web
+            || self.url.len() > LONGEST_URL
+            || self.url.chars().any(|sign| sign.is_control() || sign == ' ')
+        {
+            let why = format!(
+                "url is {:?}; it should be a web address such as https://north.example.org:7420",
+                self.url
+            );
+            return Err(Refusal::bad_request(why));
+        }
+        self.loads.iter().try_for_each(|load| name("the resource of a load", &load.resource))?;
+        self.resources.iter().try_for_each(|resource| offered(&self.name, resource))
+    }
+}
+
+/// A broker puts the name of the peer before that of the resource; both together are still a name.
+fn offered(peer: &Name, resource: &Resource) -> Result<(), Refusal> {
+    name("the name of a resource", &resource.name)?;
+    name(
+        "the name of a resource, with the name of the site before it,",
+        &format!("{peer}/{}", resource.name).into(),
+    )?;
+    name("the kind of a resource", &resource.kind)?;
+    name("the site of a resource", &resource.site)?;
+    resource.joins.iter().flatten().try_for_each(|site| name("a site that a link joins", site))?;
+    attributes(&resource.attributes)
+}
+
+fn attributes(attributes: &BTreeMap<Name, AttributeValue>) -> Result<(), Refusal> {
+    attributes.iter().try_for_each(|(attribute, is)| {
+        name("the name of an attribute", attribute)?;
+        value("the value of an attribute", is)
+    })
+}
+
+fn requirement(what: &str, requirement: &Requirement) -> Result<(), Refusal> {
+    let attribute = match requirement {
+        Requirement::Present { attribute }
+        | Requirement::AtLeast { attribute, .. }
+        | Requirement::AtMost { attribute, .. } => attribute,
+        Requirement::Is { attribute, value: wanted } => {
+            value(what, wanted)?;
+            attribute
+        }
+        Requirement::OneOf { attribute, values } => {
+            values.iter().try_for_each(|wanted| value(what, wanted))?;
+            attribute
+        }
+    };
+    name(what, attribute)
+}
+
+fn value(what: &str, value: &AttributeValue) -> Result<(), Refusal> {
+    match value {
+        // A text may be empty, unlike a name.
+        AttributeValue::Text(text) if text.is_empty() => Ok(()),
+        AttributeValue::Text(text) => name(what, &text.as_str().into()),
+        AttributeValue::Number(_) => Ok(()),
+    }
+}
+
+impl Checked for ListQuery {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        optional_name("owner", self.owner.as_ref())?;
+        optional_name("resource", self.resource.as_ref())?;
+        page(self.limit, limits)?;
+        match (self.from, self.until) {
+            (Some(from), Some(until)) if until <= from => {
+                Err(Refusal::bad_request("until should be after from"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Checked for JobsQuery {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        optional_name("owner", self.owner.as_ref())?;
+        page(self.limit, limits)
+    }
+}
+
+impl Checked for ScheduleQuery {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        optional_name("resource", self.resource.as_ref())
+    }
+}
+
+fn page(limit: Option<u32>, limits: &Limits) -> Result<(), Refusal> {
+    let most = limits.most_page;
+    match limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)) {
+        Some(limit) if limit == 0 || limit > most => {
+            Err(Refusal::bad_request(format!("limit is {limit}; it should be from 1 to {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn hold(hold_for_ms: i64) -> Result<(), Refusal> {
+    let negative = || Refusal::bad_request(format!("hold_for_ms is {hold_for_ms}; it should be 0 or more"));
+    if hold_for_ms < 0 { Err(negative()) } else { Ok(()) }
+}
+
+fn optional_name(what: &str, given: Option<&Name>) -> Result<(), Refusal> {
+    given.map_or(Ok(()), |given| name(what, given))
+}
+
+fn name(what: &str, name: &Name) -> Result<(), Refusal> {
+    let length = name.as_str().chars().count();
+    if name.as_str().chars().any(char::is_control) {
+        return Err(Refusal::bad_request(format!("{what} has control characters")));
+    }
+    if !(1..=LONGEST_NAME).contains(&length) {
+        let why = format!("{what} has {length} characters; it should have 1 to {LONGEST_NAME}");
+        return Err(Refusal::bad_request(why));
+    }
+    Ok(())
+}
+
+/// More than is served at once.
+pub(super) fn over_limit(why: String) -> Refusal {
+    Refusal::new(Code::OverLimit, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn request(change: impl FnOnce(&mut serde_json::Value)) -> Result<(), Refusal> {
+        let mut part = json!({
+            "capacity": 4, "duration_seconds": 60,
+            "earliest_start": "2026-11-16T09:00:00Z", "latest_end": "2026-11-16T18:00:00Z"
+        });
+        change(&mut part);
+        let request: Request = serde_json::from_value(json!({"parts": [part.clone(), part]})).unwrap();
+        request.check(&Limits { most_parts: 2, ..Limits::default() })
+    }
+
+    fn code(checked: Result<(), Refusal>) -> String {
+        checked.map_or_else(|refusal| refusal.code().to_owned(), |()| "fine".into())
+    }
+
+    #[test]
+    fn what_is_too_much_or_has_no_name_is_refused() {
+        assert_eq!(code(request(|_| {})), "fine");
+        assert_eq!(code(request(|part| part["latest_end"] = json!("2028-11-16T09:00:00Z"))), "over-limit");
+        assert_eq!(code(request(|part| part["kind"] = json!(""))), "bad-request");
+        assert_eq!(code(request(|part| part["kind"] = json!("x".repeat(256)))), "bad-request");
+        assert_eq!(code(request(|part| part["kind"] = json!("ü".repeat(255)))), "fine");
+        assert_eq!(code(request(|part| part["resource"] = json!("a\nb"))), "bad-request");
+        let gpus = |value: &str| json!([{"attribute": "gpu", "test": "one-of", "values": [value]}]);
+        assert_eq!(code(request(|part| part["requirements"] = gpus(""))), "fine");
+        assert_eq!(code(request(|part| part["requirements"] = gpus("\u{7f}"))), "bad-request");
+        let none = Request { parts: Vec::new(), constraints: Vec::new(), objective: Default::default() };
+        assert!(none.check(&Limits::default()).is_ok(), "what is wrong with it the party says");
+        let many: Request = serde_json::from_value(json!({"parts": vec![json!({
+            "capacity": 4, "duration_seconds": 60,
+            "earliest_start": "2026-11-16T09:00:00Z", "latest_end": "2026-11-16T18:00:00Z"
+        }); 33]}))
+        .unwrap();
+        assert_eq!(code(many.check(&Limits::default())), "over-limit");
+    }
+
+    #[test]
+    fn a_heartbeat_has_an_address_and_names_that_fit_together() {
+        let beat = |url: &str, resource: &str| {
+            let heartbeat: Heartbeat = serde_json::from_value(json!({
+                "name": "north", "url": url, "role": "site",
+                "resources": [{"name": resource, "kind": "processors", "site": "north", "capacity": 4}]
+            }))
+            .unwrap();
+            code(heartbeat.check(&Limits::default()))
+        };
+        assert_eq!(beat("https://north.example.org", "cluster"), "fine");
+        assert_eq!(beat("ftp://north.example.org", "cluster"), "bad-request");
+        assert_eq!(beat("https://north.example.org/\r\nx", "cluster"), "bad-request");
+        assert_eq!(beat("https://north.example.org", &"x".repeat(250)), "bad-request");
+        assert_eq!(beat("https://north.example.org", &"x".repeat(249)), "fine");
+        let loaded: Heartbeat = serde_json::from_value(json!({
+            "name": "north", "url": "https://north.example.org", "role": "site",
+            "loads": [{"resource": "\u{9b}", "running_jobs": 0, "waiting_jobs": 0, "requested": 0, "longest_wall_time_seconds": 0}]
+        }))
+        .unwrap();
+        assert_eq!(code(loaded.check(&Limits::default())), "bad-request");
     }
 }

@@ -2,23 +2,22 @@
 //! question, the reservations in each state. Labels are words from closed sets, so that what is kept is bounded; none
 //! names a user.
 
-mod commands;
-
 use super::About;
-use commands::Commands;
-
-use bookahead_lrms::command::Runner;
+use bookahead_lrms::command::{ProgramUsage, Runner};
 use bookahead_plan::placement::Reason;
 use bookahead_protocol::{Answer, State, Why};
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -158,5 +157,37 @@ impl Metrics {
         // Writing into memory does not fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+/// The commands of a batch system.
+#[derive(Debug)]
+struct Commands(Runner);
+
+impl Collector for Commands {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let usage = self.0.usage();
+        let mut family = |name, help, unit: Option<&Unit>, value: fn(&ProgramUsage) -> f64| {
+            let mut encoder = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
+            for (program, used) in &usage.programs {
+                let labels = [("program", program.as_str())];
+                ConstCounter::new(value(used)).encode(encoder.encode_family(&labels)?)?;
+            }
+            Ok(())
+        };
+        let seconds = Some(&Unit::Seconds);
+        let help = "How long commands of the batch system took";
+        family("batch_commands_duration", help, seconds, |used| used.spent.as_secs_f64())?;
+        family("batch_commands", "Commands of the batch system that were run", None, |used| {
+            used.runs as f64
+        })?;
+        let help = "Commands of the batch system that failed, whatever the reason";
+        family("batch_commands_failed", help, None, |used| used.failures as f64)?;
+        let help = "Commands of the batch system that took too long";
+        family("batch_commands_timed_out", help, None, |used| used.time_outs as f64)?;
+        let silent = self.0.silent_since().map_or(0.0, |since| since.elapsed().as_secs_f64());
+        let help = "For how long the batch system has not answered; 0 where it answers";
+        let gauge = encoder.encode_descriptor("batch_silent", help, seconds, MetricType::Gauge)?;
+        ConstGauge::new(silent).encode(gauge)
     }
 }

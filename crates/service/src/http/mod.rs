@@ -1,48 +1,33 @@
 //! The HTTP face of a party: one set of routes for a site and a broker. A request that changes something becomes a call to the
 //! party ([`crate::thread`]); one that only reads is answered by a copy of it. The answer becomes a document
-//! ([`documents`]). What can be refused without the party is refused here, always as a problem document. Relies on
+//! ([`answer`]). What can be refused without the party is refused here, always as a problem document. Relies on
 //! [`crate::security`] to say who calls. Never decides anything that a party should decide, and keeps nothing that must survive.
 //!
-//! - on the way in: [`observe`] (trace, metrics), [`guard`] (who, how often, how many at once), [`via`] (through whom), [`asking`] (what he may),
-//!   [`body`] and [`query`] (what), [`check`] (within bounds), [`key`] (once)
-//! - the routes: [`probes`], [`reservations`], [`looking`], [`jobs`], [`watch`], [`calendar`], [`health`]
-//! - on the way out: [`call`] (to the party and back), [`answer`], [`problem`], [`audit`], [`server_clock`]
+//! - in: [`observe`] (trace, metrics, audit), [`requester`] (who, how often, through whom), [`request`] (what), [`limits`]
+//! - routes: [`reservations`], [`queries`], [`jobs`], [`watch`], [`calendar`], [`health`]
+//! - out: [`call`] (to the party and back), [`answer`]
 
-mod answer;
-mod asking;
-mod audit;
-mod body;
+pub(crate) mod answer;
 mod calendar;
 mod call;
-mod check;
-mod conditions;
-pub(crate) mod documents;
-mod guard;
 mod health;
 mod jobs;
-mod key;
 mod limits;
-mod looking;
 mod metrics;
 mod observe;
 mod openapi;
-mod probes;
-mod problem;
-mod query;
-mod rate;
+mod queries;
+mod request;
+mod requester;
 mod reservations;
 pub mod serve;
-mod server_clock;
-mod stop;
-mod trace;
-mod via;
 mod watch;
 
 pub use limits::Limits;
 pub use openapi::openapi;
-pub use stop::{Stop, Stopper};
+pub use serve::{Stop, Stopper};
 
-use crate::security::Gate;
+use crate::security::Authenticator;
 use crate::thread::PartyHandle;
 use axum::Router;
 use axum::body::Bytes;
@@ -51,9 +36,9 @@ use axum::middleware::from_fn_with_state;
 use bookahead_api as api;
 use bookahead_lrms::command::Runner;
 use bookahead_protocol::{Millis, Name};
-use key::UnderWay;
 use metrics::Metrics;
-use rate::Rates;
+use request::UnderWay;
+use requester::Rates;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::sync::Semaphore;
@@ -64,7 +49,7 @@ pub struct Served {
     /// The party.
     pub party: PartyHandle,
     /// Who says who calls.
-    pub gate: Arc<Gate>,
+    pub authenticator: Arc<Authenticator>,
     /// What is too much.
     pub limits: Limits,
     /// What the party says of itself.
@@ -98,11 +83,11 @@ pub fn router(served: Served) -> Router {
 /// All routes of a party; those who watch are let go when it stops.
 pub fn router_until(served: Served, stop: Stop) -> Router {
     let shared = Arc::new(Shared::new(served, stop));
-    let guard = from_fn_with_state(shared.clone(), guard::guard);
+    let guard = from_fn_with_state(shared.clone(), requester::guard);
     let routes = openapi::open_routes().merge(openapi::guarded_routes().route_layer(guard));
     Router::from(routes)
-        .fallback(problem::nothing_here)
-        .method_not_allowed_fallback(problem::not_that_method)
+        .fallback(answer::nothing_here)
+        .method_not_allowed_fallback(answer::not_that_method)
         .layer(DefaultBodyLimit::max(shared.limits.most_body))
         .layer(from_fn_with_state(shared.clone(), observe::observe))
         .with_state(shared)
@@ -111,7 +96,7 @@ pub fn router_until(served: Served, stop: Stop) -> Router {
 /// What all handlers share.
 struct Shared {
     party: PartyHandle,
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
     limits: Limits,
     about: About,
     look_every: Option<Millis>,
@@ -132,7 +117,7 @@ struct Shared {
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { party, gate, limits, about, commands, look_every } = served;
+        let Served { party, authenticator, limits, about, commands, look_every } = served;
         Shared {
             metrics: Metrics::new(&about, commands),
             under_way: Arc::default(),
@@ -141,7 +126,7 @@ impl Shared {
             watchers: Arc::new(Semaphore::new(limits.watchers.min(Semaphore::MAX_PERMITS))),
             openapi: openapi::text().into(),
             party,
-            gate,
+            authenticator,
             limits,
             about,
             look_every,

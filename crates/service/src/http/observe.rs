@@ -1,12 +1,17 @@
-//! Stands around every request: finds the trace that it belongs to, counts and times the answer, and tells the clock in it.
+//! What is recorded of every request: its trace (W3C Trace Context), which goes with every call made because of it; its
+//! time and status for the metrics; and, where it is to change something, one line in the log with who, what and what came
+//! of it, written even where the client has left meanwhile. Tokens never get here.
 
-use super::trace::Traced;
-use super::{Shared, server_clock};
+use super::answer::Refusal;
+use super::{Shared, requester};
+use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::Method;
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use std::sync::Arc;
+use bookahead_protocol::{Key, Name};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tracing::Instrument;
 
@@ -22,7 +27,7 @@ pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Requ
     request.extensions_mut().insert(traced);
     let mut response = next.run(request).instrument(span).await;
     shared.metrics.answered(&route, method, response.status().as_u16(), began.elapsed());
-    server_clock::tell(shared.party.clock(), response.headers_mut());
+    requester::tell_clock(shared.party.clock(), response.headers_mut());
     response
 }
 
@@ -35,5 +40,260 @@ fn word(method: &Method) -> &'static str {
         Method::PUT => "PUT",
         Method::DELETE => "DELETE",
         _ => "other",
+    }
+}
+
+/// The trace of a request, and the identity that logs name it by.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Traced {
+    /// What is handed on.
+    pub(super) trace: Option<Arc<str>>,
+}
+
+impl Traced {
+    /// What the headers of a request say.
+    pub(super) fn of(headers: &HeaderMap) -> Traced {
+        let mut all = headers.get_all("traceparent").iter();
+        let (Some(one), None) = (all.next(), all.next()) else { return Traced::default() };
+        let trace = one.to_str().ok().and_then(Parent::read).and_then(|parent| parent.handed_on());
+        Traced { trace: trace.map(Into::into) }
+    }
+
+    /// The identity of the trace.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.trace.as_deref().and_then(|text| text.get(3..35))
+    }
+}
+
+/// What a `traceparent` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Parent<'a> {
+    trace: &'a str,
+    sampled: bool,
+}
+
+impl Parent<'_> {
+    fn read(text: &str) -> Option<Parent<'_>> {
+        let mut fields = text.trim().split('-');
+        let (version, trace, parent, flags) =
+            (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let known = version != "00" || fields.next().is_none();
+        let shape = is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
+        let says = version != "ff" && has_digit(trace) && has_digit(parent);
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        (known && shape && says).then_some(Parent { trace, sampled: flags & 1 == 1 })
+    }
+
+    /// The same trace with a new parent, in the version that we know.
+    fn handed_on(&self) -> Option<String> {
+        let mut parent = [0; 8];
+        SystemRandom::new().fill(&mut parent).ok()?;
+        let parent = u64::from_be_bytes(parent).max(1);
+        Some(format!("00-{}-{parent:016x}-{:02x}", self.trace, u8::from(self.sampled)))
+    }
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// All zeros stands for nothing.
+fn has_digit(text: &str) -> bool {
+    text.bytes().any(|byte| byte != b'0')
+}
+
+/// Where peers say that they are there.
+const SITES: &str = "/v1/sites";
+
+/// What is logged of a request.
+pub(super) struct Line {
+    user: Name,
+    through: Option<Name>,
+    method: Method,
+    route: String,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Default)]
+struct Noted {
+    subject: Option<String>,
+    key: Option<Key>,
+    outcome: Option<String>,
+}
+
+impl Line {
+    /// Of a request of somebody.
+    pub(super) fn new(identity: &Identity, method: &Method, route: &str) -> Line {
+        Line {
+            user: identity.user.clone(),
+            through: identity.through.clone(),
+            method: method.clone(),
+            route: route.to_owned(),
+            noted: Mutex::default(),
+        }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reservation, job or site that it is about.
+    pub(super) fn note_subject(&self, subject: String) {
+        self.noted().subject = Some(subject);
+    }
+
+    /// The key of the call.
+    pub(super) fn note_key(&self, key: Key) {
+        self.noted().key = Some(key);
+    }
+
+    /// What came of it; the first who knows says it.
+    pub(super) fn note_outcome(&self, outcome: &str) {
+        self.noted().outcome.get_or_insert_with(|| outcome.to_owned());
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let noted = std::mem::take(&mut *self.noted());
+        // A peer that says that it is there, again and again, changes nothing worth keeping.
+        if self.route == SITES && noted.outcome.as_deref().is_some_and(|outcome| outcome.starts_with('2')) {
+            return;
+        }
+        tracing::info!(
+            target: "audit",
+            user = self.user.as_str(),
+            through = self.through.as_ref().map(Name::as_str),
+            method = self.method.as_str(),
+            route = self.route,
+            subject = noted.subject,
+            key = noted.key.map(|key| key.to_string()),
+            outcome = noted.outcome.as_deref().unwrap_or("unanswered"),
+        );
+    }
+}
+
+/// Of somebody who was not let in: that he tried.
+pub(super) fn turned_away(method: &Method, route: &str, refusal: &Refusal) {
+    tracing::info!(target: "audit", method = method.as_str(), route, outcome = refusal.code());
+}
+
+#[cfg(test)]
+mod trace_tests {
+    use super::*;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    #[test]
+    fn a_valid_trace_is_handed_on_with_another_parent() {
+        let mut headers = HeaderMap::new();
+        let given = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        headers.insert("traceparent", given.parse().unwrap());
+        let traced = Traced::of(&headers);
+        let handed_on = traced.trace.as_deref().unwrap();
+        assert_eq!(traced.id(), Some(TRACE));
+        assert_ne!(handed_on, given);
+        assert_eq!(Parent::read(handed_on), Some(Parent { trace: TRACE, sampled: true }));
+        headers.append("traceparent", given.parse().unwrap());
+        assert!(Traced::of(&headers).trace.is_none(), "two of them say nothing");
+    }
+
+    #[test]
+    fn what_is_no_trace_is_none() {
+        let zeros = "0".repeat(32);
+        for wrong in [
+            String::new(),
+            "00".into(),
+            format!("00-{TRACE}-00f067aa0ba902b7"),
+            format!("00-{TRACE}-00f067aa0ba902b7-01-more"),
+            format!("ff-{TRACE}-00f067aa0ba902b7-01"),
+            format!("00-{}-00f067aa0ba902b7-01", TRACE.to_uppercase()),
+            format!("00-{TRACE}-0000000000000000-01"),
+            format!("00-{zeros}-00f067aa0ba902b7-01"),
+            format!("00-{TRACE}-00f067aa0ba902b-01"),
+            format!("00-{TRACE}-00f067aa0ba902b7-0"),
+        ] {
+            assert_eq!(Parent::read(&wrong), None, "{wrong}");
+        }
+        let later = format!("01-{TRACE}-00f067aa0ba902b7-00-more");
+        assert_eq!(Parent::read(&later), Some(Parent { trace: TRACE, sampled: false }));
+    }
+}
+
+#[cfg(test)]
+mod audit_tests {
+    use super::*;
+    use crate::security::Role;
+    use std::collections::BTreeSet;
+    use std::fmt::Debug;
+    use std::sync::Arc;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    /// Keeps what is logged for the audit.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<String>>>);
+
+    impl Subscriber for Kept {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "audit"
+        }
+
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields(String::new());
+            event.record(&mut fields);
+            self.0.lock().unwrap().push(fields.0);
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0 += &format!("{field}={value:?} ");
+        }
+    }
+
+    #[test]
+    fn a_request_leaves_one_line_when_the_last_has_let_go_of_it() {
+        let kept = Kept::default();
+        tracing::subscriber::with_default(kept.clone(), || {
+            let identity = Identity {
+                user: "ada".into(),
+                roles: BTreeSet::from([Role::User]),
+                through: Some("grid".into()),
+            };
+            let line = Arc::new(Line::new(&identity, &Method::POST, "/v1/reservations"));
+            let task = line.clone();
+            line.note_key(Key(0x4f));
+            task.note_subject("rsv_7".into());
+            drop(line);
+            assert!(kept.0.lock().unwrap().is_empty());
+            task.note_outcome("accepted");
+            task.note_outcome("201");
+        });
+        let lines = kept.0.lock().unwrap();
+        let [line] = lines.as_slice() else { panic!("{lines:?}") };
+        for field in [
+            "user=\"ada\"",
+            "through=\"grid\"",
+            "method=\"POST\"",
+            "route=\"/v1/reservations\"",
+            "subject=\"rsv_7\"",
+            "key=\"key_4f\"",
+            "outcome=\"accepted\"",
+        ] {
+            assert!(line.contains(field), "{field} in {line}");
+        }
     }
 }

@@ -1,30 +1,28 @@
 //! The routes, and the document that describes them: both come from the same attributes beside the handlers, so that
-//! there is no route without a description. What all routes of a kind have in common stands beside ([`refusals`],
-//! [`parameters`]).
+//! there is no route without a description. Headers and refusals that several routes have in common are described here
+//! once.
 
-mod numbers;
-mod parameters;
-mod refusals;
-
-pub(super) use parameters::{NeededKey, SpareKey};
-pub(super) use refusals::{OfBody, OfJob, OfReservation, OfRoom, OfVersion, Refused};
-
-use super::{Shared, calendar, health, jobs, looking, probes, reservations, watch};
+use super::{Shared, calendar, health, jobs, queries, reservations, watch};
 use bookahead_api as api;
+use bookahead_api::problem::MEDIA_TYPE;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use utoipa::OpenApi as _;
-use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::schema::{SchemaType, Type};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::response::{Response, ResponseBuilder};
+use utoipa::openapi::schema::{AdditionalProperties, ArrayItems, KnownFormat, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{OpenApi, RefOr, Schema};
+use utoipa::openapi::{
+    ContentBuilder, Header, Object, ObjectBuilder, OpenApi, Ref, RefOr, Required, Schema, SchemaFormat,
+};
+use utoipa::{IntoParams, IntoResponses, Number, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// Routes whose handlers need to know who calls.
 pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(Described::openapi())
-        .routes(routes!(probes::probe))
-        .routes(routes!(reservations::reserve, looking::list))
+        .routes(routes!(reservations::probe))
+        .routes(routes!(reservations::reserve, queries::list))
         .routes(routes!(reservations::show, reservations::change, reservations::cancel))
         .routes(routes!(reservations::hold))
         .routes(routes!(reservations::extend))
@@ -34,9 +32,9 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(watch::one))
         .routes(routes!(watch::everything))
         .routes(routes!(calendar::calendar))
-        .routes(routes!(looking::resources))
-        .routes(routes!(looking::schedule))
-        .routes(routes!(looking::sites, looking::register))
+        .routes(routes!(queries::resources))
+        .routes(routes!(queries::schedule))
+        .routes(routes!(queries::sites, queries::register))
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show, jobs::cancel))
         .routes(routes!(jobs::go))
@@ -55,12 +53,12 @@ pub fn openapi() -> OpenApi {
     let mut document = open_routes().merge(guarded_routes()).into_openapi();
     let operations = document.paths.paths.values_mut().flat_map(operations);
     operations.for_each(without_null);
-    numbers::describe(&mut document);
+    describe(&mut document);
     let bearer = Http::builder().scheme(HttpAuthScheme::Bearer).bearer_format("JWT");
     let bearer = SecurityScheme::Http(bearer.description(Some(BEARER)).build());
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("bearer", bearer);
-    components.responses.extend(refusals::all().into_iter().map(|(name, response)| (name, response.into())));
+    components.responses.extend(all().into_iter().map(|(name, response)| (name, response.into())));
     let bearer = SecurityRequirement::new::<_, [&str; 0], &str>("bearer", []);
     document.security = Some(vec![bearer, SecurityRequirement::default()]);
     document
@@ -115,6 +113,167 @@ pub(super) fn text() -> String {
     components(schemas(api::Problem, api::Event)),
 )]
 struct Described;
+
+/// A key that must be there.
+pub(in crate::http) struct NeededKey;
+
+/// A key that may be there.
+pub(in crate::http) struct SpareKey;
+
+impl IntoParams for NeededKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let why = "A text that is new for every new call, and the same when a call is repeated: the same key gives the same answer, \
+            and nothing twice";
+        vec![key(Required::True, why)]
+    }
+}
+
+impl IntoParams for SpareKey {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        vec![key(Required::False, "So that the call can be repeated, and is done once")]
+    }
+}
+
+fn key(required: Required, description: &str) -> Parameter {
+    let text = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(512))
+        .pattern(Some(r#"^("([ !#-\[\]-~]|\\["\\]){1,255}"|[!#-~]{1,255})$"#))
+        .build();
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(required)
+        .description(Some(description))
+        .schema(Some(text))
+        .example(Some("\"8e03978e-40d5-43e8\"".into()))
+        .build()
+}
+
+/// A problem document with a status, as it is described.
+fn problem(status: u16, description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    let mut response = ResponseBuilder::new().description(description).content(MEDIA_TYPE, content);
+    if matches!(status, 429 | 503) {
+        let mut header = Header::new(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)));
+        header.description = Some("In so many seconds it is worth another try".into());
+        response = response.header("Retry-After", header);
+    }
+    response.build()
+}
+
+macro_rules! refusals {
+    ($($(#[$about:meta])* $name:ident { $($status:literal: $description:literal),* $(,)? })*) => {
+        $(
+            $(#[$about])*
+            pub(in crate::http) struct $name;
+
+            impl IntoResponses for $name {
+                fn responses() -> BTreeMap<String, RefOr<Response>> {
+                    let name = |status: u16| format!("{}{status}", stringify!($name));
+                    let refer = |status: u16| (status.to_string(), Ref::from_response_name(name(status)).into());
+                    BTreeMap::from_iter([$(refer($status)),*])
+                }
+            }
+        )*
+
+        /// All of them, by the names that routes refer to them by.
+        fn all() -> Vec<(String, Response)> {
+            vec![$($((format!("{}{}", stringify!($name), $status), problem($status, $description))),*),*]
+        }
+    };
+}
+
+refusals! {
+    /// What can be refused of every request of somebody.
+    Refused {
+        400: "Not understood, or without something that it needs",
+        401: "It is not known who calls",
+        403: "Not allowed to this user",
+        409: "The call has come through this broker before",
+        412: "Its times are for a clock of another speed",
+        429: "Too many requests",
+        500: "A failure of the server",
+        503: "Too much under way, or shutting down: ask again",
+        504: "No answer in time: repeat the call with the same key",
+    }
+    /// What can be refused of a body.
+    OfBody {
+        413: "The body is too large",
+        415: "The body is not JSON",
+        422: "Understood, and impossible",
+    }
+    /// What can be refused for lack of room.
+    OfRoom {
+        409: "No room, or not in this state",
+        422: "Understood, and impossible",
+    }
+    /// What can be refused of one reservation.
+    OfReservation {
+        404: "There is no such reservation",
+        409: "Not in this state, or the same call is under way",
+        410: "It is gone: it expired, or was cancelled before",
+        422: "Understood, and impossible",
+    }
+    /// What can be refused of a version.
+    OfVersion {
+        412: "It was changed in the meantime, or the times are for a clock of another speed",
+        428: "If-Match is missing",
+    }
+    /// What can be refused of one job.
+    OfJob {
+        404: "There is no such job",
+        409: "The same call is under way",
+    }
+}
+
+/// Describes all numbers of a document.
+fn describe(document: &mut OpenApi) {
+    let components = document.components.iter_mut();
+    components.flat_map(|components| components.schemas.values_mut()).for_each(within);
+    for operation in document.paths.paths.values_mut().flat_map(operations) {
+        for parameter in operation.parameters.iter_mut().flatten() {
+            if let RefOr::T(parameter) = parameter {
+                parameter.schema.iter_mut().for_each(within);
+            }
+        }
+    }
+}
+
+fn within(schema: &mut RefOr<Schema>) {
+    let RefOr::T(schema) = schema else { return };
+    match schema {
+        Schema::Object(object) => {
+            number(object);
+            object.properties.values_mut().for_each(within);
+            if let Some(AdditionalProperties::RefOr(schema)) = object.additional_properties.as_deref_mut() {
+                within(schema);
+            }
+        }
+        Schema::Array(array) => {
+            if let ArrayItems::RefOrSchema(items) = &mut array.items {
+                within(items);
+            }
+        }
+        Schema::OneOf(one) => one.items.iter_mut().for_each(within),
+        Schema::AllOf(all) => all.items.iter_mut().for_each(within),
+        Schema::AnyOf(any) => any.items.iter_mut().for_each(within),
+        _ => {}
+    }
+}
+
+fn number(object: &mut Object) {
+    let (name, most) = match &object.format {
+        Some(SchemaFormat::KnownFormat(KnownFormat::UInt16)) => ("uint16", u64::from(u16::MAX)),
+        Some(SchemaFormat::KnownFormat(KnownFormat::UInt32)) => ("uint32", u64::from(u32::MAX)),
+        Some(SchemaFormat::KnownFormat(KnownFormat::UInt64)) => ("uint64", u64::MAX),
+        _ => return,
+    };
+    object.format = Some(SchemaFormat::Custom(name.into()));
+    if let Ok(most) = usize::try_from(most) {
+        object.maximum.get_or_insert(Number::UInt(most));
+    }
+}
 
 #[cfg(test)]
 mod tests;

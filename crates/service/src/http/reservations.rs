@@ -1,19 +1,22 @@
-//! Making reservations, and what is done with one: every route is one call to the party.
+//! Probes, reservations, and what is done with one: every route is one call to the party. `If-Match` and `If-None-Match`
+//! (RFC 9110) compare the version of the terms, with which an entity tag begins: a reservation that has begun meanwhile, or
+//! got a job, still has the terms that its owner has seen.
 
-use super::Shared;
-use super::answer::{self, Written};
-use super::asking::{Asking, Changing};
-use super::body::{Document, OrNothing};
-use super::conditions;
-use super::key::{Optional, Required};
+use super::answer::Refusal;
+use super::answer::Written;
 use super::openapi::{NeededKey, OfBody, OfReservation, OfRoom, OfVersion, Refused, SpareKey};
-use super::problem::Refusal;
-use super::query::Id;
+use super::request::Id;
+use super::request::{Document, OrNothing};
+use super::request::{Optional, Required};
+use super::requester::{Changing, Requester};
+use super::{Shared, answer};
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use axum::response::Response;
 use bookahead_api as api;
-use bookahead_api::ids::ReservationIdText;
+use bookahead_api::Code;
+use bookahead_api::description::ReservationIdText;
 use bookahead_protocol::{Call, Key, ReservationId};
 use std::sync::Arc;
 
@@ -47,12 +50,12 @@ type Answered = Result<Response, Refusal>;
 )]
 pub(super) async fn reserve(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Required(key): Required,
     Document(reserve): Document<api::Reserve>,
 ) -> Answered {
     let call = reserve.call(key.reservation());
-    let answer = shared.command(&asking, key.key, call).await?;
+    let answer = shared.command(&requester, key.key, call).await?;
     Ok(Written::new(answer::reservation(answer)?)?.created())
 }
 
@@ -77,13 +80,13 @@ pub(super) async fn reserve(
 )]
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
-    asking: Asking,
+    requester: Requester,
     Id(id): Id<ReservationId>,
     headers: HeaderMap,
 ) -> Answered {
-    let answer = shared.show(&asking, Call::Show { id }).await?;
+    let answer = shared.show(&requester, Call::Show { id }).await?;
     let written = Written::new(answer::reservation(answer)?)?;
-    let known = conditions::has_already(&headers, &written.tag)?;
+    let known = has_already(&headers, &written.tag)?;
     Ok(if known { written.not_modified() } else { written.shown() })
 }
 
@@ -105,12 +108,12 @@ pub(super) async fn show(
 )]
 pub(super) async fn hold(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
     OrNothing(hold): OrNothing<api::Hold>,
 ) -> Answered {
-    changed(&shared, &asking, key.key, hold.call(id)).await
+    changed(&shared, &requester, key.key, hold.call(id)).await
 }
 
 /// Extend it
@@ -134,14 +137,14 @@ pub(super) async fn hold(
 )]
 pub(super) async fn extend(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
     headers: HeaderMap,
     Document(extend): Document<api::Extend>,
 ) -> Answered {
-    let version = conditions::demanded(&headers)?;
-    changed(&shared, &asking, key.key, extend.call(id, version)).await
+    let version = demanded(&headers)?;
+    changed(&shared, &requester, key.key, extend.call(id, version)).await
 }
 
 /// Make it final
@@ -162,12 +165,12 @@ pub(super) async fn extend(
 )]
 pub(super) async fn commit(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
     OrNothing(commit): OrNothing<api::Commit>,
 ) -> Answered {
-    changed(&shared, &asking, key.key, commit.call(id)).await
+    changed(&shared, &requester, key.key, commit.call(id)).await
 }
 
 /// Attach a job
@@ -188,12 +191,12 @@ pub(super) async fn commit(
 )]
 pub(super) async fn attach(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
     Document(attach): Document<api::Attach>,
 ) -> Answered {
-    changed(&shared, &asking, key.key, attach.call(id)).await
+    changed(&shared, &requester, key.key, attach.call(id)).await
 }
 
 /// Change its terms
@@ -216,14 +219,14 @@ pub(super) async fn attach(
 )]
 pub(super) async fn change(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
     headers: HeaderMap,
     Document(change): Document<api::Change>,
 ) -> Answered {
-    let version = conditions::demanded(&headers)?;
-    changed(&shared, &asking, key.key, change.call(id, version)).await
+    let version = demanded(&headers)?;
+    changed(&shared, &requester, key.key, change.call(id, version)).await
 }
 
 /// Give back early
@@ -244,12 +247,12 @@ pub(super) async fn change(
 )]
 pub(super) async fn release(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
     Document(release): Document<api::Release>,
 ) -> Answered {
-    changed(&shared, &asking, key.key, release.call(id)).await
+    changed(&shared, &requester, key.key, release.call(id)).await
 }
 
 /// Give it up
@@ -270,15 +273,162 @@ pub(super) async fn release(
 )]
 pub(super) async fn cancel(
     State(shared): State<Arc<Shared>>,
-    Changing(asking): Changing,
+    Changing(requester): Changing,
     Id(id): Id<ReservationId>,
     Optional(key): Optional,
 ) -> Answered {
-    changed(&shared, &asking, key.key, Call::Cancel { id }).await
+    changed(&shared, &requester, key.key, Call::Cancel { id }).await
 }
 
 /// Has a reservation changed, and shows it.
-async fn changed(shared: &Arc<Shared>, asking: &Asking, key: Key, call: Call) -> Answered {
-    let answer = shared.command(asking, key, call).await?;
+async fn changed(shared: &Arc<Shared>, requester: &Requester, key: Key, call: Call) -> Answered {
+    let answer = shared.command(requester, key, call).await?;
     Ok(Written::new(answer::reservation(answer)?)?.shown())
+}
+
+/// Where. Though it is posted, it changes nothing.
+pub(super) const PATH: &str = "/v1/probes";
+
+/// What could be had?
+///
+/// Answers with offers, the best first. Nothing is held by it: reserve what suits. A site answers for one part at a
+/// time, a broker for several together.
+#[utoipa::path(
+    post, path = "/v1/probes", operation_id = "probe", tag = "reservations",
+    request_body = api::Probe,
+    responses((status = 200, description = "What could be had", body = api::Offers), Refused, OfBody, OfRoom)
+)]
+pub(super) async fn probe(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+    Document(probe): Document<api::Probe>,
+) -> Result<Response, Refusal> {
+    let (answer, look_age) = shared.probe(&requester, probe.into()).await?;
+    answer::offers(answer, look_age)
+}
+
+/// The version that a change demands, or None where it says that it takes any. It must say one or the other.
+pub(super) fn demanded(headers: &HeaderMap) -> Result<Option<u32>, Refusal> {
+    let missing = || {
+        let why = "a change needs If-Match: send the entity tag or the version that you have seen, such as If-Match: \"3\", or * \
+                   for whichever it is";
+        Refusal::new(Code::NoVersion, why)
+    };
+    let tags = tags(headers, &IF_MATCH)?.ok_or_else(missing)?;
+    match tags.as_slice() {
+        [one] if one == "*" => Ok(None),
+        [one] if one.starts_with("W/") => {
+            let why =
+                format!("If-Match is {one}, a weak tag, which never matches; send the tag as it was given");
+            Err(Refusal::new(Code::Changed, why))
+        }
+        [one] => version(one).map(Some).ok_or_else(|| {
+            let why =
+                format!("If-Match is {one}, which was never a tag of this; look at it and send its tag");
+            Refusal::new(Code::Changed, why)
+        }),
+        _ => Err(Refusal::bad_request("If-Match has several tags; send the one that you have decided upon")),
+    }
+}
+
+/// The version in a tag, which may be all of it.
+fn version(tag: &str) -> Option<u32> {
+    let inside = tag.strip_prefix('"')?.strip_suffix('"')?;
+    let version = inside.split_once('-').map_or(inside, |(version, _)| version);
+    version.parse().ok().filter(|_| version.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether the client has this state already.
+pub(super) fn has_already(headers: &HeaderMap, tag: &str) -> Result<bool, Refusal> {
+    let tags = tags(headers, &IF_NONE_MATCH)?.unwrap_or_default();
+    Ok(tags.iter().any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag))
+}
+
+/// The tags in a header, if it is there.
+fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Vec<String>>, Refusal> {
+    let mut tags = Vec::new();
+    let mut there = false;
+    for value in headers.get_all(name) {
+        there = true;
+        let bad =
+            || Refusal::bad_request(format!("{name} cannot be read; it should be a tag in quotes, or *"));
+        let text = value.to_str().map_err(|_| bad())?;
+        split(text, &mut tags).ok_or_else(bad)?;
+    }
+    Ok(there.then_some(tags))
+}
+
+/// Tags with commas between them; a tag may have a comma inside.
+fn split(text: &str, tags: &mut Vec<String>) -> Option<()> {
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return None;
+    }
+    loop {
+        let length = if rest.starts_with('*') {
+            1
+        } else {
+            let open = if rest.starts_with("W/\"") { 3 } else { 1 };
+            let inside = rest.strip_prefix("W/").unwrap_or(rest).strip_prefix('"')?;
+            open + inside.find('"')? + 1
+        };
+        tags.push(rest[..length].to_owned());
+        rest = rest[length..].trim_start();
+        if rest.is_empty() {
+            return Some(());
+        }
+        rest = rest.strip_prefix(',')?.trim_start();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    fn code(value: &str) -> String {
+        demanded(&with(IF_MATCH, value)).unwrap_err().code().to_owned()
+    }
+
+    #[test]
+    fn a_change_demands_a_version_or_takes_any() {
+        let demand = |value: &str| demanded(&with(IF_MATCH, value)).unwrap();
+        assert_eq!(demand("*"), None);
+        assert_eq!(demand(" \"3\" "), Some(3));
+        assert_eq!(demand("\"3-0a1b\""), Some(3));
+        assert_eq!(demanded(&HeaderMap::new()).unwrap_err().code(), "no-version");
+        for unreadable in ["", "3", "\"3", "\"3\" \"4\"", "\"3\",", "\"3\", \"4\""] {
+            assert_eq!(code(unreadable), "bad-request", "{unreadable}");
+        }
+        for never in ["W/\"3\"", "\"\"", "\"+3\"", "\"x\"", "\"4294967296\""] {
+            assert_eq!(code(never), "changed", "{never}");
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig {
+            cases: 500,
+            failure_persistence: None,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(2000),
+            ..Default::default()
+        })]
+        #[test]
+        fn no_header_is_too_strange(value in r#"[ -~]{0,12}|(W/|"|\*|,| |1|-){0,12}"#) {
+            let headers = [IF_MATCH, IF_NONE_MATCH].map(|name| with(name, &value));
+            let _ = demanded(&headers[0]);
+            let _ = has_already(&headers[1], "\"1\"");
+        }
+    }
+
+    #[test]
+    fn a_client_that_has_one_of_several_states_has_it() {
+        let has = |value: &str| has_already(&with(IF_NONE_MATCH, value), "\"3-0a\"").unwrap();
+        assert!(has("*") && has("\"3-0a\"") && has("W/\"3-0a\"") && has("\"x,y\", \"3-0a\""));
+        assert!(!has("\"3\"") && !has("\"3-0b\""));
+        assert!(!has_already(&HeaderMap::new(), "\"3-0a\"").unwrap());
+        assert!(has_already(&with(IF_NONE_MATCH, "3"), "\"3-0a\"").is_err());
+    }
 }

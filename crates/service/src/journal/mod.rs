@@ -28,27 +28,21 @@
 //! that held them. That is what a crash before the sync leaves, too. A log that is broken in the middle is found.
 
 mod check;
-mod checksum;
 mod error;
-mod export;
 mod format;
 mod lock;
 mod queue;
 mod replay;
-mod ticket;
 mod verify;
-mod wal;
 mod writer;
 
-pub use check::{Report, check};
+pub use check::{Report, check, export};
 pub use error::{Damage, JournalError};
-pub use export::export;
-pub use queue::{MOST_IN_A_TRANSACTION, MOST_WAITING};
+pub use queue::{MOST_IN_A_TRANSACTION, MOST_WAITING, Ticket};
 pub use replay::{Record, Replay, Snapshot};
-pub use ticket::Ticket;
 
 use lock::Lock;
-use queue::{Order, Queue};
+use queue::{Order, Queue, outcome};
 use replay::Tail;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -57,7 +51,6 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use ticket::outcome;
 use writer::Writer;
 
 /// So many snapshots are kept: the newest, and one to fall back on until the next compaction.
@@ -132,7 +125,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         if fresh {
             format::create(&path, kind)?;
         }
-        wal::look_for_damage(&path)?;
+        verify::look_for_damage(&path)?;
         let connection = format::open_to_write(&path, options)?;
         let meta = format::meta(&path, &connection)?;
         if (&meta.what, &meta.owner) != (&kind.what, &kind.owner) {

@@ -1,8 +1,8 @@
 //! What a journal gives back when it is opened: the newest sound snapshot and every event after it, all of it verified.
 
 use super::Kind;
-use super::checksum::Chain;
 use super::error::{Damage, JournalError};
+use super::format::Chain;
 use super::format::Meta;
 use super::verify::{self, Raw};
 use rusqlite::Connection;

@@ -2,9 +2,8 @@
 //! and tells those who wait only after SQLite has said that the transaction is on disk. After a failed write it writes
 //! nothing any more: what a disk holds after an error is not known until it is read again.
 
-use super::checksum::{self, Chain};
 use super::error::{Damage, JournalError};
-use super::format;
+use super::format::{self, Chain};
 use super::queue::{Batch, Order, Queue, Work};
 use super::replay::Tail;
 use super::verify;
@@ -132,7 +131,7 @@ impl Writer {
             return Err(JournalError::SnapshotElsewhere { up_to, first, last: self.tail.sequence });
         };
         let now = now();
-        let sum = checksum::of_snapshot(up_to, self.schema, now, chain, state.as_bytes());
+        let sum = format::of_snapshot(up_to, self.schema, now, chain, state.as_bytes());
         self.transaction("writing a snapshot", |writer| {
             writer.connection.execute(
                 "INSERT OR REPLACE INTO snapshots VALUES (?1, ?2, ?3, ?4, ?5, ?6)",

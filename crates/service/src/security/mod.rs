@@ -1,6 +1,6 @@
 //! Who calls, and what he may do: tokens, client certificates, roles, TLS, and where one may listen at all.
 //!
-//! - [`Gate`]: from the headers of a request to an [`Identity`], or to a problem that says why not
+//! - [`Authenticator`]: from the headers of a request to an [`Identity`], or to a problem that says why not
 //! - [`Keys`]: what signatures are checked with; [`Secret`], [`mint`]: tokens of our own
 //! - [`TokenRules`], [`Claims`]: what a token must say
 //! - [`ClientCertificate`], [`PeerCertificate`]: certificates known by their fingerprints
@@ -10,31 +10,21 @@
 //! The algorithm of a signature is bound to the key and never taken from the token alone. Nothing here prints a secret or a
 //! token, and no X.509 is read here: certificates are compared by their fingerprints, chains are checked by rustls.
 
-mod behalf;
-mod certificate;
+mod authenticator;
 mod claims;
 mod error;
 #[cfg(test)]
 mod examples;
-pub(crate) mod file;
-mod gate;
-mod identity;
 mod key;
 mod keys;
-mod listening;
-mod mint;
 mod settings;
 mod signature;
-mod tls;
+pub(crate) mod tls;
 
-pub use certificate::{ClientCertificate, Fingerprint, NotAFingerprint, PeerCertificate};
-pub use claims::{Claims, TokenRules};
+pub use authenticator::{Authenticator, CHALLENGE, Identity, Role};
+pub use claims::{Claims, TokenRules, mint, new_secret};
 pub use error::{KeyFault, SecurityError, TokenFault};
-pub use gate::{CHALLENGE, Gate};
-pub use identity::{Identity, Role};
 pub use key::Secret;
 pub use keys::Keys;
-pub use listening::may_listen;
-pub use mint::{mint, new_secret};
-pub use settings::{Security, Tls};
-pub use tls::server_config;
+pub use settings::{Security, Tls, may_listen};
+pub use tls::{ClientCertificate, Fingerprint, NotAFingerprint, PeerCertificate, server_config};

@@ -1,22 +1,21 @@
 //! What an operator writes about security: the table `[security]` of a configuration. Settings that contradict each other,
 //! or that would have no effect, are errors, since somebody relies on them.
 
-use super::certificate::PeerCertificate;
+use super::authenticator::Authenticator;
 use super::claims::{TokenRules, visible_name};
 use super::error::SecurityError;
-use super::gate::Gate;
 use super::keys::Keys;
-use super::listening::may_listen;
+use super::tls::PeerCertificate;
 use super::tls::server_config;
 use rustls::ServerConfig;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The table `[security]`. Without it nobody is asked who he is, and the service listens on loopback only.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Security {
     /// The file with the keys of tokens: a secret, public keys in PEM, or a JWKS document.
@@ -37,7 +36,7 @@ pub struct Security {
 }
 
 /// The table `[security.tls]`. All files are in PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// The chain of certificates, the service's own first.
@@ -67,17 +66,17 @@ impl Default for Security {
 }
 
 impl Security {
-    /// The gate. Paths that are not absolute are below `base`. Without keys and peers it is open.
-    pub fn gate(&self, base: &Path) -> Result<Gate, SecurityError> {
+    /// The authenticator. Paths that are not absolute are below `base`. Without keys and peers it is open.
+    pub fn authenticator(&self, base: &Path) -> Result<Authenticator, SecurityError> {
         self.check()?;
         let keys = match &self.keys {
             Some(path) => Keys::read(&base.join(path))?,
-            None if self.peers.is_empty() => return Ok(Gate::open()),
+            None if self.peers.is_empty() => return Ok(Authenticator::open()),
             None => Keys::none(),
         };
         let rules = TokenRules { audience: self.audience.clone(), issuer: self.issuer.clone() };
-        let gate = Gate::new(keys, rules).with_peers(self.peers.clone());
-        Ok(gate.broker_passes_roles(self.broker_passes_roles))
+        let authenticator = Authenticator::new(keys, rules).with_peers(self.peers.clone());
+        Ok(authenticator.broker_passes_roles(self.broker_passes_roles))
     }
 
     /// TLS of the listener, if there is any. Paths that are not absolute are below `base`.
@@ -90,9 +89,13 @@ impl Security {
     }
 
     /// Whether one may listen at this address with these settings; says what to do where one may not.
-    pub fn may_listen(&self, address: SocketAddr, gate: &Gate) -> Result<(), SecurityError> {
+    pub fn may_listen(
+        &self,
+        address: SocketAddr,
+        authenticator: &Authenticator,
+    ) -> Result<(), SecurityError> {
         let protected = self.tls.is_some() || self.insecure_plain_http;
-        may_listen(address, gate, protected).map_err(SecurityError::Settings)
+        may_listen(address, authenticator, protected).map_err(SecurityError::Settings)
     }
 
     fn check(&self) -> Result<(), SecurityError> {
@@ -135,6 +138,27 @@ impl Security {
     }
 }
 
+/// Whether one may listen at this address. `protected`: by TLS, or, by the operator's word (`insecure_plain_http`), by
+/// something in front of the service. Says what to do where one may not.
+pub fn may_listen(address: SocketAddr, authenticator: &Authenticator, protected: bool) -> Result<(), String> {
+    if address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    if authenticator.is_open() {
+        return Err(format!(
+            "refusing to listen on {address} without authentication: everybody could book and cancel; \
+             set security.keys to a key file, or listen on 127.0.0.1"
+        ));
+    }
+    if !protected {
+        return Err(format!(
+            "refusing to listen on {address} without TLS: tokens could be read on the way; set security.tls, or, \
+             behind a proxy that does TLS, security.insecure_plain_http = true, or listen on 127.0.0.1"
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Role;
@@ -152,9 +176,9 @@ mod tests {
     fn without_settings_the_gate_is_open_and_there_is_no_tls() {
         let nothing = security("");
         assert_eq!(nothing, Security::default());
-        assert!(nothing.gate(Path::new(".")).unwrap().is_open());
+        assert!(nothing.authenticator(Path::new(".")).unwrap().is_open());
         assert!(nothing.server(Path::new(".")).unwrap().is_none());
-        let refused = nothing.may_listen(([0, 0, 0, 0], 80).into(), &Gate::open()).unwrap_err();
+        let refused = nothing.may_listen(([0, 0, 0, 0], 80).into(), &Authenticator::open()).unwrap_err();
         assert!(refused.to_string().contains("security.keys"), "{refused}");
     }
 
@@ -162,7 +186,7 @@ mod tests {
     fn a_peer_alone_closes_the_gate() {
         let peer = security(&format!("{TLS}client_ca = \"ca.pem\"\n{PEER}"));
         assert_eq!(peer.peers[0].roles, [Role::Broker]);
-        assert!(!peer.gate(Path::new(".")).unwrap().is_open());
+        assert!(!peer.authenticator(Path::new(".")).unwrap().is_open());
     }
 
     #[test]
@@ -178,7 +202,7 @@ mod tests {
             ),
             (format!("{TLS}client_ca = \"ca.pem\"\n{}", PEER.replace("\"broker\"\n", "\" \"\n")), "visible"),
         ] {
-            let fault = security(&text).gate(Path::new(".")).unwrap_err().to_string();
+            let fault = security(&text).authenticator(Path::new(".")).unwrap_err().to_string();
             assert!(fault.contains(what), "{text}: {fault}");
         }
         for unknown in
@@ -191,7 +215,31 @@ mod tests {
     #[test]
     fn a_missing_key_file_is_named() {
         let settings = security("keys = \"keys.json\"");
-        let fault = settings.gate(Path::new("/nowhere")).unwrap_err().to_string();
+        let fault = settings.authenticator(Path::new("/nowhere")).unwrap_err().to_string();
         assert!(fault.contains("/nowhere/keys.json"), "{fault}");
+    }
+}
+
+#[cfg(test)]
+mod listening_tests {
+    use super::super::{Keys, TokenRules};
+    use super::*;
+
+    #[test]
+    fn beyond_loopback_both_authentication_and_tls_are_wanted() {
+        let (open, guarded) =
+            (Authenticator::open(), Authenticator::new(Keys::none(), TokenRules::default()));
+        for local in ["127.0.0.1:80", "127.9.9.9:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+            for authenticator in [&open, &guarded] {
+                assert_eq!(may_listen(local.parse().unwrap(), authenticator, false), Ok(()), "{local}");
+            }
+        }
+        for public in ["0.0.0.0:80", "[::]:80", "192.0.2.1:80", "[::ffff:10.0.0.1]:80"] {
+            let may =
+                |authenticator, protected| may_listen(public.parse().unwrap(), authenticator, protected);
+            assert!(may(&open, true).unwrap_err().contains("security.keys"), "{public}");
+            assert!(may(&guarded, false).unwrap_err().contains("security.tls"), "{public}");
+            assert_eq!(may(&guarded, true), Ok(()), "{public}");
+        }
     }
 }

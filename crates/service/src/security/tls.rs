@@ -1,8 +1,11 @@
 //! TLS of a listener, by rustls with the provider ring: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1, and, where an authority is
-//! named, certificates of clients. The provider is passed on explicitly: no global choice can change it.
+//! named, certificates of clients, which are known by their fingerprints so that no X.509 is read here. Files are bounded
+//! in size, and refused where everybody could read a secret or put in something else.
 
+use super::authenticator::Role;
 use super::error::SecurityError;
-use super::file::Content;
+use ::ring::digest::{SHA256, digest};
+use bookahead_protocol::Name;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -10,8 +13,14 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
-use std::path::Path;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
+use thiserror::Error;
 
 /// The chain of certificates with its key, both in PEM. `clients`: the authorities that certificates of clients must come
 /// from, in PEM, and whether every client must have one.
@@ -78,4 +87,164 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SecurityError> {
         path: path.into(),
         fault: fault.to_string(),
     })
+}
+
+/// More than any key file, certificate chain or list of authorities has.
+const MOST_BYTES: usize = 1 << 20;
+
+/// A file that was read.
+pub(crate) struct Content {
+    what: &'static str,
+    path: PathBuf,
+    mode: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Content {
+    /// Reads a file that nobody else may change.
+    pub(crate) fn read(what: &'static str, path: &Path) -> Result<Content, SecurityError> {
+        let unreadable = |source| SecurityError::Unreadable { what, path: path.into(), source };
+        let file = File::open(path).map_err(unreadable)?;
+        let mode = permissions(&file).map_err(unreadable)?;
+        if mode & 0o002 != 0 {
+            return Err(SecurityError::Writable { what, path: path.into(), mode });
+        }
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() > MOST_BYTES {
+            return Err(SecurityError::TooLarge { what, path: path.into(), most: MOST_BYTES });
+        }
+        Ok(Content { what, path: path.into(), mode, bytes })
+    }
+
+    /// Says no where everybody may read it.
+    pub(crate) fn must_be_private(&self) -> Result<(), SecurityError> {
+        if self.mode & 0o004 == 0 {
+            return Ok(());
+        }
+        Err(SecurityError::Exposed { what: self.what, path: self.path.clone(), mode: self.mode })
+    }
+}
+
+#[cfg(unix)]
+fn permissions(file: &File) -> std::io::Result<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(file.metadata()?.permissions().mode() & 0o7777)
+}
+
+/// Elsewhere permissions are no three digits; they are the operator's care.
+#[cfg(not(unix))]
+fn permissions(_: &File) -> std::io::Result<u32> {
+    Ok(0o600)
+}
+
+/// The SHA-256 of a certificate, as `openssl x509 -noout -fingerprint -sha256` prints it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Fingerprint([u8; 32]);
+
+/// A text that is no fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no fingerprint; it should be 64 hexadecimal digits, with colons or without, \
+     as openssl x509 -noout -fingerprint -sha256 prints them"
+)]
+pub struct NotAFingerprint(String);
+
+/// What a client showed when it connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Its fingerprint.
+    pub fingerprint: Fingerprint,
+}
+
+/// Who has a certificate, and what he may: `[[security.peer]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerCertificate {
+    /// Who.
+    pub name: Name,
+    /// Of his certificate.
+    pub fingerprint: Fingerprint,
+    /// What he may.
+    pub roles: Vec<Role>,
+}
+
+impl ClientCertificate {
+    /// From the certificate in DER, as TLS hands it over.
+    pub fn of(der: &[u8]) -> ClientCertificate {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest(&SHA256, der).as_ref());
+        ClientCertificate { fingerprint: Fingerprint(bytes) }
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = NotAFingerprint;
+
+    fn from_str(text: &str) -> Result<Fingerprint, NotAFingerprint> {
+        let wrong = || NotAFingerprint(text.chars().take(120).collect());
+        let digits: Option<Vec<u8>> = if text.contains(':') {
+            text.split(':').map(pair).collect()
+        } else {
+            text.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).ok().and_then(pair)).collect()
+        };
+        digits.and_then(|bytes| bytes.try_into().ok()).map(Fingerprint).ok_or_else(wrong)
+    }
+}
+
+/// Two hexadecimal digits.
+fn pair(text: &str) -> Option<u8> {
+    let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if digits { u8::from_str_radix(text, 16).ok() } else { None }
+}
+
+impl TryFrom<String> for Fingerprint {
+    type Error = NotAFingerprint;
+
+    fn try_from(text: String) -> Result<Fingerprint, NotAFingerprint> {
+        text.parse()
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> String {
+        fingerprint.to_string()
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_read_with_colons_or_without() {
+        let plain = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let colons: Vec<String> = plain
+            .as_bytes()
+            .chunks(2)
+            .map(|two| String::from_utf8(two.to_ascii_uppercase()).unwrap())
+            .collect();
+        let empty = ClientCertificate::of(b"").fingerprint;
+        assert_eq!(plain.parse(), Ok(empty));
+        assert_eq!(colons.join(":").parse(), Ok(empty));
+        assert_eq!(empty.to_string(), plain);
+        for wrong in
+            ["", "e3", &plain[2..], &format!("{plain}00"), &plain.replace('e', "é"), &plain.replace('e', "+")]
+        {
+            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
+    }
 }

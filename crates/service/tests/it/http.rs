@@ -19,7 +19,7 @@ use bookahead_protocol::ledger::{Offered, Rules};
 use bookahead_protocol::{Millis, Resource};
 use bookahead_service::clock::Clock;
 use bookahead_service::http::{About, Limits, Served, Stop, Stopper, router_until, serve};
-use bookahead_service::security::{Claims, Gate, Keys, Role, Secret, TokenRules, mint};
+use bookahead_service::security::{Authenticator, Claims, Keys, Role, Secret, TokenRules, mint};
 use bookahead_service::thread::{BatchSide, Outlets, PartyError, PartyHandle, PartyOptions, PartyThread};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,9 +80,10 @@ impl North {
             url: format!("http://{address}"),
             identity: None,
         };
-        let gate = Gate::new(Keys::of_secret(Secret::new(SECRET).unwrap()), TokenRules::default());
-        let (party, gate) = (thread.handle().clone(), Arc::new(gate));
-        let served = Served { party, gate, limits, about, commands: None, look_every };
+        let authenticator =
+            Authenticator::new(Keys::of_secret(Secret::new(SECRET).unwrap()), TokenRules::default());
+        let (party, authenticator) = (thread.handle().clone(), Arc::new(authenticator));
+        let served = Served { party, authenticator, limits, about, commands: None, look_every };
         let router = router_until(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };

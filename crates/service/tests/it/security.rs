@@ -1,10 +1,10 @@
-//! Who is let in, as whom, and who is not: the gate from outside.
+//! Who is let in, as whom, and who is not: the authenticator from outside.
 
 use crate::cases;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bookahead_api::{Code, Problem};
 use bookahead_service::security::{
-    Claims, ClientCertificate, Gate, Identity, Keys, PeerCertificate, Role, Secret, TokenRules, mint,
+    Authenticator, Claims, ClientCertificate, Identity, Keys, PeerCertificate, Role, Secret, TokenRules, mint,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ fn secret() -> Secret {
     Secret::new(&[7; 32]).unwrap()
 }
 
-fn gate() -> Gate {
-    Gate::new(Keys::of_secret(secret()), TokenRules::default())
+fn authenticator() -> Authenticator {
+    Authenticator::new(Keys::of_secret(secret()), TokenRules::default())
 }
 
 fn claims(user: &str, roles: &[Role]) -> Claims {
@@ -42,13 +42,13 @@ fn headers(all: &[(&str, &str)]) -> HeaderMap {
     all.iter().map(header).collect()
 }
 
-fn identify(gate: &Gate, all: &[(&str, &str)]) -> Result<Identity, Problem> {
-    gate.identify_at(&headers(all), None, NOW)
+fn identify(authenticator: &Authenticator, all: &[(&str, &str)]) -> Result<Identity, Problem> {
+    authenticator.identify_at(&headers(all), None, NOW)
 }
 
 #[track_caller]
-fn refused(gate: &Gate, all: &[(&str, &str)], code: Code) -> String {
-    let problem = identify(gate, all).unwrap_err();
+fn refused(authenticator: &Authenticator, all: &[(&str, &str)], code: Code) -> String {
+    let problem = identify(authenticator, all).unwrap_err();
     assert_eq!((problem.code.as_str(), problem.status), (code.word(), code.status()), "{}", problem.detail);
     problem.detail
 }
@@ -59,33 +59,34 @@ fn roles(identity: &Identity) -> Vec<Role> {
 
 #[test]
 fn a_token_says_who_calls_and_what_he_may() {
-    let ada = identify(&gate(), &[("authorization", &bearer("ada", &[Role::User]))]).unwrap();
+    let ada = identify(&authenticator(), &[("authorization", &bearer("ada", &[Role::User]))]).unwrap();
     assert_eq!((ada.user.as_str(), roles(&ada), ada.through.clone()), ("ada", vec![Role::User], None));
     assert!(ada.may_change() && !ada.may_register() && !ada.viewer().sees_all);
     let lower = bearer("ada", &[Role::User]).replace("Bearer", "bearer");
-    assert_eq!(identify(&gate(), &[("authorization", &lower)]).unwrap(), ada);
+    assert_eq!(identify(&authenticator(), &[("authorization", &lower)]).unwrap(), ada);
 }
 
 #[test]
 fn without_a_valid_token_nobody_is_let_in() {
-    let gate = gate();
-    let detail = refused(&gate, &[], Code::Unauthenticated);
+    let authenticator = authenticator();
+    let detail = refused(&authenticator, &[], Code::Unauthenticated);
     assert!(detail.contains("Authorization: Bearer"), "{detail}");
     for wrong in ["Basic YWRhOmFkYQ==", "Bearer", "Bearer ", "Bearer x", "", "Digest a, Bearer b"] {
-        refused(&gate, &[("authorization", wrong)], Code::Unauthenticated);
+        refused(&authenticator, &[("authorization", wrong)], Code::Unauthenticated);
     }
     let good = bearer("ada", &[Role::User]);
-    refused(&gate, &[("authorization", &good), ("authorization", &good)], Code::Unauthenticated);
+    refused(&authenticator, &[("authorization", &good), ("authorization", &good)], Code::Unauthenticated);
     let endless = format!("Bearer {}", "A".repeat(9000));
-    assert!(refused(&gate, &[("authorization", &endless)], Code::Unauthenticated).contains("8192"));
+    assert!(refused(&authenticator, &[("authorization", &endless)], Code::Unauthenticated).contains("8192"));
     let other = mint(&Secret::new(&[8; 32]).unwrap(), &claims("ada", &[Role::User]));
-    refused(&gate, &[("authorization", &format!("Bearer {other}"))], Code::Unauthenticated);
+    refused(&authenticator, &[("authorization", &format!("Bearer {other}"))], Code::Unauthenticated);
 }
 
 #[test]
 fn the_time_of_day_decides_whether_a_token_holds() {
     let headers = headers(&[("authorization", &bearer("ada", &[Role::User]))]);
-    let at = |now| gate().identify_at(&headers, None, now).map(drop).map_err(|problem| problem.detail);
+    let at =
+        |now| authenticator().identify_at(&headers, None, now).map(drop).map_err(|problem| problem.detail);
     assert_eq!(at(NOW + 629), Ok(()));
     assert!(at(NOW + 630).unwrap_err().contains("expired"));
     assert!(at(NOW - 31).unwrap_err().contains("not valid yet"));
@@ -96,7 +97,7 @@ fn without_a_time_the_time_of_day_is_taken() {
     let until = |expires| {
         let claims = Claims { expires, issued: None, ..claims("ada", &[Role::User]) };
         let token = format!("Bearer {}", mint(&secret(), &claims));
-        gate().identify(&headers(&[("authorization", &token)]), None).map(|identity| identity.user)
+        authenticator().identify(&headers(&[("authorization", &token)]), None).map(|identity| identity.user)
     };
     assert_eq!(until(i64::MAX).unwrap().as_str(), "ada");
     assert_eq!(until(1).unwrap_err().status, 401);
@@ -104,7 +105,7 @@ fn without_a_time_the_time_of_day_is_taken() {
 
 #[test]
 fn a_token_without_a_role_of_ours_lets_nobody_in() {
-    let detail = refused(&gate(), &[("authorization", &bearer("ada", &[]))], Code::Forbidden);
+    let detail = refused(&authenticator(), &[("authorization", &bearer("ada", &[]))], Code::Forbidden);
     assert!(detail.contains("claim roles"), "{detail}");
 }
 
@@ -112,18 +113,19 @@ fn a_token_without_a_role_of_ours_lets_nobody_in() {
 fn refusals_do_not_repeat_the_token() {
     let token = mint(&Secret::new(&[8; 32]).unwrap(), &claims("ada", &[Role::User]));
     for wrong in [token.as_str(), &token[..40], "hunter2.hunter2.hunter2", "hunter2"] {
-        let problem = identify(&gate(), &[("authorization", &format!("Bearer {wrong}"))]).unwrap_err();
+        let problem =
+            identify(&authenticator(), &[("authorization", &format!("Bearer {wrong}"))]).unwrap_err();
         let text = serde_json::to_string(&problem).unwrap();
         assert!(!text.contains(wrong) && !text.contains("hunter2"), "{text}");
     }
-    assert!(!format!("{:?} {:?}", gate(), secret()).contains("7, 7"));
+    assert!(!format!("{:?} {:?}", authenticator(), secret()).contains("7, 7"));
 }
 
 #[test]
 fn a_broker_calls_for_others_and_the_audit_knows_through_whom() {
     let broker = bearer("grid", &[Role::Broker]);
     let call = |more: &[(&str, &str)]| {
-        identify(&gate(), &[&[("authorization", broker.as_str())], more].concat()).unwrap()
+        identify(&authenticator(), &[&[("authorization", broker.as_str())], more].concat()).unwrap()
     };
     let own = call(&[]);
     assert_eq!((own.user.as_str(), roles(&own), own.through), ("grid", vec![Role::Broker], None));
@@ -139,31 +141,31 @@ fn a_broker_calls_for_others_and_the_audit_knows_through_whom() {
 
 #[test]
 fn a_site_may_give_those_whom_a_broker_names_the_role_user_only() {
-    let gate = gate().broker_passes_roles(false);
+    let authenticator = authenticator().broker_passes_roles(false);
     let broker = bearer("grid", &[Role::Broker]);
     let all =
         [("authorization", broker.as_str()), ("bookahead-user", "ada"), ("bookahead-roles", "operator")];
-    assert_eq!(roles(&identify(&gate, &all).unwrap()), [Role::User]);
+    assert_eq!(roles(&identify(&authenticator, &all).unwrap()), [Role::User]);
 }
 
 #[test]
 fn others_may_name_only_themselves_and_only_give_up_roles() {
-    let gate = gate();
+    let authenticator = authenticator();
     let operator = bearer("root", &[Role::User, Role::Operator]);
     let call = |more: &[(&str, &str)]| {
-        identify(&gate, &[&[("authorization", operator.as_str())], more].concat())
+        identify(&authenticator, &[&[("authorization", operator.as_str())], more].concat())
             .map(|identity| roles(&identity))
     };
     assert_eq!(call(&[("bookahead-user", "root")]).unwrap(), [Role::User, Role::Operator]);
     assert_eq!(call(&[("bookahead-roles", "user,broker")]).unwrap(), [Role::User]);
     let for_ada = [("authorization", operator.as_str()), ("bookahead-user", "ada")];
-    assert!(refused(&gate, &for_ada, Code::Forbidden).contains("role broker"));
+    assert!(refused(&authenticator, &for_ada, Code::Forbidden).contains("role broker"));
     for wrong in ["a b", "%zz", "%20", "%0a", "", &"a".repeat(256)] {
         let wrong = [("authorization", operator.as_str()), ("bookahead-user", wrong)];
-        refused(&gate, &wrong, Code::BadRequest);
+        refused(&authenticator, &wrong, Code::BadRequest);
     }
     let twice = [("authorization", operator.as_str()), ("bookahead-user", "root"), ("bookahead-user", "ada")];
-    refused(&gate, &twice, Code::BadRequest);
+    refused(&authenticator, &twice, Code::BadRequest);
 }
 
 #[test]
@@ -171,28 +173,28 @@ fn a_known_certificate_stands_for_a_token_and_not_for_a_wrong_one() {
     let (known, unknown) = (ClientCertificate::of(b"grid"), ClientCertificate::of(b"other"));
     let peer =
         PeerCertificate { name: "grid".into(), fingerprint: known.fingerprint, roles: vec![Role::Broker] };
-    let gate = gate().with_peers([peer]);
+    let authenticator = authenticator().with_peers([peer]);
     let named = headers(&[("bookahead-user", "ada")]);
-    let ada = gate.identify_at(&named, Some(&known), NOW).unwrap();
+    let ada = authenticator.identify_at(&named, Some(&known), NOW).unwrap();
     assert_eq!((ada.user.as_str(), ada.through.unwrap().as_str()), ("ada", "grid"));
-    assert_eq!(gate.identify_at(&named, Some(&unknown), NOW).unwrap_err().status, 401);
+    assert_eq!(authenticator.identify_at(&named, Some(&unknown), NOW).unwrap_err().status, 401);
     let wrong = headers(&[("authorization", "Bearer x.y.z")]);
-    assert_eq!(gate.identify_at(&wrong, Some(&known), NOW).unwrap_err().status, 401);
+    assert_eq!(authenticator.identify_at(&wrong, Some(&known), NOW).unwrap_err().status, 401);
     let own = headers(&[("authorization", &bearer("eve", &[Role::User]))]);
-    assert_eq!(gate.identify_at(&own, Some(&known), NOW).unwrap().user.as_str(), "eve");
+    assert_eq!(authenticator.identify_at(&own, Some(&known), NOW).unwrap().user.as_str(), "eve");
 }
 
 #[test]
 fn an_open_gate_takes_everybody_at_his_word_on_this_machine() {
-    let gate = Gate::open();
-    assert!(gate.is_open() && !gate.reload());
-    let anybody = identify(&gate, &[]).unwrap();
+    let authenticator = Authenticator::open();
+    assert!(authenticator.is_open() && !authenticator.reload());
+    let anybody = identify(&authenticator, &[]).unwrap();
     assert_eq!(anybody.user.as_str(), "anonymous");
     assert_eq!(roles(&anybody), [Role::User, Role::Operator, Role::Broker]);
     let ada = [("host", "127.0.0.1:8080"), ("bookahead-user", "ada"), ("bookahead-roles", "user")];
-    let ada = identify(&gate, &ada).unwrap();
+    let ada = identify(&authenticator, &ada).unwrap();
     assert_eq!((ada.user.as_str(), roles(&ada)), ("ada", vec![Role::User]));
-    let rebound = refused(&gate, &[("host", "evil.example")], Code::Forbidden);
+    let rebound = refused(&authenticator, &[("host", "evil.example")], Code::Forbidden);
     assert!(rebound.contains("security.keys"), "{rebound}");
 }
 
@@ -206,17 +208,17 @@ fn keys_are_read_anew_and_a_bad_file_changes_nothing() {
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     };
     write(&[7; 32]);
-    let gate = Gate::new(Keys::read(&path).unwrap(), TokenRules::default());
+    let authenticator = Authenticator::new(Keys::read(&path).unwrap(), TokenRules::default());
     let old = [("authorization", &*bearer("ada", &[Role::User]))];
     let new = mint(&Secret::new(&[8; 32]).unwrap(), &claims("ada", &[Role::User]));
     let new = [("authorization", &*format!("Bearer {new}"))];
-    assert!(identify(&gate, &old).is_ok() && identify(&gate, &new).is_err());
+    assert!(identify(&authenticator, &old).is_ok() && identify(&authenticator, &new).is_err());
     write(b"short");
-    assert!(!gate.reload());
-    assert!(identify(&gate, &old).is_ok() && identify(&gate, &new).is_err());
+    assert!(!authenticator.reload());
+    assert!(identify(&authenticator, &old).is_ok() && identify(&authenticator, &new).is_err());
     write(&[8; 32]);
-    assert!(gate.reload());
-    assert!(identify(&gate, &old).is_err() && identify(&gate, &new).is_ok());
+    assert!(authenticator.reload());
+    assert!(identify(&authenticator, &old).is_err() && identify(&authenticator, &new).is_ok());
 }
 
 /// Tokens that are almost right: pieces of good ones, in any order, with something changed.
@@ -264,11 +266,11 @@ proptest! {
         put("authorization", authorization);
         put("bookahead-user", user);
         put("bookahead-roles", roles.map(String::into_bytes));
-        for gate in [gate(), Gate::open()] {
-            if let Ok(identity) = gate.identify_at(&headers, None, now) {
+        for authenticator in [authenticator(), Authenticator::open()] {
+            if let Ok(identity) = authenticator.identify_at(&headers, None, now) {
                 let good = mint(&secret(), &claims("ada", &[Role::User]));
                 let said = headers.get("authorization").and_then(|value| value.to_str().ok());
-                prop_assert!(gate.is_open() || said.is_some_and(|said| said.contains(&good)));
+                prop_assert!(authenticator.is_open() || said.is_some_and(|said| said.contains(&good)));
                 prop_assert!(!identity.user.as_str().is_empty());
             }
         }

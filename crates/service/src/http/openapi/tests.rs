@@ -53,7 +53,10 @@ fn every_route_is_described_under_a_name_of_its_own() {
     assert_eq!(BTreeSet::from_iter(&described), BTreeSet::from_iter(&routes));
     let names = operations(&document).map(|(_, operation)| operation["operationId"].as_str().unwrap());
     assert_eq!(names.collect::<BTreeSet<_>>().len(), routes.len());
-    assert!(described.contains(&format!("post {}", probes::PATH)), "the guard knows where probes are posted");
+    assert!(
+        described.contains(&format!("post {}", reservations::PATH)),
+        "the guard knows where probes are posted"
+    );
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
     assert!(!text().contains("u-int"), "numbers have formats that others know");
 }

@@ -78,7 +78,8 @@ async fn a_call_that_is_under_way_is_not_begun_again_and_outlives_its_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_gets_no_answer_in_time_learns_it_with_the_same_key() {
-    let north = North::with_limits(Limits { patience: Duration::from_millis(50), ..Limits::default() }).await;
+    let north =
+        North::with_limits(Limits { patience: "50ms".parse().expect("a length"), ..Limits::default() }).await;
     let ada = north.ada();
     let held = north.hold_up();
     let late = ada.post_once("/v1/reservations", "k", &reserve(8)).await;

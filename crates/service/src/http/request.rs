@@ -1,21 +1,136 @@
-//! `Idempotency-Key`: a text that a client makes for a call and repeats with it
-//! (draft-ietf-httpapi-idempotency-key-header). The party's [`Key`] is made from it and from the user, so that no user
-//! can collide with another's. A call whose first sending is still under way is not begun a second time. What the
-//! answer was, the party remembers.
+//! What a request says: its body as a document of bounded size, the id in its path, the filters after the question mark,
+//! and its idempotency key, of which one call at a time is under way. Whatever is wrong comes out as a problem that names
+//! the place.
 
 use super::Shared;
-use super::asking::Asking;
-use super::problem::Refusal;
-use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
+use super::answer::Refusal;
+use super::limits::Checked;
+use super::requester::Requester;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use bookahead_api::Code;
 use bookahead_api::header::IDEMPOTENCY_KEY;
 use bookahead_protocol::{JobId, Key, Name, ReservationId};
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
+use serde::de::DeserializeOwned;
 use std::collections::HashSet;
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A document.
+pub(super) struct Document<T>(pub(super) T);
+
+/// A document all of whose fields have defaults: no body at all, or null, says the same as an empty one.
+pub(super) struct OrNothing<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Checked> FromRequest<Arc<Shared>> for Document<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Document<T>, Refusal> {
+        must_be_json(request.headers())?;
+        let bytes = arrived(request, shared).await?;
+        read(&bytes, shared).map(Document)
+    }
+}
+
+impl<T: DeserializeOwned + Checked> FromRequest<Arc<Shared>> for OrNothing<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<OrNothing<T>, Refusal> {
+        let said = must_be_json(request.headers());
+        let bytes = arrived(request, shared).await?;
+        // Blanks alone are neither nothing nor JSON.
+        if bytes.is_empty() || bytes.trim_ascii() == b"null" {
+            return read(b"{}", shared).map(OrNothing);
+        }
+        said?;
+        read(&bytes, shared).map(OrNothing)
+    }
+}
+
+/// `application/json`, or a type that is JSON underneath.
+fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    let given = headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let essence =
+        given.as_deref().and_then(|text| text.split(';').next()).unwrap_or("").trim().to_ascii_lowercase();
+    let json =
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
+    let wrong = || {
+        let given = given.map_or_else(|| "not given".to_owned(), |given| format!("{given:?}"));
+        let why = format!("the Content-Type is {given}; send a document as application/json");
+        Refusal::new(Code::UnsupportedMediaType, why)
+    };
+    if json { Ok(()) } else { Err(wrong()) }
+}
+
+async fn arrived(request: Request, shared: &Arc<Shared>) -> Result<Bytes, Refusal> {
+    // Whoever is slow to send it loses his connection ([`super::serve`]).
+    let arrived = Bytes::from_request(request, shared).await;
+    arrived.map_err(|rejection| broken(&rejection, shared.limits.most_body))
+}
+
+fn broken(rejection: &BytesRejection, most: usize) -> Refusal {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return Refusal::new(
+            Code::TooLarge,
+            format!("the body is larger than the {most} bytes that are taken"),
+        );
+    }
+    Refusal::bad_request(format!("the body did not arrive whole: {}", rejection.body_text()))
+}
+
+fn read<T: DeserializeOwned + Checked>(bytes: &[u8], shared: &Shared) -> Result<T, Refusal> {
+    // Else the values of its fields would do as well, without their names.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(Refusal::new(Code::BadJson, "the body is a list; send a JSON object"));
+    }
+    let read = Json::<T>::from_bytes(bytes);
+    let Json(document) = read.map_err(|rejection| Refusal::new(Code::BadJson, rejection.body_text()))?;
+    document.check(&shared.limits)?;
+    Ok(document)
+}
+
+/// The identity in the path.
+pub(super) struct Id<T>(pub(super) T);
+
+/// The filters.
+pub(super) struct Filters<T>(pub(super) T);
+
+impl<T: FromStr<Err: Display>, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Id<T>, Refusal> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(text) = path.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+        identity(&text).map(Id)
+    }
+}
+
+/// Reads an identity. A sign, which numbers may have, has no place in one.
+pub(super) fn identity<T: FromStr<Err: Display>>(text: &str) -> Result<T, Refusal> {
+    if text.contains('+') {
+        return Err(Refusal::bad_request(format!("{text:?} has a sign that no identity has")));
+    }
+    text.parse().map_err(|why: T::Err| Refusal::bad_request(why.to_string()))
+}
+
+impl<T: DeserializeOwned + Checked> FromRequestParts<Arc<Shared>> for Filters<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Filters<T>, Refusal> {
+        let query = Query::<T>::try_from_uri(&parts.uri);
+        let Query(filters) = query.map_err(|rejection| Refusal::bad_request(rejection.body_text()))?;
+        filters.check(&shared.limits)?;
+        Ok(Filters(filters))
+    }
+}
 
 /// A key has at most so many characters.
 const LONGEST: usize = 255;
@@ -111,9 +226,9 @@ fn unquoted(text: &str) -> Option<String> {
 
 /// The key of a request, where it has one. The guard has noted who asks.
 async fn given<S: Sync>(parts: &mut Parts, state: &S) -> Result<Option<CallKey>, Refusal> {
-    let asking = Asking::from_request_parts(parts, state).await?;
-    let key = text(&parts.headers)?.map(|text| CallKey::of(asking.user(), &text));
-    if let (Some(key), Some(line)) = (&key, asking.line()) {
+    let requester = Requester::from_request_parts(parts, state).await?;
+    let key = text(&parts.headers)?.map(|text| CallKey::of(requester.user(), &text));
+    if let (Some(key), Some(line)) = (&key, requester.line()) {
         line.note_key(key.key);
     }
     Ok(key)

@@ -1,17 +1,19 @@
-//! The gate: from the headers and the certificate of a request to who calls, or to a problem that says why nobody is let
-//! in. It remembers nothing of those who pass; keys can be read anew while it is in use.
+//! From the headers and the certificate of a request to who calls, or to a problem that says why it is refused. A broker
+//! says in `Bookahead-User` and `Bookahead-Roles` for whom it calls; others may only name themselves there, and can only
+//! ask for fewer roles than they have. It remembers no caller; keys can be read anew while it is in use.
 
-use super::behalf::{Behalf, only};
-use super::certificate::{ClientCertificate, Fingerprint, PeerCertificate};
-use super::claims::{Claims, TokenRules};
+use super::claims::{Claims, TokenRules, visible_name};
 use super::error::TokenFault;
-use super::identity::{Identity, Role};
 use super::keys::Keys;
 use super::signature::signed_content;
+use super::tls::{ClientCertificate, Fingerprint, PeerCertificate};
+use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, uri::Authority};
-use bookahead_api::{Code, Problem};
-use bookahead_protocol::Name;
+use axum::http::uri::Authority;
+use bookahead_api::{Code, Problem, header};
+use bookahead_party::Viewer;
+use bookahead_protocol::{Caller, Name};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,7 +27,7 @@ const ANYBODY: &str = "anonymous";
 
 /// Tells who calls.
 #[derive(Debug)]
-pub struct Gate(Option<Guard>);
+pub struct Authenticator(Option<Guard>);
 
 #[derive(Debug)]
 struct Guard {
@@ -35,22 +37,22 @@ struct Guard {
     broker_passes_roles: bool,
 }
 
-impl Gate {
+impl Authenticator {
     /// No authentication: everybody is who he says he is in `Bookahead-User`, with the roles user, operator and broker, or
     /// those that he names in `Bookahead-Roles`. For loopback only ([`super::may_listen`]).
-    pub fn open() -> Gate {
-        Gate(None)
+    pub fn open() -> Authenticator {
+        Authenticator(None)
     }
 
     /// Lets in who has a token that holds by these keys and rules.
-    pub fn new(keys: Keys, rules: TokenRules) -> Gate {
+    pub fn new(keys: Keys, rules: TokenRules) -> Authenticator {
         let keys = RwLock::new(Arc::new(keys));
-        Gate(Some(Guard { keys, rules, peers: BTreeMap::new(), broker_passes_roles: true }))
+        Authenticator(Some(Guard { keys, rules, peers: BTreeMap::new(), broker_passes_roles: true }))
     }
 
     /// Lets in who comes with one of these certificates, too.
     #[must_use]
-    pub fn with_peers(mut self, peers: impl IntoIterator<Item = PeerCertificate>) -> Gate {
+    pub fn with_peers(mut self, peers: impl IntoIterator<Item = PeerCertificate>) -> Authenticator {
         if let Some(guard) = &mut self.0 {
             let known = |peer: PeerCertificate| {
                 let roles = peer.roles.into_iter().collect();
@@ -63,7 +65,7 @@ impl Gate {
 
     /// Whether a broker is believed which roles the user has for whom it calls; it is unless told otherwise.
     #[must_use]
-    pub fn broker_passes_roles(mut self, yes: bool) -> Gate {
+    pub fn broker_passes_roles(mut self, yes: bool) -> Authenticator {
         if let Some(guard) = &mut self.0 {
             guard.broker_passes_roles = yes;
         }
@@ -190,6 +192,152 @@ fn names_this_machine(host: &str) -> bool {
 fn wall_seconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// What the headers of a request say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Behalf {
+    /// Who is meant.
+    pub(super) user: Option<Name>,
+    /// With which roles; words that are no roles of ours are for others. An empty list is none.
+    pub(super) roles: Option<BTreeSet<Role>>,
+}
+
+impl Behalf {
+    /// Reads the headers.
+    pub(super) fn read(headers: &HeaderMap) -> Result<Behalf, Problem> {
+        let bad = |detail: String| Problem::new(Code::BadRequest, detail);
+        let user = match only(headers, header::USER)? {
+            None => None,
+            Some(text) => {
+                let name =
+                    header::read_name(text).map_err(|fault| bad(format!("Bookahead-User: {fault}")))?;
+                let visible = visible_name(name.as_str());
+                let fault = "Bookahead-User must have 1 to 255 characters, all visible";
+                Some(visible.ok_or_else(|| bad(fault.into()))?)
+            }
+        };
+        let roles = match only(headers, header::ROLES)? {
+            None => None,
+            Some(text) => {
+                let words =
+                    header::read_names(text).map_err(|fault| bad(format!("Bookahead-Roles: {fault}")))?;
+                let roles = words.iter().filter_map(|word| Role::of(word.as_str())).collect();
+                (!words.is_empty()).then_some(roles)
+            }
+        };
+        Ok(Behalf { user, roles })
+    }
+
+    /// For whom `caller` calls, if he may. Where brokers do not pass on roles, whomever they name has the role user only.
+    pub(super) fn of(self, caller: Identity, broker_passes_roles: bool) -> Result<Identity, Problem> {
+        match self.user {
+            Some(user) if caller.roles.contains(&Role::Broker) => {
+                let roles = self.roles.filter(|_| broker_passes_roles).map_or_else(just_user, passed_on);
+                let through = (caller.user != user).then_some(caller.user);
+                Ok(Identity { user, roles, through })
+            }
+            Some(user) if user != caller.user => Err(Problem::new(
+                Code::Forbidden,
+                format!(
+                    "{} may not call for {user}: only the role broker may name another user",
+                    caller.user
+                ),
+            )),
+            _ => {
+                let roles = self.roles.map_or_else(|| caller.roles.clone(), |wanted| &caller.roles & &wanted);
+                Ok(Identity { roles, ..caller })
+            }
+        }
+    }
+}
+
+fn just_user() -> BTreeSet<Role> {
+    BTreeSet::from([Role::User])
+}
+
+/// To speak for others is no role that one can be given by others.
+fn passed_on(mut roles: BTreeSet<Role>) -> BTreeSet<Role> {
+    roles.remove(&Role::Broker);
+    roles
+}
+
+/// The value of a header that may be there once.
+pub(super) fn only<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    let fault = || Problem::new(Code::BadRequest, format!("{name} may be there once, as plain ASCII"));
+    text.map(Some).ok_or_else(fault)
+}
+
+/// What somebody is to a site or a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Books for himself, and sees and changes what is his.
+    User,
+    /// Sees and changes everything.
+    Operator,
+    /// Speaks for others: whatever user it names is believed; may register as a peer.
+    Broker,
+    /// Sees everything, and changes nothing.
+    Reader,
+}
+
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Whose limits count, and who owns what is made.
+    pub user: Name,
+    /// What he may.
+    pub roles: BTreeSet<Role>,
+    /// Who spoke for him, where somebody did: for the audit.
+    pub through: Option<Name>,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 4] = [Role::User, Role::Operator, Role::Broker, Role::Reader];
+
+    /// Its name in tokens and configurations.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::User => "user",
+            Role::Operator => "operator",
+            Role::Broker => "broker",
+            Role::Reader => "reader",
+        }
+    }
+
+    /// The role of a name.
+    pub fn of(word: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.word() == word)
+    }
+}
+
+impl Identity {
+    /// Whether he may book and change.
+    pub fn may_change(&self) -> bool {
+        self.roles.contains(&Role::User) || self.roles.contains(&Role::Operator)
+    }
+
+    /// Whether he may register peers.
+    pub fn may_register(&self) -> bool {
+        self.roles.contains(&Role::Broker) || self.roles.contains(&Role::Operator)
+    }
+
+    /// As one who calls a head.
+    pub fn caller(&self) -> Caller {
+        let roles = self.roles.iter().map(|role| Name::from(role.word())).collect();
+        Caller { user: self.user.clone(), roles }
+    }
+
+    /// As one who looks.
+    pub fn viewer(&self) -> Viewer {
+        let sees_all = self.roles.contains(&Role::Operator) || self.roles.contains(&Role::Reader);
+        Viewer { user: self.user.clone(), sees_all }
+    }
 }
 
 #[cfg(test)]

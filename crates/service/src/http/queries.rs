@@ -1,15 +1,14 @@
 //! What can be looked at: lists of reservations, resources, schedules, and the register of sites; and how a site
 //! enters that.
 
-use super::Shared;
+use super::answer::Refusal;
 use super::answer::{out_of_calendar, written};
-use super::asking::{Asking, Registering};
-use super::body::Document;
-use super::check::over_limit;
-use super::documents;
+use super::limits::over_limit;
 use super::openapi::{OfBody, Refused};
-use super::problem::Refusal;
-use super::query::{Filters, identity};
+use super::request::Document;
+use super::request::{Filters, identity};
+use super::requester::{Registering, Requester};
+use super::{Shared, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -35,10 +34,10 @@ const DAY: Seconds = Seconds(86_400);
 )]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
-    asking: Asking,
+    requester: Requester,
     Filters(query): Filters<api::ListQuery>,
 ) -> Result<Response, Refusal> {
-    let filter = filter(&shared, &asking, query)?;
+    let filter = filter(&shared, &requester, query)?;
     let (page, more) = if is_narrow(&filter) {
         shared.read_long(move |queries, now| queries.list(now, &filter)).await?
     } else {
@@ -55,12 +54,12 @@ fn is_narrow(filter: &Filter) -> bool {
     owner.is_some() || !states.is_empty() || resource.is_some() || from.is_some() || until.is_some()
 }
 
-fn filter(shared: &Shared, asking: &Asking, query: api::ListQuery) -> Result<Filter, Refusal> {
+fn filter(shared: &Shared, requester: &Requester, query: api::ListQuery) -> Result<Filter, Refusal> {
     let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
     let after = query.cursor.as_deref().map(identity).transpose();
     let after = after.map_err(|_| Refusal::bad_request("cursor is not the next of any page"))?;
     Ok(Filter {
-        owner: asking.whose(query.owner)?,
+        owner: requester.whose(query.owner)?,
         states: query.state.unwrap_or_default().0.into_iter().map(Into::into).collect(),
         resource: query.resource,
         from: query.from.map(api::Timestamp::time),
@@ -77,7 +76,7 @@ fn filter(shared: &Shared, asking: &Asking, query: api::ListQuery) -> Result<Fil
     get, path = "/v1/resources", operation_id = "list_resources", tag = "resources",
     responses((status = 200, description = "What there is", body = api::Resources), Refused)
 )]
-pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Asking) -> Result<Response, Refusal> {
+pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Requester) -> Result<Response, Refusal> {
     let seen = shared.read(|queries, _| queries.resources());
     written(&api::Resources { resources: seen.into_iter().map(Into::into).collect() })
 }
@@ -98,16 +97,16 @@ pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Asking) -> R
 )]
 pub(super) async fn schedule(
     State(shared): State<Arc<Shared>>,
-    asking: Asking,
+    requester: Requester,
     Filters(query): Filters<api::ScheduleQuery>,
 ) -> Result<Response, Refusal> {
-    let (viewer, longest) = (asking.viewer(), shared.limits.longest_window);
+    let (viewer, longest) = (requester.viewer(), shared.limits.longest_window.seconds());
     let api::ScheduleQuery { resource, from, until } = query;
     let seen = shared.read_long(move |queries, now| {
         let window = window(now, from.map(api::Timestamp::time), until.map(api::Timestamp::time), longest)?;
         Ok::<_, Refusal>(queries.schedule(now, &viewer, window, resource.as_ref()))
     });
-    written(&documents::schedule(seen.await??))
+    written(&answer::schedule(seen.await??))
 }
 
 /// What is looked at: from now, and for a day, where nothing is said.
@@ -139,9 +138,9 @@ fn window(
     get, path = "/v1/sites", operation_id = "list_sites", tag = "sites",
     responses((status = 200, description = "Who is known", body = api::Sites), Refused)
 )]
-pub(super) async fn sites(State(shared): State<Arc<Shared>>, _: Asking) -> Result<Response, Refusal> {
+pub(super) async fn sites(State(shared): State<Arc<Shared>>, _: Requester) -> Result<Response, Refusal> {
     let known = shared.read(|queries, now| queries.sites(now));
-    written(&api::Sites { sites: known.into_iter().map(documents::site).collect() })
+    written(&api::Sites { sites: known.into_iter().map(answer::site).collect() })
 }
 
 /// Register a site
@@ -159,12 +158,12 @@ pub(super) async fn sites(State(shared): State<Arc<Shared>>, _: Asking) -> Resul
 )]
 pub(super) async fn register(
     State(shared): State<Arc<Shared>>,
-    Registering(asking): Registering,
+    Registering(requester): Registering,
     Document(heartbeat): Document<api::Heartbeat>,
 ) -> Result<StatusCode, Refusal> {
-    asking.is_about(&heartbeat.name);
-    let heartbeat = documents::heartbeat_from(heartbeat);
-    let heard = shared.party.register(shared.limits.patience, heartbeat, None).await;
+    requester.is_about(&heartbeat.name);
+    let heartbeat = answer::heartbeat_from(heartbeat);
+    let heard = shared.party.register(shared.limits.patience.duration(), heartbeat, None).await;
     heard.map_err(|why| shared.unanswered(why))??;
     Ok(StatusCode::NO_CONTENT)
 }

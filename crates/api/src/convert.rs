@@ -1,0 +1,131 @@
+//! Documents and the words of the protocol with the same content: one line for each pair gives both directions. Nothing is
+//! lost on the way; only an instant that has no date cannot become a document.
+
+use crate::time::{OutOfCalendar, Timestamp};
+use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_protocol::{JobId, Millis, Name, Rating, ReservationId};
+
+/// A value of a document that stands for `Word` in the protocol.
+pub(crate) trait Wire<Word>: Sized {
+    fn into_word(self) -> Word;
+    fn from_word(word: Word) -> Result<Self, OutOfCalendar>;
+}
+
+/// Wrapped numbers.
+macro_rules! numbers {
+    ($($number:ty = $word:ident),*) => {
+        $(impl Wire<$word> for $number {
+            fn into_word(self) -> $word {
+                $word(self)
+            }
+
+            fn from_word(word: $word) -> Result<$number, OutOfCalendar> {
+                Ok(word.0)
+            }
+        })*
+    };
+}
+
+numbers!(u32 = Capacity, u32 = Rating, i64 = Seconds, i64 = Millis);
+
+/// Types with conversions of their own in both directions.
+macro_rules! converted {
+    ($($document:ty = $word:ty),* $(,)?) => {
+        $(impl $crate::convert::Wire<$word> for $document {
+            fn into_word(self) -> $word {
+                self.into()
+            }
+
+            fn from_word(word: $word) -> Result<$document, $crate::time::OutOfCalendar> {
+                <$document>::try_from(word).map_err(Into::into)
+            }
+        })*
+    };
+}
+
+converted!(
+    Timestamp = Time,
+    u32 = u32,
+    u64 = u64,
+    i32 = i32,
+    bool = bool,
+    String = String,
+    Name = Name,
+    ReservationId = ReservationId,
+    JobId = JobId,
+);
+
+impl<Word, T: Wire<Word>> Wire<Option<Word>> for Option<T> {
+    fn into_word(self) -> Option<Word> {
+        self.map(T::into_word)
+    }
+
+    fn from_word(word: Option<Word>) -> Result<Option<T>, OutOfCalendar> {
+        word.map(T::from_word).transpose()
+    }
+}
+
+impl<Word, T: Wire<Word>> Wire<Vec<Word>> for Vec<T> {
+    fn into_word(self) -> Vec<Word> {
+        self.into_iter().map(T::into_word).collect()
+    }
+
+    fn from_word(words: Vec<Word>) -> Result<Vec<T>, OutOfCalendar> {
+        words.into_iter().map(T::from_word).collect()
+    }
+}
+
+/// Two enums with the same variants.
+macro_rules! same_variants {
+    ($here:ident = $there:path { $($variant:ident),* $(,)? }) => {
+        impl From<$here> for $there {
+            fn from(word: $here) -> $there {
+                use $there as There;
+                match word { $($here::$variant => There::$variant),* }
+            }
+        }
+
+        impl From<$there> for $here {
+            fn from(word: $there) -> $here {
+                use $there as There;
+                match word { $(There::$variant => $here::$variant),* }
+            }
+        }
+
+        $crate::convert::converted!($here = $there);
+    };
+}
+
+/// Two structs with the same content: fields with the same name, then those with another name in the protocol, then those
+/// that only the document has.
+macro_rules! same_fields {
+    ($here:ident = $there:path { $($same:ident),* } $({ $($ours:ident = $theirs:ident),* })? $(+ $own:ident: $value:expr)?) => {
+        impl From<$here> for $there {
+            fn from(document: $here) -> $there {
+                use $crate::convert::Wire as _;
+                use $there as There;
+                There {
+                    $($same: document.$same.into_word(),)*
+                    $($($theirs: document.$ours.into_word(),)*)?
+                }
+            }
+        }
+
+        impl TryFrom<$there> for $here {
+            type Error = $crate::time::OutOfCalendar;
+
+            fn try_from(word: $there) -> Result<$here, $crate::time::OutOfCalendar> {
+                use $crate::convert::Wire;
+                Ok($here {
+                    $($same: Wire::from_word(word.$same)?,)*
+                    $($($ours: Wire::from_word(word.$theirs)?,)*)?
+                    $($own: $value,)?
+                })
+            }
+        }
+
+        $crate::convert::converted!($here = $there);
+    };
+}
+
+pub(crate) use {converted, same_fields, same_variants};

@@ -1,0 +1,214 @@
+//! What is sent and what comes back: a method, a path, a document and headers; an answer of bounded size with the clock of
+//! the server beside it. An answer is never taken for another than it is.
+
+use crate::error::ClientError;
+use bookahead_api::operation::Method;
+use bookahead_api::{Problem, Timestamp, header};
+use bookahead_protocol::{Caller, Key};
+use reqwest::Response;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, IF_MATCH, RETRY_AFTER};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<String>,
+}
+
+impl Order {
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Order {
+        Order { method, path: path.into(), query: Vec::new(), headers: HeaderMap::new(), body: None }
+    }
+
+    pub(crate) fn get(path: impl Into<String>) -> Order {
+        Order::new(Method::Get, path)
+    }
+
+    /// With the fields of a document that has only plain ones.
+    pub(crate) fn with_query(mut self, query: &impl Serialize) -> Result<Order, ClientError> {
+        let document = serde_json::to_value(query).map_err(|why| bad("the query", &why))?;
+        let Value::Object(members) = document else { return Ok(self) };
+        self.query = members.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect();
+        Ok(self)
+    }
+
+    pub(crate) fn with_body(mut self, document: &impl Serialize) -> Result<Order, ClientError> {
+        self.body = Some(serde_json::to_string(document).map_err(|why| bad("the document", &why))?);
+        Ok(self)
+    }
+
+    /// With a key, which must be plain text; keys of our own are.
+    pub(crate) fn with_key(self, key: &str) -> Result<Order, ClientError> {
+        let quoted = format!("\"{key}\"");
+        header::read_idempotency_key(&quoted).map_err(|why| bad("the key", &why))?;
+        self.with_header("the key", HeaderName::from_static(header::IDEMPOTENCY_KEY), &quoted)
+    }
+
+    pub(crate) fn with_own_key(self, key: Key) -> Result<Order, ClientError> {
+        self.with_key(&key.to_string())
+    }
+
+    /// Only if it is still at this version; whichever it is where there is none.
+    pub(crate) fn with_version(self, version: Option<u32>) -> Result<Order, ClientError> {
+        self.with_header("the version", IF_MATCH, &header::if_match(version))
+    }
+
+    pub(crate) fn with_header(
+        mut self,
+        what: &'static str,
+        name: HeaderName,
+        value: &str,
+    ) -> Result<Order, ClientError> {
+        self.headers.insert(name, value_of(what, value)?);
+        Ok(self)
+    }
+}
+
+/// On whose behalf, as headers.
+pub(crate) fn behalf(caller: &Caller) -> HeaderMap {
+    HeaderMap::from_iter([
+        (HeaderName::from_static(header::USER), sendable(&header::name(&caller.user))),
+        (HeaderName::from_static(header::ROLES), sendable(&header::names(&caller.roles))),
+    ])
+}
+
+/// Names as the value of a header. They are written in visible characters only, so they can be sent. If ever not, the value is
+/// empty, which servers refuse where it matters; without the header the call would be made for whoever sends it.
+pub(crate) fn sendable(names: &str) -> HeaderValue {
+    HeaderValue::from_str(names).unwrap_or(HeaderValue::from_static(""))
+}
+
+pub(crate) fn value_of(what: &'static str, text: &str) -> Result<HeaderValue, ClientError> {
+    HeaderValue::from_str(text).map_err(|why| bad(what, &why))
+}
+
+fn bad(what: &'static str, why: &dyn ToString) -> ClientError {
+    ClientError::BadHeader { what, why: why.to_string() }
+}
+
+fn plain(value: Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        other => Some(other.to_string()),
+    }
+}
+
+/// So much of an answer that is not understood is shown.
+const SHOWN: usize = 200;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) url: String,
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+    /// Not before so long, if the server says so.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Reply {
+    /// Reads it. What is too long is not read: the connection is given up.
+    pub(crate) async fn read(
+        mut response: Response,
+        within: Duration,
+        most: usize,
+    ) -> Result<Reply, ClientError> {
+        let url = response.url().to_string();
+        let (status, retry_after) = (response.status().as_u16(), retry_after(&response));
+        let too_large = || ClientError::TooLarge { url: url.clone(), most };
+        if response
+            .content_length()
+            .is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most))
+        {
+            return Err(too_large());
+        }
+        let mut body = Vec::new();
+        loop {
+            let chunk = response.chunk().await;
+            let Some(chunk) = chunk.map_err(|why| ClientError::of_failure(&url, within, &why))? else {
+                break;
+            };
+            if body.len() + chunk.len() > most {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Reply { url, status, body, retry_after })
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The document, if it is one; the problem, if that is what came.
+    pub(crate) fn document<T: DeserializeOwned>(self) -> Result<T, ClientError> {
+        if !self.is_success() {
+            return Err(self.refusal());
+        }
+        serde_json::from_slice(&self.body).map_err(|_| self.not_our_kind())
+    }
+
+    /// The text, if all is well.
+    pub(crate) fn text(self) -> Result<String, ClientError> {
+        if !self.is_success() {
+            return Err(self.refusal());
+        }
+        String::from_utf8(self.body).map_err(|why| {
+            let beginning = beginning(why.as_bytes());
+            ClientError::NotOurKind { url: self.url, status: self.status, beginning }
+        })
+    }
+
+    /// Of an answer that is no success.
+    pub(crate) fn refusal(&self) -> ClientError {
+        match serde_json::from_slice::<Problem>(&self.body) {
+            Ok(problem) => ClientError::of_problem(problem),
+            Err(_) => self.not_our_kind(),
+        }
+    }
+
+    pub(crate) fn not_our_kind(&self) -> ClientError {
+        let beginning = beginning(&self.body);
+        ClientError::NotOurKind { url: self.url.clone(), status: self.status, beginning }
+    }
+}
+
+/// How something begins, cut at a character.
+pub(crate) fn beginning(body: &[u8]) -> String {
+    String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned()
+}
+
+/// Only seconds are read; a date is too rare to be worth a calendar.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// A clock, as it was told with an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerClock {
+    /// What it showed.
+    pub now: Timestamp,
+    /// How many seconds pass on it in a real one; at least 1.
+    pub speed: u32,
+    /// When the answer came.
+    pub told: Instant,
+}
+
+impl ServerClock {
+    /// None where the headers tell none, as those of proxies and older servers.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<ServerClock> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let now = text(header::NOW)?.parse().ok()?;
+        let speed = text(header::CLOCK_SPEED).and_then(|speed| speed.parse().ok());
+        Some(ServerClock { now, speed: speed.unwrap_or(1).max(1), told: Instant::now() })
+    }
+}

@@ -1,0 +1,406 @@
+//! Who calls. The [`guard`] before every route but the open ones authenticates the caller, limits how often it may call and
+//! how many are served at once, refuses circles of brokers and clocks of another speed, and hands a [`Requester`] to the
+//! handler. Which of [`Requester`], [`Changing`] and [`Registering`] a handler takes says who may use its route.
+
+use super::answer::{Refusal, ToldCode};
+use super::observe::Line;
+use super::observe::Traced;
+use super::{Shared, observe};
+use crate::clock::Clock;
+use crate::security::{Identity, Role};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bookahead_api::{Code, Problem, Timestamp, header};
+use bookahead_party::{Origin, Viewer};
+use bookahead_protocol as protocol;
+use bookahead_protocol::{Caller, Name, Why};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Somebody asks.
+#[derive(Clone)]
+pub(super) struct Requester(Arc<Inner>);
+
+struct Inner {
+    identity: Identity,
+    origin: Origin,
+    line: Option<Arc<Line>>,
+}
+
+/// Somebody who may book and change.
+pub(super) struct Changing(pub(super) Requester);
+
+/// Somebody who may register peers.
+pub(super) struct Registering(pub(super) Requester);
+
+impl Requester {
+    pub(super) fn new(identity: Identity, origin: Origin, line: Option<Arc<Line>>) -> Requester {
+        Requester(Arc::new(Inner { identity, origin, line }))
+    }
+
+    /// Who.
+    pub(super) fn user(&self) -> &Name {
+        &self.0.identity.user
+    }
+
+    /// As one who calls the party.
+    pub(super) fn caller(&self) -> Caller {
+        self.0.identity.caller()
+    }
+
+    /// As one who only looks at one reservation. The party knows operators, and no readers: who may see everything is
+    /// shown it as if he were one.
+    pub(super) fn looking_caller(&self) -> Caller {
+        let mut caller = self.caller();
+        let operator = Name::from(Role::Operator.word());
+        if self.viewer().sees_all && !caller.roles.contains(&operator) {
+            caller.roles.push(operator);
+        }
+        caller
+    }
+
+    /// As one who looks.
+    pub(super) fn viewer(&self) -> Viewer {
+        self.0.identity.viewer()
+    }
+
+    /// Whose things are meant where somebody names an owner, or nobody: what belongs to others only for those who may
+    /// see it.
+    pub(super) fn whose(&self, owner: Option<Name>) -> Result<Option<Name>, Refusal> {
+        let viewer = self.viewer();
+        match owner {
+            Some(owner) if !viewer.sees(&owner) => {
+                let why = format!("{} may not see what belongs to {owner}; leave owner out", viewer.user);
+                Err(Refusal::new(Code::Forbidden, why))
+            }
+            None if !viewer.sees_all => Ok(Some(viewer.user)),
+            owner => Ok(owner),
+        }
+    }
+
+    /// How the request came here.
+    pub(super) fn origin(&self) -> Origin {
+        self.0.origin.clone()
+    }
+
+    /// What is logged of the request, if it is to change something.
+    pub(super) fn line(&self) -> Option<&Arc<Line>> {
+        self.0.line.as_ref()
+    }
+
+    /// Notes for the log what the request is about.
+    pub(super) fn is_about(&self, subject: &impl ToString) {
+        if let Some(line) = self.line() {
+            line.note_subject(subject.to_string());
+        }
+    }
+
+    fn unless_forbidden(self, may: bool, what: &str, roles: &str) -> Result<Requester, Refusal> {
+        let forbidden = || {
+            Refusal::new(
+                Code::Forbidden,
+                format!("{} may not {what}; that takes the role {roles}", self.user()),
+            )
+        };
+        if may { Ok(self) } else { Err(forbidden()) }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Requester {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Requester, Refusal> {
+        // Every route whose handler asks for this stands behind the guard.
+        let found = parts.extensions.get::<Requester>().cloned();
+        found.ok_or_else(|| Refusal::internal("nobody has asked who calls; this is a defect"))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Changing {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Changing, Refusal> {
+        let requester = Requester::from_request_parts(parts, state).await?;
+        let may = requester.0.identity.may_change();
+        requester.unless_forbidden(may, "book or change anything", "user or operator").map(Changing)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Registering {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Registering, Refusal> {
+        let requester = Requester::from_request_parts(parts, state).await?;
+        let may = requester.0.identity.may_register();
+        requester.unless_forbidden(may, "register sites", "broker or operator").map(Registering)
+    }
+}
+
+/// Lets a request in, or not.
+pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    let (identity, via) = match admit(&shared, &request) {
+        Ok(admitted) => admitted,
+        Err(refusal) => {
+            observe::turned_away(request.method(), route(&request), &refusal);
+            return refusal.into_response();
+        }
+    };
+    let Ok(_place) = shared.places.try_acquire() else {
+        shared.metrics.turned_away("concurrent");
+        let why =
+            format!("{} requests are worked on already; ask again in a moment", shared.limits.concurrent);
+        return Refusal::new(Code::Unavailable, why).into_response();
+    };
+    let line = changes(&request).then(|| Arc::new(Line::new(&identity, request.method(), route(&request))));
+    let trace = request.extensions().get::<Traced>().cloned().unwrap_or_default().trace;
+    request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, line.clone()));
+    let response = next.run(request).await;
+    if let Some(line) = line {
+        let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
+        line.note_outcome(told.unwrap_or(response.status().as_str()));
+    }
+    response
+}
+
+/// Who calls, and through whom, if he may call now.
+fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal> {
+    let identity =
+        shared.authenticator.identify(request.headers(), super::serve::certificate(request.extensions()))?;
+    shared.rates.take(&identity.user, Instant::now()).map_err(|wait| {
+        shared.metrics.turned_away("rate");
+        let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
+        let why = format!(
+            "{} asks more often than {} times in a second; wait for {seconds} s",
+            identity.user, shared.limits.requests_per_second
+        );
+        Refusal::new(Code::TooManyRequests, why).retry_after(seconds)
+    })?;
+    check_clock(shared.party.clock(), request.headers())?;
+    let via = through(request.headers(), shared.about.identity.as_ref())?;
+    Ok((identity, via))
+}
+
+/// Whether a request is to change something. A probe is a question, though it is posted.
+fn changes(request: &Request) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD) && route(request) != super::reservations::PATH
+}
+
+fn route(request: &Request) -> &str {
+    request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str)
+}
+
+/// So many users have a bucket at the same time.
+const MOST_BUCKETS: usize = 10_000;
+
+/// The buckets of all users.
+pub(super) struct Rates {
+    /// Tokens in a second; none where there is no limit.
+    per_second: f64,
+    burst: f64,
+    buckets: Mutex<HashMap<Name, Bucket>>,
+}
+
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl Rates {
+    /// With so many requests in a second, and so many at once; without a limit where the first is 0.
+    pub(super) fn new(per_second: u32, burst: u32) -> Rates {
+        let burst = f64::from(burst.max(per_second).max(1));
+        Rates { per_second: f64::from(per_second), burst, buckets: Mutex::default() }
+    }
+
+    /// Counts a request of a user, or says when he may ask again.
+    pub(super) fn take(&self, user: &Name, now: Instant) -> Result<(), Duration> {
+        if self.per_second == 0.0 {
+            return Ok(());
+        }
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MOST_BUCKETS && !buckets.contains_key(user) {
+            buckets.retain(|_, bucket| self.filled(bucket, now) < self.burst);
+            if buckets.len() >= MOST_BUCKETS {
+                buckets.clear();
+            }
+        }
+        let full = || Bucket { tokens: self.burst, at: now };
+        let bucket = buckets.entry(user.clone()).or_insert_with(full);
+        let tokens = self.filled(bucket, now);
+        let enough = tokens >= 1.0;
+        *bucket = Bucket { tokens: if enough { tokens - 1.0 } else { tokens }, at: now };
+        if enough { Ok(()) } else { Err(Duration::from_secs_f64((1.0 - tokens) / self.per_second)) }
+    }
+
+    fn filled(&self, bucket: &Bucket, now: Instant) -> f64 {
+        let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
+        (bucket.tokens + passed * self.per_second).min(self.burst)
+    }
+}
+
+/// The brokers that a call came through, by their identities, the first first.
+pub(super) type Via = Arc<[Name]>;
+
+/// Through whom a call came to a party. A broker has an identity, and passes calls on.
+pub(super) fn through(headers: &HeaderMap, itself: Option<&Name>) -> Result<Via, Refusal> {
+    let mut values = headers.get_all(header::VIA).iter();
+    let Some(value) = values.next() else { return Ok(Via::default()) };
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    let text = text.ok_or_else(|| Refusal::bad_request("Bookahead-Via may be there once, as plain ASCII"))?;
+    let via =
+        header::read_names(text).map_err(|fault| Refusal::bad_request(format!("Bookahead-Via: {fault}")))?;
+    if itself.is_some_and(|itself| via.contains(itself)) {
+        return Err(protocol::Problem::new(Why::Circle).into());
+    }
+    if via.len() + usize::from(itself.is_some()) > header::MOST_VIA {
+        let detail = format!(
+            "the call has come through {} brokers; at most {} pass it on",
+            via.len(),
+            header::MOST_VIA
+        );
+        return Err(Problem { detail, ..protocol::Problem::new(Why::Circle).into() }.into());
+    }
+    Ok(via.into())
+}
+
+/// Adds what the clock shows to the headers of an answer. A time that has no date is left out.
+pub(super) fn tell_clock(clock: Clock, headers: &mut HeaderMap) {
+    let now = Timestamp::try_from(clock.now().second()).ok();
+    if let Some(now) = now.and_then(|now| HeaderValue::from_str(&now.to_string()).ok()) {
+        headers.insert(header::NOW, now);
+    }
+    if clock.speed() != 1 {
+        headers.insert(header::CLOCK_SPEED, clock.speed().into());
+    }
+}
+
+/// Refuses a request that names another speed than the clock's. One that names none is taken as it is.
+pub(super) fn check_clock(clock: Clock, headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(value) = headers.get(header::CLOCK_SPEED) else { return Ok(()) };
+    let meant = value.to_str().ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let meant = meant.ok_or_else(|| Refusal::bad_request("Bookahead-Clock-Speed is not a whole number"))?;
+    if meant == clock.speed() {
+        return Ok(());
+    }
+    let why = format!(
+        "the times of this request are for a clock of speed {meant}, and the clock here has speed {}; compute them by \
+         Bookahead-Now and Bookahead-Clock-Speed of this answer",
+        clock.speed()
+    );
+    Err(Refusal::new(Code::OtherClock, why))
+}
+
+#[cfg(test)]
+mod rate_tests {
+    use super::*;
+
+    #[test]
+    fn a_user_may_ask_in_bursts_and_then_at_the_rate() {
+        let (rates, start) = (Rates::new(2, 3), Instant::now());
+        let at = |millis| start + Duration::from_millis(millis);
+        let asks = |millis| rates.take(&"ada".into(), at(millis)).is_ok();
+        assert_eq!(
+            [0, 0, 0, 0, 400, 500, 600, 1_000].map(asks),
+            [true, true, true, false, false, true, false, true]
+        );
+        assert_eq!(rates.take(&"ada".into(), at(1_000)), Err(Duration::from_millis(500)));
+        assert!(rates.take(&"grace".into(), at(1_000)).is_ok(), "others have buckets of their own");
+        assert!((0..1_000).all(|_| Rates::new(0, 0).take(&"ada".into(), start).is_ok()));
+    }
+
+    #[test]
+    fn the_number_of_buckets_is_bounded() {
+        let (rates, start) = (Rates::new(1, 1), Instant::now());
+        for user in 0..3 * MOST_BUCKETS {
+            assert!(rates.take(&user.to_string().into(), start).is_ok());
+            assert!(rates.buckets.lock().unwrap().len() <= MOST_BUCKETS);
+        }
+        let later = start + Duration::from_secs(2);
+        rates.take(&"ada".into(), later).unwrap();
+        assert!(rates.buckets.lock().unwrap().len() <= MOST_BUCKETS);
+    }
+}
+
+#[cfg(test)]
+mod via_tests {
+    use super::*;
+
+    fn of(values: &[&str], itself: Option<&str>) -> Result<Vec<String>, String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::VIA, value.parse().unwrap());
+        }
+        let itself = itself.map(Name::from);
+        let via = through(&headers, itself.as_ref()).map_err(|refusal| refusal.code().to_owned())?;
+        Ok(via.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn a_broker_that_finds_itself_in_the_way_of_a_call_says_so() {
+        assert_eq!(of(&[], Some("grid#1")), Ok(vec![]));
+        assert_eq!(of(&["west#7"], Some("grid#1")), Ok(vec!["west#7".into()]));
+        assert_eq!(of(&["west#7,grid#1"], Some("grid#1")), Err("circle".into()));
+        assert_eq!(
+            of(&["west#7,grid#1"], None),
+            Ok(vec!["west#7".into(), "grid#1".into()]),
+            "a site asks nobody"
+        );
+    }
+
+    #[test]
+    fn brokers_of_one_name_are_no_circle() {
+        assert_eq!(of(&["grid#2"], Some("grid#1")), Ok(vec!["grid#2".into()]));
+    }
+
+    #[test]
+    fn a_way_has_an_end() {
+        let brokers = |count: usize| (0..count).map(|at| format!("b#{at}")).collect::<Vec<_>>().join(",");
+        assert_eq!(of(&[&brokers(7)], Some("grid#1")).map(|via| via.len()), Ok(7));
+        assert_eq!(of(&[&brokers(8)], Some("grid#1")), Err("circle".into()));
+        assert_eq!(of(&[&brokers(8)], None).map(|via| via.len()), Ok(8));
+        assert_eq!(of(&[&brokers(9)], None), Err("circle".into()));
+    }
+
+    #[test]
+    fn what_is_no_list_of_names_is_refused() {
+        assert_eq!(of(&["a", "b"], None), Err("bad-request".into()));
+        assert_eq!(of(&["%zz"], None), Err("bad-request".into()));
+    }
+}
+
+#[cfg(test)]
+mod server_clock_tests {
+    use super::*;
+
+    #[test]
+    fn the_speed_is_told_where_it_is_not_that_of_every_clock() {
+        for (clock, speed) in [(Clock::WALL, None), (Clock::accelerated_from_now(60), Some("60"))] {
+            let mut headers = HeaderMap::new();
+            tell_clock(clock, &mut headers);
+            let now: Timestamp = headers[header::NOW].to_str().unwrap().parse().unwrap();
+            assert!(now.time() <= clock.now().second());
+            assert_eq!(headers.get(header::CLOCK_SPEED).map(|value| value.to_str().unwrap()), speed);
+        }
+    }
+
+    #[test]
+    fn times_for_a_clock_of_another_speed_are_refused() {
+        let asked = |clock: Clock, speed: &str| {
+            let headers = HeaderMap::from_iter([(
+                header::CLOCK_SPEED.parse().unwrap(),
+                HeaderValue::from_str(speed).unwrap(),
+            )]);
+            check_clock(clock, &headers).map_err(|refusal| refusal.code().to_owned())
+        };
+        let fast = Clock::accelerated_from_now(60);
+        assert_eq!(check_clock(fast, &HeaderMap::new()), Ok(()));
+        assert_eq!((asked(Clock::WALL, "1"), asked(fast, " 60")), (Ok(()), Ok(())));
+        assert_eq!(asked(fast, "1"), Err("other-clock".into()));
+        assert_eq!(asked(Clock::WALL, "60"), Err("other-clock".into()));
+        assert_eq!(asked(Clock::WALL, "fast"), Err("bad-request".into()));
+    }
+}

@@ -1,0 +1,396 @@
+//! The keys of a service, from one file: a secret, public keys in PEM (RFC 5280's SubjectPublicKeyInfo), or a JWKS document
+//! (RFC 7517, 7518, 8037). What is in the file is told from its content, and a file with a secret must not be open to
+//! everybody. DER is walked strictly; errors name a key by its id or place and never repeat its content.
+
+use super::error::{KeyFault, SecurityError};
+use super::key::{Algorithm, Key, Secret};
+use super::tls::Content;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use rustls::pki_types::pem::{PemObject as _, SectionKind};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::path::{Path, PathBuf};
+
+/// A token without a key's name is tried with all of them.
+const MOST_KEYS: usize = 64;
+
+/// Before a secret that is written in base64. Without it the bytes of the file are the secret, so that nothing is guessed.
+const BASE64: &str = "base64:";
+
+/// What signatures are checked with.
+#[derive(Debug, Clone, Default)]
+pub struct Keys {
+    keys: Vec<Key>,
+    source: Option<PathBuf>,
+}
+
+impl Keys {
+    /// No keys: no token is believed.
+    pub fn none() -> Keys {
+        Keys::default()
+    }
+
+    /// One secret.
+    pub fn of_secret(secret: Secret) -> Keys {
+        Keys { keys: vec![Key::secret(secret)], source: None }
+    }
+
+    /// Reads a key file: a JWKS document (or a single JWK), public keys in PEM, or a secret of at least 32 bytes, as it is
+    /// or, after `base64:`, in base64. A line break at the end of a secret does not count.
+    pub fn read(path: &Path) -> Result<Keys, SecurityError> {
+        let content = Content::read("the key file", path)?;
+        let keys =
+            Keys::parse(&content.bytes).map_err(|fault| SecurityError::Keys { path: path.into(), fault })?;
+        if keys.secret().is_some() {
+            content.must_be_private()?;
+        }
+        Ok(Keys { source: Some(path.into()), ..keys })
+    }
+
+    /// Reads what is in a key file.
+    pub fn parse(content: &[u8]) -> Result<Keys, KeyFault> {
+        let keys = match content.trim_ascii_start() {
+            [] => return Err(KeyFault::Empty),
+            [b'{', ..] => read_jwks(content)?,
+            text if text.starts_with(b"-----BEGIN") => read_pem(content)?,
+            _ => vec![Key::secret(secret(content)?)],
+        };
+        if keys.is_empty() {
+            return Err(KeyFault::NoUsableKey);
+        }
+        if keys.len() > MOST_KEYS {
+            return Err(KeyFault::TooManyKeys { found: keys.len(), most: MOST_KEYS });
+        }
+        Ok(Keys { keys, source: None })
+    }
+
+    /// Where they were read from.
+    pub fn source(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The first secret among them: what tokens of our own are signed with.
+    pub fn secret(&self) -> Option<&Secret> {
+        self.keys.iter().find_map(Key::as_secret)
+    }
+
+    /// Those that a token may have been signed with. A key without a name may be any.
+    pub(super) fn candidates(&self, algorithm: Algorithm, id: Option<&str>) -> impl Iterator<Item = &Key> {
+        let named = move |key: &&Key| match (id, key.id.as_deref()) {
+            (Some(wanted), Some(name)) => wanted == name,
+            _ => true,
+        };
+        self.keys.iter().filter(move |key| key.takes(algorithm)).filter(named)
+    }
+}
+
+fn secret(content: &[u8]) -> Result<Secret, KeyFault> {
+    let trimmed = content.strip_suffix(b"\n").unwrap_or(content);
+    let bytes = trimmed.strip_suffix(b"\r").unwrap_or(trimmed);
+    let Some(text) = bytes.strip_prefix(BASE64.as_bytes()) else { return Secret::new(bytes) };
+    let decoded = STANDARD.decode(text.trim_ascii()).map_err(|_| KeyFault::NotBase64("the secret".into()))?;
+    Secret::new(&decoded)
+}
+
+/// Base64 as tokens and JWKS documents have it. One text for one value: no padding, no stray bits.
+pub(super) fn base64url(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+#[derive(Deserialize)]
+struct Set {
+    keys: Vec<Jwk>,
+}
+
+#[derive(Deserialize)]
+struct Jwk {
+    kty: String,
+    kid: Option<String>,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    key_ops: Option<Vec<String>>,
+    alg: Option<String>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+    k: Option<String>,
+    /// The private half, which has no business here.
+    d: Option<IgnoredAny>,
+}
+
+/// Only what tells a set from a single key.
+#[derive(Deserialize)]
+struct Shape {
+    kty: Option<IgnoredAny>,
+}
+
+/// Reads the keys of a document that can check signatures.
+pub(super) fn read_jwks(text: &[u8]) -> Result<Vec<Key>, KeyFault> {
+    let shape: Shape = parsed(text)?;
+    let all = if shape.kty.is_some() { vec![parsed(text)?] } else { parsed::<Set>(text)?.keys };
+    if all.len() > MOST_KEYS {
+        return Err(KeyFault::TooManyKeys { found: all.len(), most: MOST_KEYS });
+    }
+    let keys = all.iter().enumerate().filter_map(|(at, jwk)| key(at, jwk).transpose());
+    keys.collect()
+}
+
+/// Says where it goes wrong and not what is there: that may be a secret.
+fn parsed<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<T, KeyFault> {
+    serde_json::from_slice(text)
+        .map_err(|error| KeyFault::NotJwks { line: error.line(), column: error.column() })
+}
+
+/// A key; None where it is for something else.
+fn key(at: usize, jwk: &Jwk) -> Result<Option<Key>, KeyFault> {
+    let wrong = |what: String| KeyFault::Jwk {
+        key: jwk.kid.as_ref().map_or_else(|| format!("number {}", at + 1), |id| format!("{id:?}")),
+        what,
+    };
+    if !jwk.checks_signatures() {
+        return Ok(None);
+    }
+    if jwk.d.is_some() {
+        return Err(wrong("holds a private key (d); give only the public part".into()));
+    }
+    let number = |name: &str, field: &Option<String>| {
+        let text = field.as_ref().ok_or_else(|| wrong(format!("{name} is missing")))?;
+        base64url(text).ok_or_else(|| wrong(format!("{name} is not base64url")))
+    };
+    let key = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+        ("oct", _) => Secret::new(&number("k", &jwk.k)?).map(Key::secret),
+        ("RSA", _) => Key::rsa(&number("n", &jwk.n)?, &number("e", &jwk.e)?),
+        ("EC", Some("P-256")) => Key::p256([vec![4], number("x", &jwk.x)?, number("y", &jwk.y)?].concat()),
+        ("OKP", Some("Ed25519")) => Key::ed25519(number("x", &jwk.x)?),
+        _ => return Ok(None),
+    };
+    let mut key = key.map_err(|fault| wrong(fault.to_string()))?;
+    key.id.clone_from(&jwk.kid);
+    match jwk.alg.as_deref().map(Algorithm::of) {
+        None => Ok(Some(key)),
+        Some(algorithm) => Ok(algorithm.and_then(|algorithm| key.only_for(algorithm))),
+    }
+}
+
+impl Jwk {
+    fn checks_signatures(&self) -> bool {
+        let for_signatures = self.purpose.as_deref().is_none_or(|purpose| purpose == "sig");
+        for_signatures && self.key_ops.as_ref().is_none_or(|all| all.iter().any(|one| one == "verify"))
+    }
+}
+
+const SEQUENCE: u8 = 0x30;
+const BIT_STRING: u8 = 0x03;
+const INTEGER: u8 = 0x02;
+
+/// What stands in an AlgorithmIdentifier: rsaEncryption and NULL; id-ecPublicKey and prime256v1; id-Ed25519.
+const RSA: &[u8] = &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1, 5, 0];
+const P256: &[u8] = &[6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
+const ED25519: &[u8] = &[6, 3, 0x2b, 0x65, 0x70];
+
+/// Reads all public keys of a text.
+pub(super) fn read_pem(text: &[u8]) -> Result<Vec<Key>, KeyFault> {
+    let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(text);
+    sections
+        .map(|section| match section {
+            Ok((SectionKind::PublicKey, der)) => public_key(&der),
+            Ok(_) => Err(KeyFault::NotPublic),
+            Err(fault) => Err(KeyFault::Pem(fault.to_string())),
+        })
+        .collect()
+}
+
+fn public_key(der: &[u8]) -> Result<Key, KeyFault> {
+    let (algorithm, bits) = info(der).ok_or(KeyFault::UnknownPublicKey)?;
+    match algorithm {
+        RSA => {
+            let (modulus, exponent) = rsa_numbers(bits).ok_or(KeyFault::UnknownPublicKey)?;
+            Key::rsa(modulus, exponent)
+        }
+        P256 => Key::p256(bits.to_vec()),
+        ED25519 => Key::ed25519(bits.to_vec()),
+        _ => Err(KeyFault::UnknownPublicKey),
+    }
+}
+
+/// The algorithm and the key's bits.
+fn info(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (algorithm, rest) = element(SEQUENCE, whole(SEQUENCE, der)?)?;
+    match whole(BIT_STRING, rest)? {
+        [0, bits @ ..] => Some((algorithm, bits)),
+        _ => None,
+    }
+}
+
+fn rsa_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (modulus, rest) = element(INTEGER, whole(SEQUENCE, der)?)?;
+    let exponent = whole(INTEGER, rest)?;
+    Some((positive(modulus)?, positive(exponent)?))
+}
+
+/// A number above zero in its shortest form.
+fn positive(number: &[u8]) -> Option<&[u8]> {
+    match number {
+        [0, next, ..] if *next < 0x80 => None,
+        [] | [0] | [0x80..=0xff, ..] => None,
+        _ => Some(number),
+    }
+}
+
+/// The content of an element that is all there is.
+fn whole(tag: u8, der: &[u8]) -> Option<&[u8]> {
+    element(tag, der).and_then(|(content, rest)| rest.is_empty().then_some(content))
+}
+
+/// The content of the first element, and what comes after it.
+fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = der.strip_prefix(&[tag])?;
+    let (length, rest) = match *rest {
+        [short @ 0..=0x7f, ref rest @ ..] => (usize::from(short), rest),
+        [0x81, long @ 0x80..=0xff, ref rest @ ..] => (usize::from(long), rest),
+        [0x82, high @ 1..=0xff, low, ref rest @ ..] => (usize::from(high) << 8 | usize::from(low), rest),
+        _ => return None,
+    };
+    rest.split_at_checked(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_its_bytes_or_said_to_be_base64() {
+        let raw = Keys::parse(b"correct horse battery staple, and more\r\n").unwrap();
+        let tag = |keys: &Keys| keys.secret().unwrap().sign(b"x").as_ref().to_vec();
+        let same = STANDARD.encode("correct horse battery staple, and more");
+        assert_eq!(tag(&raw), tag(&Keys::parse(format!("base64:{same}\n").as_bytes()).unwrap()));
+        assert_ne!(tag(&raw), tag(&Keys::parse(same.as_bytes()).unwrap()));
+        assert_eq!(Keys::parse(b"base64:%").unwrap_err(), KeyFault::NotBase64("the secret".into()));
+        assert_eq!(Keys::parse(b"hunter2\n").unwrap_err(), KeyFault::ShortSecret { found: 7, least: 32 });
+        assert_eq!(Keys::parse(b" \n").unwrap_err(), KeyFault::Empty);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_secret_that_everybody_may_read_is_refused_with_a_hint() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, [7; 40]).unwrap();
+        let with = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            Keys::read(&path)
+        };
+        assert_eq!(with(0o640).unwrap().source(), Some(path.as_path()));
+        let exposed = with(0o644).unwrap_err().to_string();
+        assert!(exposed.contains("644") && exposed.contains("chmod o-rwx"), "{exposed}");
+        assert!(matches!(with(0o602), Err(SecurityError::Writable { .. })));
+    }
+}
+
+#[cfg(test)]
+mod jwks_tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const K: &str = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
+
+    fn read_value(value: &Value) -> Result<Vec<Key>, KeyFault> {
+        read_jwks(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn keys_for_something_else_are_passed_over() {
+        let others = json!({"keys": [
+            {"kty": "oct", "k": K, "use": "enc"},
+            {"kty": "oct", "k": K, "key_ops": ["sign"]},
+            {"kty": "oct", "k": K, "alg": "HS512"},
+            {"kty": "oct", "k": K, "alg": "RS256"},
+            {"kty": "EC", "crv": "P-384", "x": "AA", "y": "AA"},
+            {"kty": "OKP", "crv": "X25519", "x": "AA"},
+            {"kty": "AKP", "alg": "ML-DSA-44"},
+            {"kty": "oct", "k": K, "use": "sig", "key_ops": ["sign", "verify"], "alg": "HS256", "kid": "ours"},
+        ]});
+        let keys = read_value(&others).unwrap();
+        assert_eq!(keys.iter().map(|key| key.id.as_deref()).collect::<Vec<_>>(), [Some("ours")]);
+        assert_eq!(read_value(&json!({"kty": "oct", "k": K})).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn damaged_keys_are_named_and_their_content_is_not_repeated() {
+        for (jwk, what) in [
+            (json!({"kty": "oct", "k": "c2hvcnQ"}), "at least 32"),
+            (json!({"kty": "oct", "k": "not base64!"}), "k is not base64url"),
+            (json!({"kty": "oct"}), "k is missing"),
+            (json!({"kty": "RSA", "n": "AQAB", "e": "AQAB"}), "2048"),
+            (json!({"kty": "RSA", "n": "AQAB", "e": "AQAB", "d": "AQAB"}), "private"),
+            (json!({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}), "point on P-256"),
+            (json!({"kty": "OKP", "crv": "Ed25519", "x": "AA"}), "32 bytes"),
+        ] {
+            let fault = read_value(&json!({"keys": [jwk]})).unwrap_err().to_string();
+            assert!(fault.contains("number 1") && fault.contains(what), "{fault}");
+            assert!(!fault.contains("c2hvcnQ") && !fault.contains("not base64!"), "{fault}");
+        }
+        let fault = read_value(&json!({"keys": [{"kty": "oct", "k": ["hunter2hunter2"]}]})).unwrap_err();
+        assert!(
+            matches!(fault, KeyFault::NotJwks { .. }) && !fault.to_string().contains("hunter2"),
+            "{fault}"
+        );
+    }
+
+    #[test]
+    fn more_keys_than_anybody_has_are_refused() {
+        let many = json!({"keys": vec![json!({"kty": "oct", "k": K}); MOST_KEYS + 1]});
+        assert!(matches!(read_value(&many), Err(KeyFault::TooManyKeys { found: 65, most: 64 })));
+    }
+}
+
+#[cfg(test)]
+mod pem_tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_taken_in_their_shortest_form_only() {
+        assert_eq!(element(2, &[2, 1, 9, 7]), Some((&[9][..], &[7][..])));
+        for wrong in
+            [&[2u8, 0x81, 1, 9][..], &[2, 0x82, 0, 1, 9], &[2, 2, 9], &[2, 0x80, 9], &[3, 1, 9], &[2], &[]]
+        {
+            assert_eq!(element(2, wrong), None, "{wrong:?}");
+        }
+        assert_eq!(whole(2, &[2, 1, 9, 7]), None);
+        let long = [vec![4, 0x82, 1, 0], vec![5; 256]].concat();
+        assert_eq!(whole(4, &long).map(<[u8]>::len), Some(256));
+    }
+
+    #[test]
+    fn numbers_are_positive_and_in_their_shortest_form() {
+        assert_eq!(positive(&[0, 0x80]), Some(&[0, 0x80][..]));
+        assert_eq!(positive(&[1, 0, 1]), Some(&[1, 0, 1][..]));
+        for wrong in [&[][..], &[0], &[0, 1], &[0x80, 1]] {
+            assert_eq!(positive(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn only_public_keys_are_taken() {
+        let section = |label: &str| format!("-----BEGIN {label}-----\nMAAA\n-----END {label}-----\n");
+        for label in ["PRIVATE KEY", "CERTIFICATE", "RSA PRIVATE KEY"] {
+            let fault = read_pem(section(label).as_bytes()).unwrap_err();
+            assert!(fault.to_string().contains("openssl pkey -pubout"), "{fault}");
+        }
+        assert_eq!(read_pem(section("PUBLIC KEY").as_bytes()).unwrap_err(), KeyFault::UnknownPublicKey);
+    }
+}
