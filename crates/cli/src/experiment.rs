@@ -1,11 +1,6 @@
 //! `bookahead experiment`: the experiments of the source papers, with the papers' figures beside ours.
 
-use crate::files::save;
-use crate::json;
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::talk::say;
-use crate::threads::threads;
+use crate::output::{Progress, Table, print_json, save, say, threads};
 use anyhow::{Context, Result};
 use bookahead_experiments::report::report_html;
 use bookahead_experiments::{Page, Scale, Section, co_reservation, cosy, gridsim, migol, what_if};
@@ -80,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     drop(bar);
     let report = write(&arguments.out, &page)?;
     if arguments.json {
-        json::print(&page.claims().collect::<Vec<_>>())?;
+        print_json(&page.claims().collect::<Vec<_>>())?;
     } else {
         print(&page)?;
     }

@@ -1,14 +1,9 @@
 //! `bookahead faults`: many random grids in which random things go wrong, each a function of its seed, and whether what
 //! must always be true was; or one of them again, as a sequence diagram.
 
-use crate::files::save_and_tell;
-use crate::grid::counts::{Counts, INVARIANTS, Seen, in_one_line};
+use crate::grid::tables::{Counts, INVARIANTS, Seen, in_one_line};
 use crate::grid::{self, diagram};
-use crate::json;
-use crate::numbers::{count, plural};
-use crate::progress::Progress;
-use crate::table::Table;
-use crate::threads::threads;
+use crate::output::{Progress, Table, count, plural, print_json, save_and_tell, threads};
 use crate::trace::file_not_stdout;
 use anyhow::{Result, bail};
 use bookahead_protocol::Moment;
@@ -142,7 +137,7 @@ fn run_schedules(arguments: &Arguments) -> Result<()> {
     }
     drop(progress);
     if arguments.json {
-        json::print(&results)?;
+        print_json(&results)?;
     } else {
         results.print()?;
     }
@@ -158,7 +153,7 @@ fn replay(arguments: &Arguments, seed: u64) -> Result<()> {
     if arguments.json {
         let mut results = Results { first_seed: seed, ..Results::default() };
         results.add(&outcome);
-        json::print(&results)?;
+        print_json(&results)?;
     } else {
         grid::print_text(&sequence.to_text())?;
         let mut out = stdout().lock();

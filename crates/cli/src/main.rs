@@ -6,17 +6,11 @@ mod daemon;
 mod demo;
 mod experiment;
 mod faults;
-mod files;
 mod grid;
-mod json;
 mod manual;
-mod numbers;
+mod output;
 mod placement;
-mod progress;
 mod simulate;
-mod table;
-mod talk;
-mod threads;
 mod times;
 mod trace;
 mod whatif;
@@ -84,7 +78,7 @@ fn main() -> ExitCode {
         // Whoever reads our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            talk::say!("error: {error:#}");
+            output::say!("error: {error:#}");
             client::exit_code(&error)
         }
     }

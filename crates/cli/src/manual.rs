@@ -1,7 +1,7 @@
 //! `bookahead completions` and `bookahead man`: what shells and readers of manuals need, made from the same definition as the
 //! help.
 
-use crate::files::save_and_tell;
+use crate::output::save_and_tell;
 use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;

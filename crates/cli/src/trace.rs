@@ -1,7 +1,6 @@
 //! Choosing and loading a trace: the options that every command which reads one has in common.
 
-use crate::numbers::{count, plural};
-use crate::talk::say;
+use crate::output::{count, plural, say};
 use crate::times::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 use bookahead_figure::Clock;

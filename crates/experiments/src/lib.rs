@@ -19,9 +19,11 @@ pub mod report;
 pub mod statistics;
 pub mod what_if;
 
-pub use claim::Claim;
+pub use claim::{Claim, Measured};
 pub use report::{Page, Section, Table};
 pub use statistics::Estimate;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much of an experiment is run, and on what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,3 +38,15 @@ pub struct Scale {
 
 /// Hears how many of how many runs are done, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
+
+/// Runs every input on the threads of `scale` and tells the progress; in the order of the inputs.
+fn run_each<I: Sync, O: Send + Sync>(
+    inputs: &[I],
+    scale: &Scale,
+    progress: Progress<'_>,
+    run: impl Fn(&I) -> O + Sync,
+) -> Vec<O> {
+    let done = AtomicUsize::new(0);
+    let tell = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, inputs.len());
+    bookahead_sim::run_all(inputs, scale.threads, run, tell)
+}

@@ -1,7 +1,8 @@
 //! A report as one self-contained HTML file: each experiment is a page of it, with text, tables, claims and figures.
 //! Values in, text out; it never reads or writes a file.
 
-use crate::claim::Claim;
+use crate::{Claim, Estimate};
+use bookahead_figure::LinePoint;
 use std::fmt::Write;
 
 /// One experiment in the report.
@@ -65,9 +66,8 @@ impl Table {
     }
 }
 
-/// The claims of a page, in order.
 impl Page {
-    /// All claims on the page.
+    /// All claims on the page, in order.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.sections.iter().flat_map(|section| match section {
             Section::Claims(claims) => &claims[..],
@@ -86,6 +86,32 @@ impl Page {
 }
 
 impl Section {
+    pub(crate) fn heading(text: &str) -> Section {
+        Section::Heading(text.to_owned())
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Section {
+        Section::Text(text.into())
+    }
+
+    pub(crate) fn figure(file: impl Into<String>, caption: impl Into<String>, svg: String) -> Section {
+        Section::Figure { file: file.into(), caption: caption.into(), svg }
+    }
+
+    pub(crate) fn table<H: Into<String>>(
+        file: impl Into<String>,
+        caption: impl Into<String>,
+        head: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Section {
+        Section::Table(Table {
+            file: file.into(),
+            caption: caption.into(),
+            head: head.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().collect(),
+        })
+    }
+
     fn to_html(&self) -> String {
         match self {
             Section::Heading(text) => format!("<h2>{}</h2>\n", escape(text)),
@@ -97,6 +123,15 @@ impl Section {
             Section::Claims(claims) => claims_html(claims),
         }
     }
+}
+
+/// A row of a table: its name, then its cells.
+pub(crate) fn row(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+    std::iter::once(name.into()).chain(cells).collect()
+}
+
+pub(crate) fn point(x: f64, estimate: Estimate) -> LinePoint {
+    LinePoint { x, y: estimate.mean, margin: estimate.margin }
 }
 
 fn table_html(attributes: &str, caption: &str, head: &[String], rows: &[Vec<String>]) -> String {

@@ -1,11 +1,11 @@
 //! `bookahead change`: other terms for a committed reservation. What is not named stays as it is; the old terms stand if the
 //! new ones cannot be had.
 
-use super::failure::Usage;
 use super::place::Place;
 use super::probe::with_commands;
-use super::request::length::{Length, some_time};
+use super::refusal::Usage;
 use super::request::terms_of;
+use super::request::values::{Length, some_time};
 use super::reserve::show;
 use super::session::Session;
 use super::when::When;

@@ -1,12 +1,14 @@
-//! Instants as answers show them: on the user's wall, with the offset from UTC, and in UTC. Seconds are shown where there
-//! are any. What is shown can be written again as it is, apart from the name of the day in front.
+//! Times of one command: read by one clock and in the zone of the user, and shown on the user's wall, with the offset from
+//! UTC, and in UTC. What had to be assumed is remembered, so that the answer can say so. What is shown can be written again
+//! as it is, apart from the name of the day in front. Never reads a clock: the present is given.
 
-use super::when::zone_name;
-use crate::numbers;
+use super::when::{Clock, Unclear, When, zone_name};
+use crate::output;
 use bookahead_api::Timestamp;
 use bookahead_plan::Time;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use std::cell::{Cell, RefCell};
 
 /// The zone in which a user reads.
 #[derive(Debug, Clone)]
@@ -86,7 +88,7 @@ fn date_and_time(at: Timestamp) -> (String, String) {
 
 /// A length of so many seconds: `2h 30m`, `45s`.
 pub(crate) fn length(seconds: i64) -> String {
-    numbers::length(seconds as f64)
+    output::length(seconds as f64)
 }
 
 /// What is left of a hold, as clocks count down: `4:59`, `1:00:00`.
@@ -94,6 +96,62 @@ pub(crate) fn countdown(millis: i64) -> String {
     let whole = millis.max(0) / 1_000;
     let (hours, minutes, seconds) = (whole / 3_600, whole / 60 % 60, whole % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+/// One clock and one zone for all times of a command.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    clock: Clock,
+    dates: Dates,
+    assumed: RefCell<Vec<String>>,
+    used_now: Cell<bool>,
+}
+
+impl Reader {
+    pub(crate) fn new(now: Timestamp, zone: TimeZone) -> Reader {
+        let dates = Dates::new(zone.clone());
+        let Time(second) = now.time();
+        // Every timestamp of a document is one of the calendar.
+        let clock = Clock { now: jiff::Timestamp::from_second(second).unwrap_or_default(), zone };
+        Reader { clock, dates, assumed: RefCell::default(), used_now: Cell::new(false) }
+    }
+
+    /// The present.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.used_now.set(true);
+        Timestamp::nearest(Time(self.clock.now.as_second()))
+    }
+
+    /// Whether anything that was read depends on the present.
+    pub(crate) fn has_used_now(&self) -> bool {
+        self.used_now.get()
+    }
+
+    /// The instant that is meant.
+    pub(crate) fn read(&self, when: &When) -> Result<Timestamp, Unclear> {
+        self.used_now.set(self.used_now.get() || when.needs_now());
+        let time = when.resolve(&self.clock)?;
+        let instant = Timestamp::try_from(time).map_err(|_| Unclear::Beyond(when.to_string()))?;
+        if when.assumes_zone() {
+            let note =
+                format!("'{when}' is read in {}: {}", self.dates.zone_name(), self.dates.both(instant));
+            let mut assumed = self.assumed.borrow_mut();
+            if !assumed.contains(&note) {
+                assumed.push(note);
+            }
+        }
+        Ok(instant)
+    }
+
+    /// An instant as an answer shows it.
+    pub(crate) fn shown(&self, at: Timestamp) -> String {
+        self.dates.wall(at)
+    }
+
+    /// What was assumed since somebody last asked.
+    pub(crate) fn take_assumed(&self) -> Vec<String> {
+        std::mem::take(&mut self.assumed.borrow_mut())
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! `bookahead commit`, `bookahead hold` and `bookahead extend`: making a hold final or longer, and a reservation longer.
+//! `bookahead commit`, `bookahead hold`, `bookahead extend` and `bookahead release`: making a hold final or longer, and a
+//! reservation longer or shorter.
 
-use super::failure::Usage;
 use super::place::Place;
-use super::request::length::{Length, some_time};
+use super::refusal::Usage;
+use super::request::values::{Length, some_time};
 use super::reserve::show;
 use super::session::{Session, by_clock};
 use super::when::When;
 use anyhow::{Result, bail};
-use bookahead_api::{Commit, Extend, Hold};
+use bookahead_api::{Commit, Extend, Hold, Release};
 use bookahead_protocol::{JobId, ReservationId};
 use clap::Args;
 
@@ -98,4 +99,35 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
     let extended = client.extend(arguments.id, Some(now.version), &extend);
     let reservation = session.ask("extending", extended)?;
     show(session, &reservation)
+}
+
+#[derive(Args)]
+pub(crate) struct ReleaseArguments {
+    /// The reservation
+    #[arg(value_name = "rsv_ID")]
+    id: ReservationId,
+
+    /// Which of its parts, counted from 0 as 'bookahead show' does
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    part: usize,
+
+    /// From when on
+    #[arg(long, value_name = "TIME", default_value = "now")]
+    from: When,
+
+    /// How much to keep
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    keep: u32,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
+    by_clock(&arguments.place, |session| {
+        let from = session.read(&arguments.from)?;
+        let release = Release { part: arguments.part, from, keep: arguments.keep };
+        let reservation = session.ask("releasing", session.timed_client().release(arguments.id, &release))?;
+        show(session, &reservation)
+    })
 }

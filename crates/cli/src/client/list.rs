@@ -1,12 +1,12 @@
-//! `bookahead list`: reservations, as far as the caller may see them.
+//! `bookahead list` and `bookahead jobs`: reservations and jobs, as far as the caller may see them.
 
 use super::place::Place;
 use super::session::{Session, by_clock};
 use super::view;
 use super::when::When;
-use crate::talk::say;
+use crate::output::say;
 use anyhow::Result;
-use bookahead_api::{ListQuery, Reservation, Reservations, State, States};
+use bookahead_api::{JobsQuery, ListQuery, State, States};
 use clap::Args;
 
 /// The states of what is not over.
@@ -66,17 +66,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn list(arguments: &Arguments, session: &Session) -> Result<()> {
-    let query = query(arguments, session)?;
-    let mut page = session.ask("listing", session.timed_client().list(&query))?;
-    if arguments.all {
-        page = with_all_that_follow(session, &query, page)?;
+    let mut query = query(arguments, session)?;
+    let mut found = session.ask("listing", session.timed_client().list(&query))?;
+    while let (true, Some(cursor)) = (arguments.all, found.next.take()) {
+        query.cursor = Some(cursor);
+        let page = session.ask("listing", session.client.list(&query))?;
+        found.reservations.extend(page.reservations);
+        found.next = page.next;
     }
     let left = |millis| session.left_ms(millis);
-    session.print(&page, || view::reservations::print_list(&page.reservations, &session.dates, left))?;
-    if page.next.is_some() {
+    session.print(&found, || view::print_reservations(&found.reservations, &session.dates, left))?;
+    say_if_more(found.next.is_some());
+    Ok(())
+}
+
+fn say_if_more(more: bool) {
+    if more {
         say!("there are more; give --all, or a larger --limit");
     }
-    Ok(())
 }
 
 fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
@@ -94,14 +101,41 @@ fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
     })
 }
 
-fn with_all_that_follow(session: &Session, query: &ListQuery, first: Reservations) -> Result<Reservations> {
-    let mut next = first.next;
-    let mut reservations: Vec<Reservation> = first.reservations;
-    while let Some(cursor) = next {
-        let query = ListQuery { cursor: Some(cursor), ..query.clone() };
-        let page = session.ask("listing", session.client.list(&query))?;
-        reservations.extend(page.reservations);
-        next = page.next;
+#[derive(Args)]
+pub(crate) struct JobsArguments {
+    /// Only mine
+    #[arg(long, conflicts_with = "owner")]
+    mine: bool,
+
+    /// Only those of this user
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+
+    /// All of them, however many
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn jobs(arguments: &JobsArguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
+    let limit = (!arguments.all).then_some(arguments.limit);
+    let mut query = JobsQuery { owner: owner.map(Into::into), limit, cursor: None };
+    let mut found = session.ask("listing", session.client.jobs(&query))?;
+    while let (true, Some(cursor)) = (arguments.all, found.next.take()) {
+        query.cursor = Some(cursor);
+        let page = session.ask("listing", session.client.jobs(&query))?;
+        found.jobs.extend(page.jobs);
+        found.next = page.next;
     }
-    Ok(Reservations { reservations, next: None })
+    session.print(&found, || view::print_jobs(&found.jobs, &session.dates))?;
+    say_if_more(found.next.is_some());
+    Ok(())
 }

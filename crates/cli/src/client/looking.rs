@@ -1,14 +1,19 @@
-//! `bookahead show` and `bookahead cancel`: one thing, or several, by their ids.
+//! `bookahead show` and `bookahead cancel`: one thing, or several, by their ids; `bookahead sites` and `bookahead calendar`:
+//! what there is around, and when one's own reservations are.
 
 use super::place::Place;
 use super::reserve::show as show_reservation;
 use super::session::Session;
-use super::thing::Thing;
 use super::view;
-use crate::talk::say;
+use crate::output::{save_and_tell, say};
 use anyhow::Result;
 use bookahead_api::Job;
+use bookahead_protocol::{JobId, ReservationId};
 use clap::Args;
+use std::fmt;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::str::FromStr;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -56,5 +61,66 @@ fn each(ids: &[Thing], act: impl Fn(Thing) -> Result<()>) -> Result<()> {
 
 /// Shows a job as every command does that has changed one.
 pub(crate) fn show_job(session: &Session, job: &Job) -> Result<()> {
-    session.print(job, || view::jobs::print(std::slice::from_ref(job), &session.dates))
+    session.print(job, || view::print_jobs(std::slice::from_ref(job), &session.dates))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thing {
+    Reservation(ReservationId),
+    Job(JobId),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("'{0}' is the id of neither a reservation (rsv_4f3c2b1a) nor a job (job_9d8e7f)")]
+pub(crate) struct BadThing(String);
+
+impl FromStr for Thing {
+    type Err = BadThing;
+
+    fn from_str(text: &str) -> Result<Thing, BadThing> {
+        let reservation = || text.parse().map(Thing::Reservation);
+        let job = || text.parse().map(Thing::Job);
+        reservation().or_else(|_| job()).map_err(|_| BadThing(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Thing::Reservation(id) => id.fmt(f),
+            Thing::Job(id) => id.fmt(f),
+        }
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct SitesArguments {
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn sites(arguments: &SitesArguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    let sites = session.ask("asking who is there", session.client.sites())?;
+    session.print(&sites, || view::print_sites(&sites.sites, &session.dates))
+}
+
+#[derive(Args)]
+pub(crate) struct CalendarArguments {
+    /// Write it here [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+/// iCalendar is for programs as it is, with `--json` or without.
+pub(crate) fn calendar(arguments: &CalendarArguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    let text = session.ask("asking for the calendar", session.client.calendar())?;
+    match &arguments.out {
+        Some(path) => save_and_tell(path, &text),
+        None => Ok(stdout().lock().write_all(text.as_bytes())?),
+    }
 }

@@ -1,44 +1,33 @@
 //! The commands that ask a site or a broker: `probe`, `reserve`, `commit` and the others. They choose what to ask and show
 //! what is answered; nothing is decided here.
 //!
-//! - [`place`], [`profile`], [`token`]: where is asked, and as whom; [`session`]: one talk with one server
-//! - [`when`], [`reader`], [`dates`]: times as people write and read them
+//! - [`place`]: where is asked, and as whom; [`session`]: one talk with one server
+//! - [`when`], [`dates`]: times as people write and read them
 //! - [`request`]: what is wanted, by options or from a file
-//! - [`probe`], [`reserve`], [`holding`], [`change`], [`release`], [`looking`], [`list`], [`watch`], [`submit`], [`jobs`],
-//!   [`around`]: the commands
-//! - [`view`], [`refusal`], [`shell`], [`spinner`]: what is shown; [`failure`]: how a command ends otherwise
+//! - [`probe`], [`reserve`], [`holding`], [`change`], [`looking`], [`list`], [`watch`], [`submit`]: the commands
+//! - [`view`]: what is shown; [`refusal`]: how a command ends otherwise
 
-mod around;
 mod change;
 mod dates;
-mod failure;
 mod holding;
-mod jobs;
 mod list;
 mod looking;
 mod place;
 mod probe;
-mod profile;
-mod reader;
 mod refusal;
-mod release;
 mod request;
 mod reserve;
 mod session;
-mod shell;
-mod spinner;
 mod submit;
-mod thing;
-mod token;
 mod view;
 mod watch;
 mod when;
 
-pub(crate) use failure::exit_code;
+pub(crate) use refusal::exit_code;
 
 use anyhow::Result;
 use clap::Subcommand;
-use failure::EXIT_CODES;
+use refusal::EXIT_CODES;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -62,7 +51,7 @@ pub(crate) enum Command {
     Change(Box<change::Arguments>),
     /// Give back part of a reservation, or the rest of it, early
     #[command(after_help = EXIT_CODES)]
-    Release(Box<release::Arguments>),
+    Release(Box<holding::ReleaseArguments>),
     /// Give up reservations or jobs
     #[command(after_help = EXIT_CODES)]
     Cancel(Box<looking::Arguments>),
@@ -80,13 +69,13 @@ pub(crate) enum Command {
     Submit(Box<submit::Arguments>),
     /// List jobs
     #[command(after_help = EXIT_CODES)]
-    Jobs(Box<jobs::Arguments>),
+    Jobs(Box<list::JobsArguments>),
     /// List sites and brokers, and what they offer
     #[command(after_help = EXIT_CODES)]
-    Sites(Box<around::SitesArguments>),
+    Sites(Box<looking::SitesArguments>),
     /// Print your reservations as a calendar (iCalendar)
     #[command(after_help = EXIT_CODES)]
-    Calendar(Box<around::CalendarArguments>),
+    Calendar(Box<looking::CalendarArguments>),
 }
 
 pub(crate) fn run(command: &Command) -> Result<()> {
@@ -97,14 +86,14 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Hold(arguments) => holding::hold(arguments),
         Command::Extend(arguments) => holding::extend(arguments),
         Command::Change(arguments) => change::run(arguments),
-        Command::Release(arguments) => release::run(arguments),
+        Command::Release(arguments) => holding::release(arguments),
         Command::Cancel(arguments) => looking::cancel(arguments),
         Command::Show(arguments) => looking::show(arguments),
         Command::List(arguments) => list::run(arguments),
         Command::Watch(arguments) => watch::run(arguments),
         Command::Submit(arguments) => submit::run(arguments),
-        Command::Jobs(arguments) => jobs::run(arguments),
-        Command::Sites(arguments) => around::sites(arguments),
-        Command::Calendar(arguments) => around::calendar(arguments),
+        Command::Jobs(arguments) => list::jobs(arguments),
+        Command::Sites(arguments) => looking::sites(arguments),
+        Command::Calendar(arguments) => looking::calendar(arguments),
     }
 }

@@ -1,12 +1,11 @@
 //! `bookahead probe`: what could be had, when and where, and what it would do to waiting jobs. Nothing is booked.
 
-use super::failure::Refused;
 use super::place::Place;
-use super::refusal;
+use super::refusal::Refused;
 use super::request::{Description, Wanted, flags_of};
 use super::session::{Session, by_clock};
-use super::view;
-use crate::talk::say;
+use super::{refusal, view};
+use crate::output::say;
 use anyhow::Result;
 use bookahead_api::{Code, Objective, Offers, Part, Probe, Problem, Relaxation, Request};
 use bookahead_plan::Seconds;
@@ -36,7 +35,7 @@ fn probe(arguments: &Arguments, wanted: &Description, session: &Session) -> Resu
     let answer = session.ask("asking what could be had", session.timed_client().probe(&probe));
     let again = |part: &Part| asking("probe", part, probe.request.objective, session);
     let offers = answer.map_err(|error| with_commands(error, session, &probe.request, again))?;
-    session.print(&offers, || view::offers::print(&offers, &session.dates))?;
+    session.print(&offers, || view::print_offers(&offers, &session.dates))?;
     if offers.offers.is_empty() {
         let problem = Box::new(Problem::new(Code::NoCandidate, "nobody makes an offer for this request"));
         let text = refusal::text(&problem, Some(&session.dates));

@@ -1,16 +1,14 @@
 //! `bookahead reserve`: holds something until a deadline, or books it at once.
 
 use super::dates::countdown;
-use super::failure::Refused;
 use super::place::Place;
 use super::probe::{asking, with_commands};
-use super::refusal;
-use super::request::length::{Length, some_time};
+use super::refusal::Refused;
+use super::request::values::{Length, some_time};
 use super::request::{Description, Wanted};
-use super::session::{Session, by_clock};
-use super::spinner::spinner;
-use super::view;
-use crate::talk::say;
+use super::session::{Session, by_clock, spinner};
+use super::{refusal, view};
+use crate::output::say;
 use anyhow::Result;
 use bookahead_api::{Code, Part, Problem, Reservation, Reserve, State};
 use bookahead_client::{ClientError, make};
@@ -105,7 +103,7 @@ fn say_if_uncertain(error: &anyhow::Error, session: &Session, id: ReservationId)
 /// Shows a reservation as every command does that has changed one.
 pub(crate) fn show(session: &Session, reservation: &Reservation) -> Result<()> {
     let left = |millis| session.left_ms(millis);
-    session.print(reservation, || view::reservations::print(reservation, &session.dates, left))
+    session.print(reservation, || view::print_reservation(reservation, &session.dates, left))
 }
 
 /// Stays with a hold until it is committed or over.

@@ -1,25 +1,28 @@
 //! One command's talk with one server: a client, the clock and the zone that times are read by, and what to say when the
-//! server says no. Relies on answers to tell the server's clock; never makes a call of its own.
+//! server says no. Relies on answers to tell the server's clock; never makes a call of its own. While an answer is awaited
+//! a spinner turns on standard error, only on a terminal and only once it takes a moment.
 
-use super::dates::Dates;
-use super::failure::{Refused, Usage};
+use super::dates::{Dates, Reader};
 use super::place::Place;
-use super::reader::Reader;
 use super::refusal;
-use super::shell::command_line;
-use super::spinner::waiting;
-use super::token;
+use super::refusal::{Refused, Usage};
 use super::when::When;
-use crate::json;
-use crate::talk::say;
+use crate::output::{print_json, say};
 use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bookahead_api::{Code, Timestamp};
 use bookahead_client::{Client, ClientError};
 use bookahead_plan::{Seconds, Time};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::tz::TimeZone;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
+use std::io::{IsTerminal, stderr};
+use std::pin::pin;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 /// Clocks that differ by less, in seconds, are the same to a user: as much as tokens allow them.
 const SAME_CLOCK: u64 = 30;
@@ -56,7 +59,7 @@ impl Session {
         let runtime =
             Builder::new_current_thread().enable_all().build().context("no runtime could be made")?;
         let user = decided.options.user.as_ref().map(|user| user.as_str().to_owned());
-        let user = user.or_else(|| decided.options.token.as_deref().and_then(token::user));
+        let user = user.or_else(|| decided.options.token.as_deref().and_then(token_user));
         let client = Client::new(&decided.server, decided.options).map_err(|error| failure(error, None))?;
         Ok(Session {
             runtime,
@@ -103,7 +106,7 @@ impl Session {
         let failure = failure(error, Some(&self.dates));
         if let Some(refused) = failure.downcast_ref::<Refused>().filter(|_| self.json)
             && !is_other_clock(&failure)
-            && let Err(error) = json::print(&refused.problem)
+            && let Err(error) = print_json(&refused.problem)
         {
             return error.into();
         }
@@ -188,7 +191,7 @@ impl Session {
         people: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<()> {
         if self.json {
-            json::print(document)?;
+            print_json(document)?;
         } else {
             people()?;
         }
@@ -215,5 +218,85 @@ fn failure(error: ClientError, dates: Option<&Dates>) -> anyhow::Error {
         }
         ClientError::BadUrl { .. } | ClientError::BadHeader { .. } => Usage(error.to_string()).into(),
         other => other.into(),
+    }
+}
+
+const QUIET_FOR: Duration = Duration::from_millis(400);
+const TICK: Duration = Duration::from_millis(100);
+
+/// Awaits `call`, and says what is being done meanwhile.
+async fn waiting<T>(doing: &str, call: impl Future<Output = T>) -> T {
+    let mut call = pin!(call);
+    if !stderr().is_terminal() {
+        return call.await;
+    }
+    if let Ok(outcome) = timeout(QUIET_FOR, &mut call).await {
+        return outcome;
+    }
+    let spinner = spinner(&format!("{doing}, {{elapsed}}"));
+    let outcome = call.await;
+    spinner.finish_and_clear();
+    outcome
+}
+
+/// A spinner that turns by itself; the text may name `{elapsed}` and `{msg}`.
+pub(crate) fn spinner(text: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template(&format!("{{spinner}} {text}"));
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(TICK);
+    bar
+}
+
+/// The words of a command, each in quotes where a shell would take it for something else.
+fn command_line<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
+    words.into_iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    sub: String,
+}
+
+/// The user whom a JSON Web Token is about, read without checking it: that is for the server. Only used to say "mine".
+/// None where it is no such token.
+fn token_user(token: &str) -> Option<String> {
+    let claims = token.split('.').nth(1)?;
+    let bytes = URL_SAFE_NO_PAD.decode(claims).ok()?;
+    serde_json::from_slice(&bytes).ok().map(|claims: Claims| claims.sub)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_what_was_meant() {
+        let words =
+            ["probe", "--require", "gpus>=4", "", "it's", "2026-11-16T09:00:00+01:00"].map(String::from);
+        assert_eq!(command_line(&words), "probe --require 'gpus>=4' '' 'it'\\''s' 2026-11-16T09:00:00+01:00");
+    }
+}
+
+#[cfg(test)]
+mod token_tests {
+    use super::*;
+
+    #[test]
+    fn a_token_names_its_user() {
+        let claims = URL_SAFE_NO_PAD.encode("{\"sub\":\"ada\",\"exp\":1}");
+        assert_eq!(token_user(&format!("e30.{claims}.c2ln")).as_deref(), Some("ada"));
+        for other in ["", "opaque", "a.b.c", "..", "e30.e30.e30"] {
+            assert_eq!(token_user(other), None, "{other}");
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! `bookahead submit`: has a script or a program run, in a reservation or in the queue.
 
-use super::failure::Usage;
 use super::looking::show_job;
 use super::place::Place;
-use super::request::length::{Length, some_time};
-use super::request::requirement::Required;
+use super::refusal::Usage;
+use super::request::values::{Length, Required, some_time};
 use super::session::{Session, by_clock};
 use super::when::When;
 use anyhow::{Context, Result, bail};

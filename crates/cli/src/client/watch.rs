@@ -4,8 +4,8 @@
 use super::dates::Dates;
 use super::place::Place;
 use super::session::Session;
-use super::view::reservations::word;
-use crate::talk::say;
+use super::view::state_word;
+use crate::output::say;
 use anyhow::Result;
 use bookahead_api::{Event, State};
 use bookahead_client::{ClientError, Watch};
@@ -102,7 +102,7 @@ fn line(event: &Event, dates: &Dates) -> String {
     let mut words = vec![at, event.kind.clone()];
     words.extend(event.reservation.map(|id| id.to_string()));
     words.extend(event.owner.as_ref().map(|owner| format!("of {owner}")));
-    words.extend(event.state.map(|state| format!("now {}", word(state))));
+    words.extend(event.state.map(|state| format!("now {}", state_word(state))));
     words.extend(event.version.map(|version| format!("version {version}")));
     words.extend(event.missing.filter(|missing| *missing > 0).map(|missing| format!("{missing} missing")));
     if !event.could_begin.is_empty() {

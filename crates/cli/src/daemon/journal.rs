@@ -1,8 +1,7 @@
 //! `bookahead journal`: looking through what a site or broker wrote down, and shortening it.
 
 use super::party::{Party, told};
-use crate::files::save_and_tell;
-use crate::talk::say;
+use crate::output::{save_and_tell, say};
 use anyhow::{Context, Result, bail};
 use bookahead_service::daemon::JOURNAL;
 use bookahead_service::journal;

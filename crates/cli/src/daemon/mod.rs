@@ -1,17 +1,13 @@
 //! The services: `bookahead site` and `bookahead broker` run one until they are told to end, `bookahead journal` looks after
 //! what they wrote down, and `bookahead token` makes tokens for those who have no issuer of their own.
 //!
-//! - [`site`]: a site, and [`doctor`]: what is wrong with one
+//! - [`site`]: a site, and what is wrong with one
 //! - [`serve`]: from arguments to a service that runs, and its end; [`party`]: a site or a broker, whichever was asked for
-//! - [`log`]: what a service tells of itself; [`signals`]: what it is told
 //! - [`journal`], [`token`]: the other two
 
-mod doctor;
 mod journal;
-mod log;
 mod party;
 mod serve;
-mod signals;
 mod site;
 mod token;
 

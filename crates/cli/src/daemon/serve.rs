@@ -1,16 +1,17 @@
-//! `bookahead site` and `bookahead broker`: a service from its configuration, until it is told to end or cannot go on.
+//! `bookahead site` and `bookahead broker`: a service from its configuration, until it is told to end or cannot go on. What
+//! it tells of itself while it runs are lines on standard error, for people or for programs.
 
-use super::log::LogArguments;
 use super::party::{Party, Role, told};
-use super::signals::{Signals, Told};
 use anyhow::{Context, Result, anyhow, bail};
 use bookahead_service::daemon::{OnLostJournal, Running};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io;
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tokio::runtime::Runtime;
+use tracing_subscriber::EnvFilter;
 
 /// A service waits for the disk and the network, not for processors.
 const FEWEST_WORKERS: usize = 2;
@@ -121,4 +122,85 @@ fn announce(running: &Running, as_json: bool) {
         writeln!(out, "{name} is ready at {url}")
     };
     let _ = out.flush();
+}
+
+/// What was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    End,
+    Reload,
+}
+
+/// Everything that is told from now on.
+pub(super) struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.terminate.recv() => Told::End,
+            _ = self.interrupt.recv() => Told::End,
+            _ = self.hang_up.recv() => Told::Reload,
+        }
+    }
+
+    /// Waits until it is told to end.
+    pub(super) async fn end(&mut self) {
+        while self.next().await != Told::End {}
+    }
+}
+
+/// Where the filter comes from if no option gives it.
+const VARIABLE: &str = "BOOKAHEAD_LOG";
+const USUAL: &str = "info";
+
+#[derive(Args)]
+pub(super) struct LogArguments {
+    /// What is logged: error, warn, info, debug or trace, also for parts alone, as in warn,audit=info [env:
+    /// BOOKAHEAD_LOG] [default: info]
+    #[arg(long, value_name = "FILTER", help_heading = "Output")]
+    log: Option<String>,
+
+    /// How it is logged
+    #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
+    log_format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Lines for people
+    Text,
+    /// One JSON document a line
+    Json,
+}
+
+impl LogArguments {
+    /// Logs from now on.
+    pub(super) fn begin(&self) -> Result<()> {
+        let said = self.log.clone().or_else(|| std::env::var(VARIABLE).ok().filter(|said| !said.is_empty()));
+        let said = said.unwrap_or_else(|| USUAL.to_owned());
+        let filter = EnvFilter::builder().parse(&said);
+        let filter = filter.with_context(|| {
+            format!("\"{said}\" is no filter of the log; give error, warn, info, debug or trace")
+        })?;
+        let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+        // A second one in this process would be a defect of ours, and is no reason not to serve.
+        let _ = match self.log_format {
+            Format::Text => lines.with_ansi(stderr().is_terminal()).try_init(),
+            Format::Json => lines.json().try_init(),
+        };
+        Ok(())
+    }
 }

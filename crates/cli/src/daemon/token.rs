@@ -1,6 +1,6 @@
 //! `bookahead token`: tokens for sites and brokers that take them from a secret of their own, and such a secret.
 
-use crate::talk::say;
+use crate::output::say;
 use crate::times::length;
 use anyhow::{Context, Result, anyhow, ensure};
 use bookahead_plan::Seconds;

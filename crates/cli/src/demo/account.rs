@@ -3,7 +3,7 @@
 
 use super::grid::Grid;
 use super::visitors::{Visitors, Visits};
-use crate::talk::say;
+use crate::output::say;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Leads newcomers through commands: a word of explanation, the command as they would type it, and what it prints. Commands
 //! are really run, in a folder that has the files they name.
 
-use crate::talk::say;
+use crate::output::say;
 use anyhow::{Context, Result, bail};
 use bookahead_lrms::command::{Command as Foreign, Runner};
 use std::io::Write;

@@ -1,19 +1,18 @@
 //! `bookahead demo`: a broker and four sites in one process, with users of their own in a faster time, and a first tour.
 //! Everything is real but the jobs: the journals, the API on loopback, the negotiations. With `--slurm` the jobs are real too.
 //!
-//! - [`parties`]: who takes part; [`grid`]: all of them at work; [`visitors`]: those who book there all day long
+//! - [`grid`]: who takes part, and all of them at work; [`visitors`]: those who book there all day long
 //! - [`tour`]: what to try first; [`guide`]: how a tour is led; [`account`]: what became of it all
 //! - [`slurm`]: the same with two real Slurm clusters
 
 mod account;
 mod grid;
 mod guide;
-mod parties;
 mod slurm;
 mod tour;
 mod visitors;
 
-use crate::talk::say;
+use crate::output::say;
 use crate::times::length;
 use account::Account;
 use anyhow::{Context, Result, ensure};
@@ -85,8 +84,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let wishes = slurm::Wishes { folder: &folder, port, tour: !no_tour, once };
         return runtime.block_on(slurm::run(&wishes));
     }
-    let clock = parties::clock(&folder, arguments.speed)?;
-    let (sites, broker) = (parties::sites(&clock)?, parties::broker(&clock)?);
+    let clock = grid::clock(&folder, arguments.speed)?;
+    let (sites, broker) = (grid::sites(&clock)?, grid::broker(&clock)?);
     let grid = runtime.block_on(Grid::start(&folder, sites, broker, arguments.port))?;
     say!("The demo runs, {} times as fast as the time of day. Its broker is at {}", clock.speed, grid.url());
     let account = Account::begin(&folder);
@@ -103,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let told = runtime.block_on(told);
     runtime.block_on(grid.stop())?;
     if arguments.json {
-        return Ok(crate::json::print(&told?)?);
+        return Ok(crate::output::print_json(&told?)?);
     }
     say!("{}", told?);
     Ok(())

@@ -1,7 +1,7 @@
 //! The first tour: commands that a newcomer would type, with a word of explanation before each.
 
 use super::guide::{Guide, id_in};
-use crate::talk::say;
+use crate::output::say;
 use anyhow::Result;
 
 /// A station of the tour.

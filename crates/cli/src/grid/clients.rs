@@ -2,7 +2,7 @@
 //! are promised.
 
 use super::config::{self, Intent as IntentName, Objective as ObjectiveName, Requirement as Required};
-use super::names::{Kind, Names};
+use super::trouble::{Kind, Names};
 use anyhow::{Context, Result, bail, ensure};
 use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol::{Constraint, Millis, Objective, Part, Request, Requirement, Test, resource};

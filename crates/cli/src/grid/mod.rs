@@ -1,24 +1,19 @@
 //! `bookahead simulate-grid`: a described grid of sites, brokers and clients, run in virtual time on a network on which
 //! things go wrong, and what became of it.
 //!
-//! - [`config`]: the description; [`names`], [`sites`], [`brokers`], [`clients`], [`trouble`]: the grid that it describes
-//! - [`results`], [`tables`], [`counts`]: what became of it
+//! - [`config`]: the description; [`parties`], [`clients`], [`trouble`]: the grid that it describes
+//! - [`results`], [`tables`]: what became of it
 //! - [`diagram`]: who told whom what, and when
 
-mod brokers;
 mod clients;
 mod config;
-pub(crate) mod counts;
 pub(crate) mod diagram;
-mod names;
+mod parties;
 mod results;
-mod sites;
-mod tables;
+pub(crate) mod tables;
 mod trouble;
 
-use crate::files::save_and_tell;
-use crate::json;
-use crate::talk::say;
+use crate::output::{print_json, save_and_tell, say};
 use crate::trace::file_not_stdout;
 use anyhow::{Context, Result, bail, ensure};
 use bookahead_protocol::{Millis, Moment};
@@ -26,8 +21,8 @@ use bookahead_service::config::Length;
 use bookahead_sim::grid::{Grid, Party, Role, Violation};
 use clap::Args;
 use config::Config;
-use names::Names;
 use std::path::{Path, PathBuf};
+use trouble::Names;
 
 /// What is under way at the end of a simulation has so long to come to its end.
 const TO_SETTLE: Millis = Millis::seconds(3_600);
@@ -90,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let run = results::Run { description, seed, end, settled_at, grid: &grid, violations: &violations };
     let results = run.results();
     if arguments.json {
-        json::print(&results)?;
+        print_json(&results)?;
     } else {
         tables::print(&results)?;
     }
@@ -124,11 +119,11 @@ fn file_name(path: &Path) -> String {
 fn build(config: &Config, folder: &Path) -> Result<Grid> {
     let names = Names::of(config)?;
     ensure!(!config.sites.is_empty(), "there is no [[site]]; describe at least one");
-    let around = sites::Surroundings { seed: config.seed, end: config.duration.time(), folder };
-    let mut offers = brokers::Offers::new();
+    let around = parties::Surroundings { seed: config.seed, end: config.duration.time(), folder };
+    let mut offers = parties::Offers::new();
     let mut sites = Vec::new();
     for described in &config.sites {
-        let site = sites::build(described, &around)?;
+        let site = parties::site(described, &around)?;
         let resources = site.rules().resources.iter().map(|offered| offered.resource.clone());
         offers.insert(described.name.clone(), resources.collect());
         sites.push(Party::new(described.name.as_str().into(), Role::Site(Box::new(site))));
@@ -139,7 +134,7 @@ fn build(config: &Config, folder: &Path) -> Result<Grid> {
         let client = clients::build(described, at, &names, config.duration)?;
         parties.push(Party::new(described.name.as_str().into(), Role::Client(Box::new(client))));
     }
-    let brokers = brokers::build(&config.brokers, &names, offers)?;
+    let brokers = parties::brokers(&config.brokers, &names, offers)?;
     for (described, broker) in config.brokers.iter().zip(brokers) {
         parties.push(Party::new(described.name.as_str().into(), Role::Broker(Box::new(broker))));
     }
@@ -155,7 +150,7 @@ fn check_links(config: &Config, names: &Names) -> Result<()> {
         for resource in &site.resources {
             for end in resource.joins.iter().flatten() {
                 let whose = format!("site {}, resource {}, joins", site.name, resource.name);
-                names.find(end, &[names::Kind::Site], &whose)?;
+                names.find(end, &[trouble::Kind::Site], &whose)?;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What became of a grid: of every request and every resource, as values. All times are in seconds from the start of the
 //! simulation.
 
-use super::counts::{Counts, Seen};
+use super::tables::{Counts, Seen};
 use bookahead_plan::metrics::utilisation_over_time;
 use bookahead_plan::{Interval, Span, Time};
 use bookahead_protocol::broker::Outcome;

@@ -1,9 +1,10 @@
-//! What became of a grid, for people: tables of requests and resources, what was injected, and the verdict.
+//! What became of a grid, for people: tables of requests and resources, what was injected and what was reached in spite of
+//! it, of one run or summed over many, and the verdict.
 
-use super::counts::{INVARIANTS, in_one_line};
 use super::results::{Asked, Results, Used};
-use crate::numbers::{count, length, percent, plural};
-use crate::table::Table;
+use crate::output::{Table, count, length, percent, plural};
+use bookahead_sim::grid::{Tally, Violation};
+use serde::{Serialize, Serializer};
 use std::io::{self, Write, stdout};
 
 pub(crate) fn print(results: &Results) -> io::Result<()> {
@@ -93,3 +94,49 @@ pub(crate) fn clock(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     format!("{}:{:02}:{:02}", whole / 3_600, whole / 60 % 60, whole % 60)
 }
+
+/// Counts by name, for programs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts(pub(crate) Tally);
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.rows())
+    }
+}
+
+impl Counts {
+    /// With words for people.
+    pub(crate) fn rows(&self) -> Vec<(String, u64)> {
+        self.0.rows().map(|(name, number)| (name.replace('_', " "), number)).collect()
+    }
+}
+
+/// Something that must not be.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Seen {
+    rule: String,
+    /// In seconds from the start.
+    at: f64,
+    what: String,
+}
+
+impl Seen {
+    pub(crate) fn of(violation: &Violation) -> Seen {
+        Seen {
+            rule: violation.rule.to_string(),
+            at: violation.at.0 as f64 / 1e3,
+            what: violation.what.clone(),
+        }
+    }
+}
+
+/// What there was, in one line.
+pub(crate) fn in_one_line(counts: &Counts) -> String {
+    let some = counts.rows().into_iter().filter(|(_, number)| *number > 0);
+    let some: Vec<String> = some.map(|(what, number)| format!("{what} {}", count(number))).collect();
+    some.join(", ")
+}
+
+/// What the witness holds, for people.
+pub(crate) const INVARIANTS: &str = "capacity, all or nothing, kept promises, once, nothing orphaned";

@@ -1,16 +1,11 @@
 //! `bookahead simulate`: the jobs of a trace through one scheduler or several side by side, with tables, per-job
 //! files and pictures of what came out.
 
-mod job_file;
 mod pictures;
-mod reservation_file;
 mod results;
 
-use crate::files::{named_for, save_and_tell};
+use crate::output::{Progress, named_for, save_and_tell, say, threads};
 use crate::placement::{NoticeArguments, PlacementArguments};
-use crate::progress::Progress;
-use crate::talk::say;
-use crate::threads::threads;
 use crate::times::{Instant, length};
 use crate::trace::{TraceArguments, file_not_stdout};
 use anyhow::{Context, Result};
@@ -110,7 +105,7 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let swf_wanted = arguments.jobs_out.as_deref().is_some_and(job_file::is_swf);
+    let swf_wanted = arguments.jobs_out.as_deref().is_some_and(results::is_swf);
     let trace = arguments.trace.load(swf_wanted)?;
     let requests = match &arguments.reservations {
         Some(path) => in_order(requests::load(path)?),
@@ -193,11 +188,11 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
             })
         };
         if let Some(path) = named(&arguments.jobs_out) {
-            job_file::write(&path, trace, run)?;
+            results::write_jobs(&path, trace, run)?;
             say!("wrote {}", path.display());
         }
         if let Some(path) = named(&arguments.reservations_out) {
-            reservation_file::write(&path, requests, &run.outcome.requests)?;
+            results::write_reservations(&path, requests, &run.outcome.requests)?;
             say!("wrote {}", path.display());
         }
         if let Some(path) = named(&arguments.gantt) {

@@ -1,17 +1,22 @@
-//! The results of a simulation: a table for people, JSON for programs. All times in JSON are in seconds.
+//! The results of a simulation: a table for people, JSON for programs, every job's times in a file (CSV, or the trace again
+//! as SWF with the simulated waits), and what became of every reservation request. All times in JSON are in seconds.
 
 use super::Run;
-use crate::json;
-use crate::numbers::{count, length, percent, plural};
-use crate::table::Table;
+use crate::output::{self, Table, count, length, percent, plural};
+use crate::trace;
 use crate::trace::machine;
 use anyhow::Result;
 use bookahead_plan::metrics::utilisation_over_time;
 use bookahead_plan::{Interval, Seconds};
-use bookahead_workload::requests::Request;
+use bookahead_sim::{Fate, Granted, Ran};
+use bookahead_workload::Job;
+use bookahead_workload::files::{self, Packing};
+use bookahead_workload::requests::{COLUMNS, Request};
+use bookahead_workload::swf::{self, Record};
 use bookahead_workload::trace::{CleaningReport, Trace};
 use serde::Serialize;
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
+use std::path::Path;
 
 pub(crate) fn print_table(
     name: &str,
@@ -100,7 +105,7 @@ pub(crate) fn print_json(
         cleaning: &trace.report,
         schedulers,
     };
-    Ok(json::print(&results)?)
+    Ok(output::print_json(&results)?)
 }
 
 impl SchedulerResults {
@@ -125,4 +130,72 @@ impl SchedulerResults {
             }),
         }
     }
+}
+
+const JOB_COLUMNS: &str = "job,submit,start,end,processors,wait,request";
+
+/// Whether the name asks for SWF.
+pub(crate) fn is_swf(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.strip_suffix(".gz").unwrap_or(&name).ends_with(".swf")
+}
+
+pub(crate) fn write_jobs(path: &Path, trace: &Trace, run: &Run) -> Result<()> {
+    if is_swf(path) {
+        let mut header = trace::header(trace);
+        header.push_comment(&format!("Note: waits and run times are simulated, scheduler {}", run.policy));
+        let records: Vec<Record> = trace
+            .records
+            .iter()
+            .zip(ran(trace, run))
+            .filter_map(|(record, (job, ran))| Some(simulated(record, job, ran?)))
+            .collect();
+        swf::write_file(path, &header, &records)?;
+        return Ok(());
+    }
+    files::write(path, Packing::of_name(path), |out| write_csv(out, trace, run))?;
+    Ok(())
+}
+
+fn ran<'a>(trace: &'a Trace, run: &'a Run) -> impl Iterator<Item = (&'a Job, Option<Ran>)> {
+    trace.jobs.iter().zip(&run.outcome.jobs).map(|(job, fate)| match fate {
+        Fate::Ran(ran) => (job, Some(*ran)),
+        Fate::TooWide => (job, None),
+    })
+}
+
+fn simulated(record: &Record, job: &Job, ran: Ran) -> Record {
+    Record { submit: job.submit.0, wait: (ran.start - job.submit).0, run: (ran.end - ran.start).0, ..*record }
+}
+
+fn write_csv(out: &mut dyn Write, trace: &Trace, run: &Run) -> io::Result<()> {
+    writeln!(out, "{JOB_COLUMNS}")?;
+    for (job, ran) in ran(trace, run) {
+        let Some(ran) = ran else { continue };
+        let processors = u64::from(job.processors.0) * u64::from(trace.unit);
+        let wait = ran.start - job.submit;
+        writeln!(
+            out,
+            "{},{},{},{},{processors},{wait},{}",
+            job.number, job.submit, ran.start, ran.end, job.request
+        )?;
+    }
+    Ok(())
+}
+
+/// What became of every reservation request, as CSV: the request as it was made, and when it was granted.
+pub(crate) fn write_reservations(path: &Path, requests: &[Request], granted: &[Granted]) -> Result<()> {
+    files::write(path, Packing::of_name(path), |out| {
+        writeln!(out, "{COLUMNS},start,end")?;
+        for (request, start) in requests.iter().zip(granted) {
+            let Request { number, submit, earliest_start, latest_end, duration, processors } = request;
+            write!(out, "{number},{submit},{earliest_start},{latest_end},{duration},{processors},")?;
+            match start {
+                Some(start) => writeln!(out, "{start},{}", *start + *duration)?,
+                None => writeln!(out, ",")?,
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
 }

@@ -1,8 +1,6 @@
 //! The answer to a what-if question: the slots in a table or as JSON, or the refusal with what would do instead.
 
-use crate::json;
-use crate::numbers::{count, length, plural};
-use crate::table::Table;
+use crate::output::{Table, count, length, plural, print_json};
 use crate::trace::instant;
 use anyhow::Result;
 use bookahead_plan::placement::{Blocker, Reason, Refusal, Relaxation, Request, Slot};
@@ -145,7 +143,7 @@ impl Answer<'_> {
             slots: self.slots.iter().map(slot).collect(),
             refusal,
         };
-        Ok(json::print(&answer)?)
+        Ok(print_json(&answer)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The plan as it is, and with the best slot taken: two Gantt charts of the same stretch of time, delayed jobs marked.
 
-use crate::files::{named_for, save_and_tell};
+use crate::output::{named_for, save_and_tell};
 use crate::trace::{clock, unit_name};
 use anyhow::Result;
 use bookahead_figure::{Bar, BarKind, Gantt};

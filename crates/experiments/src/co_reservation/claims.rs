@@ -3,11 +3,10 @@
 //! single runs; none was changed afterwards.
 
 use super::desk::Knowledge;
-use super::holds::Timeout;
-use super::negotiations::{Effort, Negotiated};
 use super::results::{BOTH, Part, Reached, Results, held, ours};
+use super::runs::{Effort, Negotiated, Timeout};
 use super::setup::{ALL, CHOICES, HALF, INTER_ARRIVAL, LONGEST, ONE_EACH, PUBLISHED_TIMEOUT, TARGET};
-use crate::{Claim, Estimate};
+use crate::{Claim, Estimate, Measured};
 
 /// Fewer attempts in vain than this for each request are none.
 const NO_GAIN: f64 = 0.05;
@@ -48,13 +47,7 @@ pub(super) fn shown(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(|| "–".into(), |estimate| estimate.show(2))
 }
 
-fn unless(reproduced: bool, why: impl FnOnce() -> String) -> String {
-    if reproduced { String::new() } else { why() }
-}
-
 /// A number of one kind of requests at each share, with probing and without.
-type Measured = Vec<(String, Estimate)>;
-
 fn at_shares(results: &Results, part: Part, name: &str, number: fn(&Effort) -> Option<f64>) -> Measured {
     let mut measured = Vec::new();
     for &share in results.extent.shares {
@@ -97,26 +90,29 @@ fn fewer_attempts(results: &Results) -> Claim {
         let known: Vec<(f64, f64)> = pairs.iter().filter_map(|(_, pair)| *pair).collect();
         told.push(format!("{kind}: {}", range_text(&known)));
     }
-    Claim {
-        id: "co-reservation/probing-fewer-attempts",
-        source: "section 4.4, Figure 6",
-        statement: "probing significantly reduces the number of reservation attempts for both successful and \
-                    unsuccessful requests",
-        paper: "fewer (curves without numbers)",
-        ours: format!("attempts for each request at shares below 100%: {}", told.join("; ")),
-        measured,
-        rule: "at every share below 100% the mean number of attempts is lower with probing than without, for successful \
-               and for unsuccessful requests",
-        reproduced: failed.is_empty(),
-        why: unless(failed.is_empty(), || {
+    Claim::new(
+        "co-reservation/probing-fewer-attempts",
+        "section 4.4, Figure 6",
+        "fewer (curves without numbers)",
+    )
+    .says(
+        "probing significantly reduces the number of reservation attempts for both successful and \
+         unsuccessful requests",
+    )
+    .ours(format!("attempts for each request at shares below 100%: {}", told.join("; ")), measured)
+    .judged(
+        "at every share below 100% the mean number of attempts is lower with probing than without, for \
+         successful and for unsuccessful requests",
+        failed.is_empty(),
+        || {
             format!(
-                "not lower for {}: probes do not tell what is free beside a slot, so that sub-jobs are tried together \
-                 on a machine that has room for each of them alone; the table of other choices shows that where sites tell it \
-                 nothing is tried in vain",
+                "not lower for {}: probes do not tell what is free beside a slot, so that sub-jobs are \
+                 tried together on a machine that has room for each of them alone; the table of other \
+                 choices shows that where sites tell it nothing is tried in vain",
                 failed.join(", ")
             )
-        }),
-    }
+        },
+    )
 }
 
 fn all_seen(results: &Results) -> Claim {
@@ -132,19 +128,25 @@ fn all_seen(results: &Results) -> Claim {
         let all = at_shares(results, part, kind, Effort::attempts_each);
         all.into_iter().filter(|(name, _)| name.contains("100%"))
     });
-    Claim {
-        id: "co-reservation/all-seen-fewer-without",
-        source: "section 4.4, Figure 6",
-        statement: "only where all requests are submitted via the evaluated broker, the broker that goes by its knowledge \
-                    of previous reservations needs fewer attempts than the probing one",
-        paper: "fewer without probing at 100%",
-        ours: format!("at 100%, successful: {}; unsuccessful: {}", text(successful), text(unsuccessful)),
-        measured: measured.collect(),
-        rule: "at a share of 100% the mean number of attempts without probing is lower for successful requests and not \
-               higher for unsuccessful ones",
+    Claim::new(
+        "co-reservation/all-seen-fewer-without",
+        "section 4.4, Figure 6",
+        "fewer without probing at 100%",
+    )
+    .says(
+        "only where all requests are submitted via the evaluated broker, the broker that goes by its \
+         knowledge of previous reservations needs fewer attempts than the probing one",
+    )
+    .ours(
+        format!("at 100%, successful: {}; unsuccessful: {}", text(successful), text(unsuccessful)),
+        measured.collect(),
+    )
+    .judged(
+        "at a share of 100% the mean number of attempts without probing is lower for successful requests \
+         and not higher for unsuccessful ones",
         reproduced,
-        why: unless(reproduced, || "what probes tell is enough to try nothing in vain".into()),
-    }
+        || "what probes tell is enough to try nothing in vain",
+    )
 }
 
 /// Attempts that probing saves for each successful request, by inter-arrival time, the shortest first.
@@ -168,21 +170,22 @@ fn higher_load(results: &Results) -> Claim {
     let falls = saved.windows(2).all(|pair| pair[1].1.mean <= pair[0].1.mean + NO_GAIN);
     let more = saved.first().zip(saved.last()).is_some_and(|(most, least)| most.1.mean > least.1.mean);
     let reproduced = falls && more;
-    Claim {
-        id: "co-reservation/load-larger-reduction",
-        source: "section 4.4, Figure 7",
-        statement: "the higher the load, the more does probing reduce the number of reservation attempts",
-        paper: "more (curves without numbers)",
-        ours: format!(
-            "attempts saved for each successful request, by inter-arrival time: {}",
-            saved_text(&saved)
-        ),
-        measured: saved_measured(&saved),
-        rule: "for successful requests the reduction is larger at the shortest inter-arrival time than at the longest, and \
-               from one to the next longer it never grows by more than 0.05 attempts",
+    Claim::new(
+        "co-reservation/load-larger-reduction",
+        "section 4.4, Figure 7",
+        "more (curves without numbers)",
+    )
+    .says("the higher the load, the more does probing reduce the number of reservation attempts")
+    .ours(
+        format!("attempts saved for each successful request, by inter-arrival time: {}", saved_text(&saved)),
+        saved_measured(&saved),
+    )
+    .judged(
+        "for successful requests the reduction is larger at the shortest inter-arrival time than at the \
+         longest, and from one to the next longer it never grows by more than 0.05 attempts",
         reproduced,
-        why: unless(reproduced, || higher_load_why(results, &saved)),
-    }
+        || higher_load_why(results, &saved),
+    )
 }
 
 fn higher_load_why(results: &Results, saved: &[(u32, Estimate)]) -> String {
@@ -191,9 +194,9 @@ fn higher_load_why(results: &Results, saved: &[(u32, Estimate)]) -> String {
     let first = results.extent.inter_arrivals.first().copied().unwrap_or(INTER_ARRIVAL);
     let failing = results.saved(HALF, first, |ran| ran.unsuccessful.attempts_each());
     format!(
-        "the reduction is largest at {at}, where {:.0}% of the machines are wanted; beyond that load those requests succeed \
-         that are easily placed, with and without probing, and the gain is with the unsuccessful ones: {} attempts saved at \
-         {first}",
+        "the reduction is largest at {at}, where {:.0}% of the machines are wanted; beyond that load those \
+         requests succeed that are easily placed, with and without probing, and the gain is with the \
+         unsuccessful ones: {} attempts saved at {first}",
         100.0 * CHOICES.load(at.max(1)),
         shown(failing)
     )
@@ -203,24 +206,24 @@ fn low_load(results: &Results) -> Claim {
     let saved = saved(results);
     let last = saved.last();
     let reproduced = last.is_some_and(|(_, estimate)| estimate.mean < NO_GAIN);
-    Claim {
-        id: "co-reservation/low-load-no-gain",
-        source: "section 4.4, Figure 7",
-        statement: "for larger inter-arrival times, probing does not yield an improvement",
-        paper: "no improvement",
-        ours: last.map_or_else(String::new, |(every, estimate)| {
-            let load = 100.0 * CHOICES.load(*every);
-            format!("{} attempts saved at {every} ({load:.0}% of the machines wanted)", estimate.show(3))
-        }),
-        measured: saved_measured(&saved),
-        rule: "at the longest inter-arrival time probing saves less than 0.05 attempts for each successful request",
-        reproduced,
-        why: unless(reproduced, || {
-            "where several machines could begin at the same time both brokers take the first, so that it is full even at \
-             this load, and a broker that does not probe tries it in vain"
-                .into()
-        }),
-    }
+    Claim::new("co-reservation/low-load-no-gain", "section 4.4, Figure 7", "no improvement")
+        .says("for larger inter-arrival times, probing does not yield an improvement")
+        .ours(
+            last.map_or_else(String::new, |(every, estimate)| {
+                let load = 100.0 * CHOICES.load(*every);
+                format!("{} attempts saved at {every} ({load:.0}% of the machines wanted)", estimate.show(3))
+            }),
+            saved_measured(&saved),
+        )
+        .judged(
+            "at the longest inter-arrival time probing saves less than 0.05 attempts for each successful \
+             request",
+            reproduced,
+            || {
+                "where several machines could begin at the same time both brokers take the first, so that \
+                 it is full even at this load, and a broker that does not probe tries it in vain"
+            },
+        )
 }
 
 fn more_messages(results: &Results) -> Claim {
@@ -234,23 +237,21 @@ fn more_messages(results: &Results) -> Claim {
         reproduced &= 2 * higher > results.extent.shares.len();
         told.push(format!("{kind}: {}, higher with probing at {higher} shares", range_text(&pairs)));
     }
-    Claim {
-        id: "co-reservation/more-messages",
-        source: "section 4.4, Figure 8",
-        statement: "for most ratios, the total normalised number of messages is higher with probing, both for \
-                    successful and unsuccessful requests",
-        paper: "higher (curves without numbers)",
-        ours: format!("messages for each sub-job, {}", told.join("; ")),
-        measured,
-        rule: "at more than half of the shares the messages for each sub-job are more with probing than without, for \
-               successful and for unsuccessful requests",
-        reproduced,
-        why: unless(reproduced, || {
-            "a request that fails without probing has tried up to eight candidates, each with a call and an answer to \
-             hold and to give back every sub-job: more than the eight probes cost"
-                .into()
-        }),
-    }
+    Claim::new("co-reservation/more-messages", "section 4.4, Figure 8", "higher (curves without numbers)")
+        .says(
+            "for most ratios, the total normalised number of messages is higher with probing, both for \
+             successful and unsuccessful requests",
+        )
+        .ours(format!("messages for each sub-job, {}", told.join("; ")), measured)
+        .judged(
+            "at more than half of the shares the messages for each sub-job are more with probing than \
+             without, for successful and for unsuccessful requests",
+            reproduced,
+            || {
+                "a request that fails without probing has tried up to eight candidates, each with a call \
+                 and an answer to hold and to give back every sub-job: more than the eight probes cost"
+            },
+        )
 }
 
 fn eight_probes(results: &Results) -> Claim {
@@ -269,19 +270,14 @@ fn eight_probes(results: &Results) -> Claim {
         };
         Some((format!("{share}%"), results.of(&case, number)?))
     });
-    Claim {
-        id: "co-reservation/eight-probes",
-        source: "section 4.4",
-        statement: "eight probe messages are sent out for each sub-job of a co-reservation request",
-        paper: "8",
-        ours: format!("at most {most:.2} at any share"),
-        measured: measured.collect(),
-        rule: "at every share the mean number of probes for each sub-job is 8.0 to one decimal",
-        reproduced,
-        why: unless(reproduced, || {
-            "where no begins meet, our broker asks a second time for those that others offered".into()
-        }),
-    }
+    Claim::new("co-reservation/eight-probes", "section 4.4", "8")
+        .says("eight probe messages are sent out for each sub-job of a co-reservation request")
+        .ours(format!("at most {most:.2} at any share"), measured.collect())
+        .judged(
+            "at every share the mean number of probes for each sub-job is 8.0 to one decimal",
+            reproduced,
+            || "where no begins meet, our broker asks a second time for those that others offered",
+        )
 }
 
 /// The rate of acceptance over the time-outs, for those with rejecters.
@@ -318,21 +314,21 @@ fn falls_with_timeout(results: &Results) -> Claim {
         let (first, last) = ends(curve);
         format!("{first:.3} to {last:.3} with {rejecters}")
     };
-    Claim {
-        id: "co-reservation/acceptance-falls",
-        source: "section 4.5, Figure 9",
-        statement: "the longer the time-out, the lower is the acceptance rate",
-        paper: "falls (curves without numbers)",
-        ours: format!(
-            "from 1 to {LONGEST} slots, by rejecters per 1,000 accepters: {}",
-            curves.iter().map(text).collect::<Vec<_>>().join(", ")
-        ),
-        measured: curves_measured(&curves),
-        rule: "with every number of rejecters the rate is lower at the longest time-out than at the shortest, and from one \
-               time-out to the next it never rises by more than 0.02",
-        reproduced,
-        why: unless(reproduced, || "few rejecters change the rate by less than chance does".into()),
-    }
+    Claim::new("co-reservation/acceptance-falls", "section 4.5, Figure 9", "falls (curves without numbers)")
+        .says("the longer the time-out, the lower is the acceptance rate")
+        .ours(
+            format!(
+                "from 1 to {LONGEST} slots, by rejecters per 1,000 accepters: {}",
+                curves.iter().map(text).collect::<Vec<_>>().join(", ")
+            ),
+            curves_measured(&curves),
+        )
+        .judged(
+            "with every number of rejecters the rate is lower at the longest time-out than at the shortest, \
+             and from one time-out to the next it never rises by more than 0.02",
+            reproduced,
+            || "few rejecters change the rate by less than chance does",
+        )
 }
 
 fn fewer_rejecters(results: &Results) -> Claim {
@@ -344,21 +340,27 @@ fn fewer_rejecters(results: &Results) -> Claim {
     let drops: Vec<(u32, f64)> = curves.iter().map(|(rejecters, curve)| (*rejecters, drop(curve))).collect();
     let reproduced = drops.windows(2).all(|pair| pair[0].1 < pair[1].1);
     let text = |(rejecters, drop): &(u32, f64)| format!("{drop:.3} with {rejecters}");
-    Claim {
-        id: "co-reservation/fewer-rejecters-smaller-impact",
-        source: "section 4.5, Figure 9",
-        statement: "the smaller the number of rejecters, the smaller is the impact of the time-out on the acceptance rate",
-        paper: "smaller (curves without numbers)",
-        ours: format!("the rate falls by {}", drops.iter().map(text).collect::<Vec<_>>().join(", ")),
-        measured: curves_measured(&curves),
-        rule: "the fall from the shortest to the longest time-out grows with every larger number of rejecters",
+    Claim::new(
+        "co-reservation/fewer-rejecters-smaller-impact",
+        "section 4.5, Figure 9",
+        "smaller (curves without numbers)",
+    )
+    .says(
+        "the smaller the number of rejecters, the smaller is the impact of the time-out on the acceptance \
+         rate",
+    )
+    .ours(
+        format!("the rate falls by {}", drops.iter().map(text).collect::<Vec<_>>().join(", ")),
+        curves_measured(&curves),
+    )
+    .judged(
+        "the fall from the shortest to the longest time-out grows with every larger number of rejecters",
         reproduced,
-        why: unless(reproduced, || {
-            "so many rejecters hold so much that others of them find no room, and the rate is low at the shortest time-out \
-             already"
-                .into()
-        }),
-    }
+        || {
+            "so many rejecters hold so much that others of them find no room, and the rate is low at the \
+             shortest time-out already"
+        },
+    )
 }
 
 fn published_timeout(results: &Results) -> Claim {
@@ -371,24 +373,27 @@ fn published_timeout(results: &Results) -> Claim {
         curves(results).into_iter().filter(|(rejecters, _)| *rejecters == ONE_EACH).collect::<Vec<_>>();
     let at_longest = results.acceptance(&case);
     let wanted = 100.0 * CHOICES.load(case.inter_arrival);
-    Claim {
-        id: "co-reservation/timeout-300",
-        source: "section 4.5, Figure 9",
-        statement: "with one rejecter per accepter and a target acceptance rate of about 0.8, the time-out needs to be set \
-                    at about 300 slots",
-        paper: "about 300",
-        ours: format!("{} (the rate is {} at {LONGEST} slots)", reached.show(), at_longest.show(3)),
-        measured: curves_measured(&measured),
-        rule: "the time-out at which the rate falls to 0.8, in straight lines between the time-outs that were run, is \
-               between 100 and 900 slots",
-        reproduced,
-        why: unless(reproduced, || {
-            format!(
-                "the paper prints neither the load of the accepters nor the advance booking period, and the time-out depends \
-                 on both: here the accepters want {wanted:.0}% of the machines and book {:.0} slots ahead on average, so that \
-                 most of what evaporates is booked again; the table of other loads shows by how much",
-                CHOICES.book_ahead
-            )
-        }),
-    }
+    Claim::new("co-reservation/timeout-300", "section 4.5, Figure 9", "about 300")
+        .says(
+            "with one rejecter per accepter and a target acceptance rate of about 0.8, the time-out needs \
+             to be set at about 300 slots",
+        )
+        .ours(
+            format!("{} (the rate is {} at {LONGEST} slots)", reached.show(), at_longest.show(3)),
+            curves_measured(&measured),
+        )
+        .judged(
+            "the time-out at which the rate falls to 0.8, in straight lines between the time-outs that were \
+             run, is between 100 and 900 slots",
+            reproduced,
+            || {
+                format!(
+                    "the paper prints neither the load of the accepters nor the advance booking period, and \
+                     the time-out depends on both: here the accepters want {wanted:.0}% of the machines and \
+                     book {:.0} slots ahead on average, so that most of what evaporates is booked again; \
+                     the table of other loads shows by how much",
+                    CHOICES.book_ahead
+                )
+            },
+        )
 }

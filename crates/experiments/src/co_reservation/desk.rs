@@ -3,8 +3,7 @@
 //! that contain only what was booked through itself, and no message is sent for them. It never decides anything: that is
 //! left to [`Broker`] and [`Ledger`].
 
-use super::setup::{Choices, MACHINES};
-use super::workload::KIND;
+use super::setup::{Choices, KIND, MACHINES};
 use bookahead_plan::placement::{Admission, Method, Rules as Placement, SlotRules};
 use bookahead_plan::{Policy, Seconds};
 use bookahead_protocol::broker::{Broker, Effects, Event, Outgoing, Rules};
@@ -198,8 +197,7 @@ fn holds_of(sites: &Sites) -> HoldRules {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setup::CHOICES;
-    use super::super::workload::{Asked, draw};
+    use super::super::setup::{Asked, CHOICES, draw};
     use super::*;
     use bookahead_plan::{Span, Time};
 

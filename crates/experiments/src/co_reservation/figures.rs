@@ -2,27 +2,23 @@
 
 use super::claims::{KINDS, shown, with_or_without};
 use super::desk::Knowledge;
-use super::holds::{self, Held, Timeout};
-use super::negotiations::{self, Effort, Negotiated};
 use super::results::{BOTH, Figure, OTHER_LOADS, Results, adapting, held, ours};
+use super::runs::{Effort, Held, HoldCase, Negotiated, NegotiationCase, Timeout};
 use super::setup::{
     ALL, CHOICES, HALF, INTER_ARRIVAL, LONGER_AHEAD, LONGEST, MACHINES, ONE_EACH, OURS, TARGET, sets,
 };
-use crate::{Estimate, Section, Table};
-use bookahead_figure::{LinePoint, LineSeries, Lines};
+use crate::Section;
+use crate::report::{point, row};
+use bookahead_figure::{LineSeries, Lines};
 
 /// The case of a place on the x axis.
-type At<'a> = &'a dyn Fn(Knowledge, u32) -> negotiations::Case;
+type At<'a> = &'a dyn Fn(Knowledge, u32) -> NegotiationCase;
 
 /// The machines.
-pub(super) fn machines() -> Table {
-    let row = |(at, processors): (usize, &u32)| vec![format!("machine {}", at + 1), processors.to_string()];
-    Table {
-        file: "co-reservation-machines.csv".into(),
-        caption: "The machines".into(),
-        head: names(["machine", "processors"]),
-        rows: MACHINES.iter().enumerate().map(row).collect(),
-    }
+pub(super) fn machines() -> Section {
+    let rows = MACHINES.iter().enumerate();
+    let rows = rows.map(|(at, processors)| vec![format!("machine {}", at + 1), processors.to_string()]);
+    Section::table("co-reservation-machines.csv", "The machines", ["machine", "processors"], rows)
 }
 
 /// Figure 6: attempts against the share that is seen.
@@ -33,10 +29,7 @@ pub(super) fn attempts_by_share(results: &Results) -> Vec<Section> {
         lines("Reservation attempts", SHARE_LABEL, "attempts per request", results, shares, &at, ATTEMPTS);
     let caption =
         "Figure 6: reservation attempts per co-reservation request against the share that the broker sees";
-    vec![
-        drawn("fig6", caption, &figure),
-        Section::Table(table("fig6", caption, "seen, %", results, shares, &at, ATTEMPTS)),
-    ]
+    vec![drawn("fig6", caption, &figure), table("fig6", caption, "seen, %", results, shares, &at, ATTEMPTS)]
 }
 
 /// Figure 7: attempts against the inter-arrival time.
@@ -46,10 +39,7 @@ pub(super) fn attempts_by_load(results: &Results) -> Vec<Section> {
     let label = "inter-arrival time, slots";
     let figure = lines("Reservation attempts", label, "attempts per request", results, every, &at, ATTEMPTS);
     let caption = "Figure 7: reservation attempts per co-reservation request against the load, half of the requests seen";
-    vec![
-        drawn("fig7", caption, &figure),
-        Section::Table(table("fig7", caption, label, results, every, &at, ATTEMPTS)),
-    ]
+    vec![drawn("fig7", caption, &figure), table("fig7", caption, label, results, every, &at, ATTEMPTS)]
 }
 
 /// Figure 8: messages against the share that is seen.
@@ -59,19 +49,16 @@ pub(super) fn messages_by_share(results: &Results) -> Vec<Section> {
     let figure = lines("Messages", SHARE_LABEL, "messages per sub-job", results, shares, &at, MESSAGES);
     let caption =
         "Figure 8: messages between broker and machines per sub-job against the share that the broker sees";
-    vec![
-        drawn("fig8", caption, &figure),
-        Section::Table(table("fig8", caption, "seen, %", results, shares, &at, MESSAGES)),
-    ]
+    vec![drawn("fig8", caption, &figure), table("fig8", caption, "seen, %", results, shares, &at, MESSAGES)]
 }
 
 /// Figure 6 for the second mean of the advance booking period.
 pub(super) fn longer_ahead(results: &Results) -> Vec<Section> {
     let at =
-        |knowledge, share| negotiations::Case { set: LONGER_AHEAD, ..ours(knowledge, share, INTER_ARRIVAL) };
+        |knowledge, share| NegotiationCase { set: LONGER_AHEAD, ..ours(knowledge, share, INTER_ARRIVAL) };
     let caption = "Figure 6 with an advance booking period of 10,000 slots on average";
     let shares = results.extent.shares;
-    vec![Section::Table(table("fig6-ahead", caption, "seen, %", results, shares, &at, ATTEMPTS))]
+    vec![table("fig6-ahead", caption, "seen, %", results, shares, &at, ATTEMPTS)]
 }
 
 const SHARE_LABEL: &str = "requests that go through the evaluated broker, %";
@@ -79,15 +66,7 @@ const ATTEMPTS: Figure = Effort::attempts_each;
 const MESSAGES: Figure = Effort::messages_each;
 
 fn drawn(file: &str, caption: &str, lines: &Lines) -> Section {
-    Section::Figure {
-        file: format!("co-reservation-{file}.svg"),
-        caption: caption.to_owned(),
-        svg: lines.to_svg(),
-    }
-}
-
-fn point(x: f64, estimate: Estimate) -> LinePoint {
-    LinePoint { x, y: estimate.mean, margin: estimate.margin }
+    Section::figure(format!("co-reservation-{file}.svg"), caption, lines.to_svg())
 }
 
 fn lines(
@@ -121,16 +100,13 @@ fn table(
     places: &[u32],
     at: At<'_>,
     number: Figure,
-) -> Table {
-    let row = |&place: &u32| {
-        let cell =
-            |knowledge, of: &dyn Fn(&Negotiated) -> Option<f64>| shown(results.of(&at(knowledge, place), of));
-        let mut row = vec![place.to_string()];
-        for (_, part) in KINDS {
-            row.extend(BOTH.map(|knowledge| cell(knowledge, &|ran| number(&part(ran)))));
-        }
-        row.extend(BOTH.map(|knowledge| cell(knowledge, &Negotiated::acceptance)));
-        row
+) -> Section {
+    let line = |&place: &u32| {
+        let cells = |of: &dyn Fn(&Negotiated) -> Option<f64>| {
+            BOTH.map(|knowledge| shown(results.of(&at(knowledge, place), of)))
+        };
+        let numbers = KINDS.into_iter().flat_map(|(_, part)| cells(&|ran| number(&part(ran))));
+        row(place.to_string(), numbers.chain(cells(&Negotiated::acceptance)))
     };
     let columns = [
         first,
@@ -141,45 +117,38 @@ fn table(
         "booked, with probing",
         "booked, without",
     ];
-    Table {
-        file: format!("co-reservation-{file}.csv"),
-        caption: caption.to_owned(),
-        head: names(columns),
-        rows: places.iter().map(row).collect(),
-    }
+    Section::table(format!("co-reservation-{file}.csv"), caption, columns, places.iter().map(line))
 }
 
 /// What other choices would have given.
 pub(super) fn choices(results: &Results) -> Section {
-    let row = |(set, (name, _)): (usize, (&str, _))| {
-        let mut row = vec![name.to_owned()];
+    let line = |(set, (name, _)): (usize, (&str, _))| {
+        let mut cells = vec![name.to_owned()];
         for share in [HALF, ALL] {
             let cell = |number: &dyn Fn(&Negotiated) -> Option<f64>| {
                 let of = |knowledge| {
-                    let case = negotiations::Case { set, ..ours(knowledge, share, INTER_ARRIVAL) };
+                    let case = NegotiationCase { set, ..ours(knowledge, share, INTER_ARRIVAL) };
                     results
                         .of(&case, number)
                         .map_or_else(|| "–".into(), |estimate| format!("{:.2}", estimate.mean))
                 };
                 BOTH.map(of).join(" / ")
             };
-            row.extend(KINDS.map(|(_, part)| cell(&|ran| part(ran).attempts_each())));
-            row.push(cell(&|ran| ran.all().messages_each()));
-            row.push(cell(&Negotiated::acceptance));
+            cells.extend(KINDS.map(|(_, part)| cell(&|ran| part(ran).attempts_each())));
+            cells.push(cell(&|ran| ran.all().messages_each()));
+            cells.push(cell(&Negotiated::acceptance));
         }
-        row
+        cells
     };
     let columns = ["attempts, successful", "attempts, unsuccessful", "messages per sub-job", "booked"];
     let at = |share: u32| columns.map(|column| format!("{column}, {share}%"));
-    let head = ["choice".to_owned()].into_iter().chain(at(HALF)).chain(at(ALL)).collect();
-    Section::Table(Table {
-        file: "co-reservation-choices.csv".into(),
-        caption: "What other choices would have given at an inter-arrival time of 20: with probing / without, where half of \
-                  the requests are seen and where all are"
-            .into(),
-        head,
-        rows: sets().enumerate().map(row).collect(),
-    })
+    Section::table(
+        "co-reservation-choices.csv",
+        "What other choices would have given at an inter-arrival time of 20: with probing / without, where half of \
+         the requests are seen and where all are",
+        row("choice", at(HALF).into_iter().chain(at(ALL))),
+        sets().enumerate().map(line),
+    )
 }
 
 /// Figure 9: acceptance against the time-out.
@@ -201,9 +170,8 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
     all.push(LineSeries { dashed: true, ..LineSeries::new(name, adaptive.collect()) });
     let lines = Lines::new("Acceptance rate", "time-out, slots", "accepters served, share", all);
     let lines = Lines { y_maximum: Some(1.0), ..lines };
-    let row = |&rejecters: &u32| {
-        let cells = extent.timeouts.iter().map(|&timeout| rate(rejecters, timeout).show(3));
-        std::iter::once(rejecters.to_string()).chain(cells).collect()
+    let line = |&rejecters: &u32| {
+        row(rejecters.to_string(), extent.timeouts.iter().map(|&timeout| rate(rejecters, timeout).show(3)))
     };
     let caption =
         "Figure 9: the acceptance rate against the time-out of holds, by rejecters per 1,000 accepters";
@@ -214,12 +182,12 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
     let columns = extent.timeouts.iter().map(|&timeout| slots(timeout));
     vec![
         drawn("fig9", &with_dots, &lines),
-        Section::Table(Table {
-            file: "co-reservation-fig9.csv".into(),
-            caption: caption.into(),
-            head: std::iter::once("rejecters".to_owned()).chain(columns).collect(),
-            rows: extent.rejecters.iter().map(row).collect(),
-        }),
+        Section::table(
+            "co-reservation-fig9.csv",
+            caption,
+            row("rejecters", columns),
+            extent.rejecters.iter().map(line),
+        ),
     ]
 }
 
@@ -228,12 +196,8 @@ pub(super) fn other_loads(results: &Results) -> Section {
     let all: Vec<_> = sets().map(|(_, choices)| choices).collect();
     let first = (OURS, held(0, Timeout::Fixed(LONGEST)).inter_arrival);
     let row = |(set, inter_arrival): (usize, u32)| {
-        let case = |timeout| holds::Case {
-            set,
-            inter_arrival,
-            rejecters: ONE_EACH,
-            timeout: Timeout::Fixed(timeout),
-        };
+        let case =
+            |timeout| HoldCase { set, inter_arrival, rejecters: ONE_EACH, timeout: Timeout::Fixed(timeout) };
         let choices = all.get(set).copied().unwrap_or(CHOICES);
         let cells = results.extent.timeouts.iter().map(|&timeout| results.acceptance(&case(timeout)).show(3));
         let mut row = vec![
@@ -246,25 +210,21 @@ pub(super) fn other_loads(results: &Results) -> Section {
         row
     };
     let columns = results.extent.timeouts.iter().map(|&timeout| slots(timeout));
-    let mut head = names(["booked ahead", "inter-arrival", "wanted by accepters"]);
-    head.extend(columns);
-    head.push("time-out for 0.8".into());
-    Section::Table(Table {
-        file: "co-reservation-timeout.csv".into(),
-        caption:
-            "The acceptance rate with one rejecter per accepter under other loads and advance booking periods"
-                .into(),
+    let head = ["booked ahead", "inter-arrival", "wanted by accepters"].map(str::to_owned);
+    let head = head.into_iter().chain(columns).chain(["time-out for 0.8".to_owned()]);
+    Section::table(
+        "co-reservation-timeout.csv",
+        "The acceptance rate with one rejecter per accepter under other loads and advance booking periods",
         head,
-        rows: std::iter::once(first).chain(OTHER_LOADS).map(row).collect(),
-    })
+        std::iter::once(first).chain(OTHER_LOADS).map(row),
+    )
 }
 
 /// By how much the rates that adaptive sites reach lie above their targets: the least and the most.
 pub(super) fn above_targets(results: &Results) -> (f64, f64) {
     let cases = adapting(&results.extent).into_iter().flat_map(|(set, rejecters)| {
         let targets = results.extent.targets.iter();
-        targets
-            .map(move |&target| (target, holds::Case { set, ..held(rejecters, Timeout::Adaptive(target)) }))
+        targets.map(move |&target| (target, HoldCase { set, ..held(rejecters, Timeout::Adaptive(target)) }))
     });
     let above = cases.map(|(target, case)| results.acceptance(&case).mean - f64::from(target) / 1e6);
     above.fold((f64::MAX, f64::MIN), |(least, most), above| (least.min(above), most.max(above)))
@@ -275,7 +235,7 @@ pub(super) fn adaptive(results: &Results) -> Section {
     let mut rows = Vec::new();
     for (set, rejecters) in adapting(&results.extent) {
         for &target in results.extent.targets {
-            let case = holds::Case { set, ..held(rejecters, Timeout::Adaptive(target)) };
+            let case = HoldCase { set, ..held(rejecters, Timeout::Adaptive(target)) };
             rows.push(adaptive_row(results, &case, f64::from(target) / 1e6));
         }
     }
@@ -291,20 +251,16 @@ pub(super) fn adaptive(results: &Results) -> Section {
         "holds granted of those asked for, %",
         "never confirmed per 1,000 committed",
     ];
-    Section::Table(Table {
-        file: "co-reservation-adaptive.csv".into(),
-        caption: format!(
-            "Sites that adapt their holds to a target, beside fixed time-outs: the rate reached, the mean hold in slots, the \
-             longest fixed time-out that was run and keeps the target with its rate, the rates at 1 and at {LONGEST} slots, \
-             and what the sites saw"
-        ),
-        head: names(columns),
-        rows,
-    })
+    let caption = format!(
+        "Sites that adapt their holds to a target, beside fixed time-outs: the rate reached, the mean hold in slots, the \
+         longest fixed time-out that was run and keeps the target with its rate, the rates at 1 and at {LONGEST} slots, \
+         and what the sites saw"
+    );
+    Section::table("co-reservation-adaptive.csv", caption, columns, rows)
 }
 
-fn adaptive_row(results: &Results, case: &holds::Case, target: f64) -> Vec<String> {
-    let fixed = |timeout| results.acceptance(&holds::Case { timeout: Timeout::Fixed(timeout), ..*case });
+fn adaptive_row(results: &Results, case: &HoldCase, target: f64) -> Vec<String> {
+    let fixed = |timeout| results.acceptance(&HoldCase { timeout: Timeout::Fixed(timeout), ..*case });
     let keeping = |timeout: &u32| fixed(*timeout).mean >= target;
     let best = results.timeouts(case).into_iter().rev().find(keeping);
     let best = best.map_or_else(|| "none".into(), |timeout| format!("{timeout}: {}", fixed(timeout).show(3)));
@@ -328,8 +284,4 @@ fn adaptive_row(results: &Results, case: &holds::Case, target: f64) -> Vec<Strin
 
 fn slots(count: u32) -> String {
     if count == 1 { "1 slot".into() } else { format!("{count} slots") }
-}
-
-fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
-    names.map(str::to_owned).into()
 }

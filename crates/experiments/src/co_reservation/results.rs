@@ -2,16 +2,13 @@
 //! threads changes nothing; every figure and claim reads from here.
 
 use super::desk::Knowledge;
-use super::holds::{self, Held, Timeout};
-use super::negotiations::{self, Effort, Negotiated};
+use super::runs::{Effort, Held, HoldCase, Negotiated, NegotiationCase, Timeout, hold, negotiate};
 use super::setup::{
     ACCEPTER_INTER_ARRIVAL, ALL, ALTERNATIVES, DENSER, Extent, FREE_TOLD, HALF, INTER_ARRIVAL, LONGER_AHEAD,
     LONGEST, ONE_EACH, OURS, sets,
 };
-use crate::{Estimate, Progress, Scale};
-use bookahead_sim::run_all;
+use crate::{Estimate, Progress, Scale, run_each};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Both kinds of brokers, the probing one first.
 pub(super) const BOTH: [Knowledge; 2] = [Knowledge::Probes, Knowledge::OwnBookings];
@@ -29,35 +26,35 @@ pub(super) type Figure = fn(&Effort) -> Option<f64>;
 /// All runs, each with one value for each seed.
 pub(super) struct Results {
     pub(super) extent: Extent,
-    negotiated: BTreeMap<negotiations::Case, Vec<Negotiated>>,
-    held: BTreeMap<holds::Case, Vec<Held>>,
+    negotiated: BTreeMap<NegotiationCase, Vec<Negotiated>>,
+    held: BTreeMap<HoldCase, Vec<Held>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Input {
-    Negotiations(negotiations::Case),
-    Holds(holds::Case),
+#[derive(Clone, Copy)]
+enum Case {
+    Negotiation(NegotiationCase),
+    Hold(HoldCase),
 }
 
-enum Output {
-    Negotiated(negotiations::Case, Negotiated),
-    Held(holds::Case, Held),
+enum Ran {
+    Negotiated(NegotiationCase, Negotiated),
+    Held(HoldCase, Held),
 }
 
 /// The case of the page's choices.
-pub(super) fn ours(knowledge: Knowledge, share: u32, inter_arrival: u32) -> negotiations::Case {
-    negotiations::Case { set: OURS, knowledge, share, inter_arrival }
+pub(super) fn ours(knowledge: Knowledge, share: u32, inter_arrival: u32) -> NegotiationCase {
+    NegotiationCase { set: OURS, knowledge, share, inter_arrival }
 }
 
 /// The case of Figure 9 with the page's choices.
-pub(super) fn held(rejecters: u32, timeout: Timeout) -> holds::Case {
-    holds::Case { set: OURS, inter_arrival: ACCEPTER_INTER_ARRIVAL, rejecters, timeout }
+pub(super) fn held(rejecters: u32, timeout: Timeout) -> HoldCase {
+    HoldCase { set: OURS, inter_arrival: ACCEPTER_INTER_ARRIVAL, rejecters, timeout }
 }
 
-fn negotiation_cases(extent: &Extent) -> BTreeSet<negotiations::Case> {
+fn negotiation_cases(extent: &Extent) -> BTreeSet<NegotiationCase> {
     let mut cases = BTreeSet::new();
     for knowledge in BOTH {
-        let case = |set, share, inter_arrival| negotiations::Case { set, knowledge, share, inter_arrival };
+        let case = |set, share, inter_arrival| NegotiationCase { set, knowledge, share, inter_arrival };
         cases.extend(extent.shares.iter().map(|&share| case(OURS, share, INTER_ARRIVAL)));
         cases.extend(extent.inter_arrivals.iter().map(|&every| case(OURS, HALF, every)));
         if extent.others {
@@ -69,19 +66,19 @@ fn negotiation_cases(extent: &Extent) -> BTreeSet<negotiations::Case> {
     cases
 }
 
-fn hold_cases(extent: &Extent) -> BTreeSet<holds::Case> {
+fn hold_cases(extent: &Extent) -> BTreeSet<HoldCase> {
     let mut cases = BTreeSet::new();
     for &rejecters in extent.rejecters {
         cases.extend(extent.timeouts.iter().map(|&timeout| held(rejecters, fixed(rejecters, timeout))));
     }
     for (set, rejecters) in adapting(extent) {
-        let case = |timeout| holds::Case { set, ..held(rejecters, timeout) };
+        let case = |timeout| HoldCase { set, ..held(rejecters, timeout) };
         cases.extend(extent.targets.iter().map(|&target| case(Timeout::Adaptive(target))));
         cases.extend(extent.timeouts.iter().map(|&timeout| case(Timeout::Fixed(timeout))));
     }
     if extent.others {
         for (set, inter_arrival) in OTHER_LOADS {
-            let case = |timeout| holds::Case {
+            let case = |timeout| HoldCase {
                 set,
                 inter_arrival,
                 rejecters: ONE_EACH,
@@ -108,31 +105,22 @@ pub(super) fn adapting(extent: &Extent) -> Vec<(usize, u32)> {
 /// Runs every case for every seed.
 pub(super) fn run(extent: Extent, scale: &Scale, progress: Progress<'_>) -> Results {
     let choices: Vec<_> = sets().map(|(_, choices)| choices).collect();
-    let cases = negotiation_cases(&extent).into_iter().map(Input::Negotiations);
-    let cases: Vec<Input> = cases.chain(hold_cases(&extent).into_iter().map(Input::Holds)).collect();
+    let cases = negotiation_cases(&extent).into_iter().map(Case::Negotiation);
+    let cases = cases.chain(hold_cases(&extent).into_iter().map(Case::Hold));
     let seeds = 1..=scale.seeds.max(1) as u64;
-    let inputs: Vec<(Input, u64)> =
-        cases.iter().flat_map(|&case| seeds.clone().map(move |seed| (case, seed))).collect();
-    let done = AtomicUsize::new(0);
-    let outputs = run_all(
-        &inputs,
-        scale.threads,
-        |&(input, seed)| match input {
-            Input::Negotiations(case) => {
-                let ran = negotiations::run(&case, &choices[case.set], extent.requests, seed);
-                Output::Negotiated(case, ran)
-            }
-            Input::Holds(case) => {
-                Output::Held(case, holds::run(&case, &choices[case.set], extent.accepters, seed))
-            }
-        },
-        || progress(done.fetch_add(1, Ordering::Relaxed) + 1, inputs.len()),
-    );
+    let inputs: Vec<(Case, u64)> =
+        cases.flat_map(|case| seeds.clone().map(move |seed| (case, seed))).collect();
+    let outputs = run_each(&inputs, scale, progress, |&(case, seed)| match case {
+        Case::Negotiation(case) => {
+            Ran::Negotiated(case, negotiate(&case, &choices[case.set], extent.requests, seed))
+        }
+        Case::Hold(case) => Ran::Held(case, hold(&case, &choices[case.set], extent.accepters, seed)),
+    });
     let mut results = Results { extent, negotiated: BTreeMap::new(), held: BTreeMap::new() };
     for output in outputs {
         match output {
-            Output::Negotiated(case, ran) => results.negotiated.entry(case).or_default().push(ran),
-            Output::Held(case, ran) => results.held.entry(case).or_default().push(ran),
+            Ran::Negotiated(case, ran) => results.negotiated.entry(case).or_default().push(ran),
+            Ran::Held(case, ran) => results.held.entry(case).or_default().push(ran),
         }
     }
     results
@@ -142,7 +130,7 @@ impl Results {
     /// A number of a case over the seeds that have it; None where none has.
     pub(super) fn of(
         &self,
-        case: &negotiations::Case,
+        case: &NegotiationCase,
         number: impl Fn(&Negotiated) -> Option<f64>,
     ) -> Option<Estimate> {
         let values: Vec<f64> = self.negotiated.get(case)?.iter().filter_map(number).collect();
@@ -165,7 +153,7 @@ impl Results {
     }
 
     /// All runs of a case together.
-    pub(super) fn total(&self, case: &negotiations::Case) -> Effort {
+    pub(super) fn total(&self, case: &NegotiationCase) -> Effort {
         let runs = self.negotiated.get(case).into_iter().flatten();
         runs.fold(Effort::default(), |all, ran| all.and(ran.all()))
     }
@@ -176,33 +164,33 @@ impl Results {
     }
 
     /// A number of a case of Figure 9; zero where it was not run.
-    pub(super) fn hold(&self, case: &holds::Case, number: impl Fn(&Held) -> f64) -> Estimate {
+    pub(super) fn hold(&self, case: &HoldCase, number: impl Fn(&Held) -> f64) -> Estimate {
         let timeout = match case.timeout {
             Timeout::Fixed(timeout) => fixed(case.rejecters, timeout),
             adaptive => adaptive,
         };
-        let runs = self.held.get(&holds::Case { timeout, ..*case });
+        let runs = self.held.get(&HoldCase { timeout, ..*case });
         Estimate::of(&runs.into_iter().flatten().map(number).collect::<Vec<f64>>())
     }
 
     /// The rate of acceptance.
-    pub(super) fn acceptance(&self, case: &holds::Case) -> Estimate {
+    pub(super) fn acceptance(&self, case: &HoldCase) -> Estimate {
         self.hold(case, |held| held.acceptance)
     }
 
     /// The fixed time-outs that were run for a case, the shortest first.
-    pub(super) fn timeouts(&self, case: &holds::Case) -> Vec<u32> {
+    pub(super) fn timeouts(&self, case: &HoldCase) -> Vec<u32> {
         let like = |timeout: &&u32| {
-            self.held.contains_key(&holds::Case { timeout: Timeout::Fixed(**timeout), ..*case })
+            self.held.contains_key(&HoldCase { timeout: Timeout::Fixed(**timeout), ..*case })
         };
         self.extent.timeouts.iter().filter(like).copied().collect()
     }
 
     /// The time-out at which the rate of acceptance falls to a target, in a line from one time-out to the next.
-    pub(super) fn timeout_for(&self, case: &holds::Case, target: f64) -> Reached {
+    pub(super) fn timeout_for(&self, case: &HoldCase, target: f64) -> Reached {
         let timeouts = self.timeouts(case);
         let rate =
-            |timeout: u32| self.acceptance(&holds::Case { timeout: Timeout::Fixed(timeout), ..*case }).mean;
+            |timeout: u32| self.acceptance(&HoldCase { timeout: Timeout::Fixed(timeout), ..*case }).mean;
         if timeouts.first().is_none_or(|&shortest| rate(shortest) < target) {
             return Reached::Never;
         }

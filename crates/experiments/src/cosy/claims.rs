@@ -2,13 +2,12 @@
 //! from the abstract and the introduction, and have no numbers to compare with.
 
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, Results};
-use super::workload::SHARES;
+use super::site::SHARES;
 use crate::{Claim, Estimate};
 
 /// Increases of the queue's wait that a site might tolerate, as shares of the wait without reservations.
 pub(super) const TOLERATED: [f64; 2] = [0.10, 0.25];
 
-/// All claims.
 pub(super) fn claims(results: &Results) -> Vec<Claim> {
     vec![no_advantage(results), prolongs(results), longer_notice(results)]
 }
@@ -18,11 +17,15 @@ pub(super) fn shares_above_none() -> std::ops::Range<usize> {
     1..SHARES.len()
 }
 
+fn is_above_zero(estimate: &Estimate) -> bool {
+    estimate.mean - estimate.margin.unwrap_or(0.0) > 0.0
+}
+
 fn no_advantage(results: &Results) -> Claim {
     let granted_lose = |rule: usize| range(results, rule, |run| run.advantage).1 <= 0.0;
     let none_told_apart = |rule: usize| {
-        let told = |e: Estimate| e.mean - e.margin.unwrap_or(0.0) > 0.0;
-        !shares_above_none().any(|share| told(results.estimate(rule, share, Measures::shortest_advantage)))
+        let shortest = |share| results.estimate(rule, share, Measures::shortest_advantage);
+        !shares_above_none().any(|share| is_above_zero(&shortest(share)))
     };
     let reproduced = (FACTOR_ONE..FACTORS.len()).all(|rule| granted_lose(rule) && none_told_apart(rule));
     let mut measured = Vec::new();
@@ -37,22 +40,22 @@ fn no_advantage(results: &Results) -> Claim {
             }));
         }
     }
-    let why = "the queue's wait grows faster than the history of starts shows, or granted reservations are those that \
-               would have waited longest";
-    Claim {
-        id: "cosy/no-advantage",
-        source: "abstract; section 1",
-        statement: "with a shortest notice of the predicted wait there is no start time advantage to making a \
-                    reservation over submitting to the queue",
-        paper: "no advantage",
-        ours: advantage_text(results),
-        measured,
-        rule: "at factors 1, 2 and 4 and every share, granted reservations do not start earlier on average than the same \
-               requests as jobs, and for a reservation with the shortest notice allowed the 95% interval of the \
-               advantage is not wholly above zero",
-        reproduced,
-        why: if reproduced { String::new() } else { why.into() },
-    }
+    Claim::new("cosy/no-advantage", "abstract; section 1", "no advantage")
+        .says(
+            "with a shortest notice of the predicted wait there is no start time advantage to making a \
+             reservation over submitting to the queue",
+        )
+        .ours(advantage_text(results), measured)
+        .judged(
+            "at factors 1, 2 and 4 and every share, granted reservations do not start earlier on average than the same \
+             requests as jobs, and for a reservation with the shortest notice allowed the 95% interval of the \
+             advantage is not wholly above zero",
+            reproduced,
+            || {
+                "the queue's wait grows faster than the history of starts shows, or granted reservations are those that \
+                 would have waited longest"
+            },
+        )
 }
 
 fn advantage_text(results: &Results) -> String {
@@ -60,6 +63,7 @@ fn advantage_text(results: &Results) -> String {
         let (least, most) = range(results, rule, of);
         format!("{least:.1} to {most:.1} h")
     };
+    let shortest = |rule: usize| hours(rule, Measures::shortest_advantage);
     let gaining = |rule: usize| {
         let (least, most) = range(results, rule, |run| 100.0 * run.gaining);
         format!("{least:.1} to {most:.1}%")
@@ -68,10 +72,10 @@ fn advantage_text(results: &Results) -> String {
         "over the shares, a reservation with the shortest notice allowed starts earlier than a job by {} at \
          factor 0, {} at 0.5, {} at 1, {} at 2; those granted by {} at factor 1. On average only: {} of the \
          granted gain at factor 1, {} under the bound of the 95% quantile",
-        hours(0, Measures::shortest_advantage),
-        hours(1, Measures::shortest_advantage),
-        hours(FACTOR_ONE, Measures::shortest_advantage),
-        hours(FACTOR_ONE + 1, Measures::shortest_advantage),
+        shortest(0),
+        shortest(1),
+        shortest(FACTOR_ONE),
+        shortest(FACTOR_ONE + 1),
         hours(FACTOR_ONE, |run| run.advantage),
         gaining(FACTOR_ONE),
         gaining(QUANTILE),
@@ -85,34 +89,28 @@ fn range(results: &Results, rule: usize, of: Figure) -> (f64, f64) {
 }
 
 fn prolongs(results: &Results) -> Claim {
-    let increases: Vec<Estimate> =
-        shares_above_none().map(|share| results.increase(FACTOR_ONE, share)).collect();
-    let reproduced = increases.iter().all(|increase| increase.mean > 0.0)
-        && increases.last().is_some_and(|most| most.mean - most.margin.unwrap_or(0.0) > 0.0);
-    let shown: Vec<String> = shares_above_none()
-        .zip(&increases)
-        .map(|(share, increase)| format!("{}% at {}%", percent(increase), SHARES[share]))
-        .collect();
-    Claim {
-        id: "cosy/queue-waits-longer",
-        source: "section 1",
-        statement: "the existence of advance reservations still prolongs the queue wait time even though no start \
-                    time advantages are taken",
-        paper: "longer",
-        ours: format!("longer at factor 1 by {}", shown.join(", ")),
-        measured: shares_above_none()
-            .zip(&increases)
-            .map(|(share, &increase)| (format!("increase at factor 1, {}%", SHARES[share]), increase))
-            .collect(),
-        rule: "at factor 1 the mean wait of the jobs that queue in every run is longer than without reservations at \
-               every share, and at the largest the interval lies above zero",
-        reproduced,
-        why: if reproduced {
-            String::new()
-        } else {
-            "at some share the mean over the seeds is not longer, or the seeds differ too much to say".into()
-        },
-    }
+    let increases: Vec<(u32, Estimate)> =
+        shares_above_none().map(|share| (SHARES[share], results.increase(FACTOR_ONE, share))).collect();
+    let reproduced = increases.iter().all(|(_, increase)| increase.mean > 0.0)
+        && increases.last().is_some_and(|(_, most)| is_above_zero(most));
+    let shown: Vec<String> =
+        increases.iter().map(|(share, increase)| format!("{}% at {share}%", percent(increase))).collect();
+    let named = |(share, increase)| (format!("increase at factor 1, {share}%"), increase);
+    Claim::new("cosy/queue-waits-longer", "section 1", "longer")
+        .says(
+            "the existence of advance reservations still prolongs the queue wait time even though no start \
+             time advantages are taken",
+        )
+        .ours(
+            format!("longer at factor 1 by {}", shown.join(", ")),
+            increases.into_iter().map(named).collect(),
+        )
+        .judged(
+            "at factor 1 the mean wait of the jobs that queue in every run is longer than without reservations at \
+             every share, and at the largest the interval lies above zero",
+            reproduced,
+            || "at some share the mean over the seeds is not longer, or the seeds differ too much to say",
+        )
 }
 
 fn longer_notice(results: &Results) -> Claim {
@@ -133,23 +131,21 @@ fn longer_notice(results: &Results) -> Claim {
             (format!("factor that keeps the increase within {limit:.0}%, share {}%", SHARES[share]), factor)
         }));
     }
-    Claim {
-        id: "cosy/longer-notice",
-        source: "abstract",
-        statement: "as a larger percentage of reservation requests are involved, a longer mandatory shortest notice \
-                    time must be applied in order not to sacrifice queue scheduling efficiency",
-        paper: "longer",
-        ours: format!("factors at 5, 10, 20, 30, 40% that keep the queue's wait, {}", shown.join("; ")),
-        measured,
-        rule: "for a tolerated increase of the queue's wait of 10% and of 25% the mean of the needed factors never \
-               falls as the share grows, and is larger at the largest share than at the smallest",
-        reproduced,
-        why: if reproduced {
-            String::new()
-        } else {
-            "the increase does not fall evenly with the factor in every seed; see the table of waits".into()
-        },
-    }
+    Claim::new("cosy/longer-notice", "abstract", "longer")
+        .says(
+            "as a larger percentage of reservation requests are involved, a longer mandatory shortest notice \
+             time must be applied in order not to sacrifice queue scheduling efficiency",
+        )
+        .ours(
+            format!("factors at 5, 10, 20, 30, 40% that keep the queue's wait, {}", shown.join("; ")),
+            measured,
+        )
+        .judged(
+            "for a tolerated increase of the queue's wait of 10% and of 25% the mean of the needed factors never \
+             falls as the share grows, and is larger at the largest share than at the smallest",
+            reproduced,
+            || "the increase does not fall evenly with the factor in every seed; see the table of waits",
+        )
 }
 
 /// The needed factor with its margin, and in how many seeds none of the factors was enough.

@@ -1,13 +1,10 @@
 //! The runs of the experiment and what is measured in each: one run for each seed, rule and share of reservations. It
 //! relies on [`super::site`], and keeps nothing of a run but its figures.
 
-use super::site::{Answer, Decision, Fate, simulate};
-use super::workload::{Asked, MACHINE, SHARES, draw};
-use crate::{Estimate, Progress, Scale};
+use super::site::{Answer, Asked, Decision, Fate, MACHINE, SHARES, draw, simulate};
+use crate::{Estimate, Progress, Scale, run_each};
 use bookahead_plan::Seconds;
 use bookahead_plan::notice::{NoticeRule, Predictor, QuantileBound};
-use bookahead_sim::run_all;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many jobs a run has: months at the load of the experiment, so that a seed has many busy days.
 const JOBS: usize = 20_000;
@@ -25,13 +22,17 @@ pub(super) const QUANTILE: usize = FACTORS.len();
 
 /// The rules that are compared: the mean wait with each factor, then the bound of a quantile.
 pub(super) const RULES: [NoticeRule; FACTORS.len() + 1] = [
-    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[0] },
-    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[1] },
-    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[2] },
-    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[3] },
-    NoticeRule { predictor: Predictor::Mean, percent: FACTORS[4] },
+    mean_times(FACTORS[0]),
+    mean_times(FACTORS[1]),
+    mean_times(FACTORS[2]),
+    mean_times(FACTORS[3]),
+    mean_times(FACTORS[4]),
     NoticeRule { predictor: Predictor::Quantile(QuantileBound::USUAL), percent: 100 },
 ];
+
+const fn mean_times(percent: u32) -> NoticeRule {
+    NoticeRule { predictor: Predictor::Mean, percent }
+}
 
 /// What one run gave. Times are in hours, shares from 0 to 1; what there is nothing to take from is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -75,12 +76,14 @@ pub(super) struct Waits {
     pub(super) planned: f64,
 }
 
-/// All runs: for each seed, rule and share, in the order of [`RULES`] and [`SHARES`].
+/// The runs of one seed, in the order of [`RULES`] and [`SHARES`].
+type Runs = [[Measures; SHARES.len()]; RULES.len()];
+
+/// All runs, by seed.
 pub(super) struct Results {
-    runs: Vec<[[Measures; SHARES.len()]; RULES.len()]>,
+    runs: Vec<Runs>,
 }
 
-/// Runs everything.
 pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
     let seeds = scale.seeds.max(1);
     let count = if scale.quick { QUICK_JOBS } else { JOBS };
@@ -91,16 +94,10 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
         inputs.push((seed, 0, 0));
         inputs.extend((0..RULES.len()).flat_map(|rule| (1..SHARES.len()).map(move |at| (seed, rule, at))));
     }
-    let done = AtomicUsize::new(0);
-    let measured = run_all(
-        &inputs,
-        scale.threads,
-        |&(seed, rule, at)| {
-            let jobs = &workloads[seed];
-            measure(jobs, &simulate(MACHINE, jobs, SHARES[at], RULES[rule]))
-        },
-        || progress(done.fetch_add(1, Ordering::Relaxed) + 1, inputs.len()),
-    );
+    let measured = run_each(&inputs, scale, progress, |&(seed, rule, at)| {
+        let jobs = &workloads[seed];
+        measure(jobs, &simulate(MACHINE, jobs, SHARES[at], RULES[rule]))
+    });
     let mut runs = vec![[[Measures::default(); SHARES.len()]; RULES.len()]; seeds];
     for (&(seed, rule, at), &measures) in inputs.iter().zip(&measured) {
         runs[seed][rule][at] = measures;
@@ -134,18 +131,16 @@ impl Results {
 
     /// In how many seeds not even the largest factor keeps the increase within `tolerated`.
     pub(super) fn out_of_reach(&self, share: usize, tolerated: f64) -> usize {
-        let beyond = |run: &&[[Measures; SHARES.len()]; RULES.len()]| {
-            (0..FACTORS.len()).all(|rule| increase(run, rule, share) > tolerated)
-        };
+        let beyond = |run: &&Runs| (0..FACTORS.len()).all(|rule| increase(run, rule, share) > tolerated);
         self.runs.iter().filter(beyond).count()
     }
 
-    fn per_seed(&self, of: impl Fn(&[[Measures; SHARES.len()]; RULES.len()]) -> f64) -> Estimate {
+    fn per_seed(&self, of: impl Fn(&Runs) -> f64) -> Estimate {
         Estimate::of(&self.runs.iter().map(of).collect::<Vec<f64>>())
     }
 }
 
-fn increase(run: &[[Measures; SHARES.len()]; RULES.len()], rule: usize, share: usize) -> f64 {
+fn increase(run: &Runs, rule: usize, share: usize) -> f64 {
     let none = run[rule][0].wait;
     if none > 0.0 { run[rule][share].wait / none - 1.0 } else { 0.0 }
 }

@@ -5,12 +5,10 @@
 //! The text at hand is the paper's first page, so what its experiment looked like in detail is our choice; every choice
 //! is stated on the page.
 
-mod as_job;
 mod claims;
 mod measures;
 mod page;
 mod site;
-mod workload;
 
 use crate::{Page, Progress, Scale};
 

@@ -3,28 +3,30 @@
 
 use super::claims::{self, TOLERATED, factor, needed_text, shares_above_none};
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, RULES, Results};
-use super::workload::SHARES;
-use crate::{Estimate, Page, Scale, Section, Table};
-use bookahead_figure::{LinePoint, LineSeries, Lines};
+use super::site::SHARES;
+use crate::report::{point, row};
+use crate::{Page, Scale, Section};
+use bookahead_figure::{LineSeries, Lines};
 
-/// The page.
 pub(super) fn page(scale: &Scale, results: &Results) -> Page {
     let mut sections = set_up(scale, results);
-    sections.push(Section::Heading("The queue's wait".into()));
-    sections.push(wait_figure(results));
-    sections.push(Section::Table(wait_table(results)));
-    sections.push(Section::Heading("What is granted".into()));
-    sections.push(granted_figure(results));
-    sections.push(Section::Table(answers_table(results)));
-    sections.push(Section::Heading("Whether reserving beats queueing".into()));
-    sections.push(Section::Text(ADVANTAGE.into()));
-    sections.push(Section::Table(advantage_table(results)));
-    sections.push(Section::Table(check_table(results)));
-    sections.push(Section::Heading("The notice that keeps the queue's wait".into()));
-    sections.push(Section::Text(NEEDED.into()));
-    sections.push(Section::Table(needed_table(results)));
-    sections.push(Section::Heading("Claims".into()));
-    sections.push(Section::Claims(claims::claims(results)));
+    sections.extend([
+        Section::heading("The queue's wait"),
+        wait_figure(results),
+        wait_table(results),
+        Section::heading("What is granted"),
+        granted_figure(results),
+        answers_table(results),
+        Section::heading("Whether reserving beats queueing"),
+        Section::text(ADVANTAGE),
+        advantage_table(results),
+        check_table(results),
+        Section::heading("The notice that keeps the queue's wait"),
+        Section::text(NEEDED),
+        needed_table(results),
+        Section::heading("Claims"),
+        Section::Claims(claims::claims(results)),
+    ]);
     Page { id: "cosy", title: "COSY: the shortest notice for reservations".into(), sections }
 }
 
@@ -67,19 +69,19 @@ const NEEDED: &str = "The factor of the mean wait at which the queue's wait is n
 
 fn set_up(scale: &Scale, results: &Results) -> Vec<Section> {
     let none = results.estimate(0, 0, |run| run.wait);
+    let quick = if scale.quick {
+        ", shortened to see that it works: too few jobs to judge the claims by"
+    } else {
+        ""
+    };
     let seeds = format!(
-        "Runs: {} for each rule and share, with the seeds from 1 on{}. Without reservations the mean wait is \
+        "Runs: {} for each rule and share, with the seeds from 1 on{quick}. Without reservations the mean wait is \
          {} h. Waits are those of the jobs that never ask for a reservation, the same jobs in all runs. \
          Margins are 95% confidence intervals over the seeds.",
         none.runs,
-        if scale.quick {
-            ", shortened to see that it works: too few jobs to judge the claims by"
-        } else {
-            ""
-        },
         none.show(1)
     );
-    [QUESTION, CHOICES, EXTENSION, &seeds].map(|text| Section::Text(text.to_owned())).into()
+    [QUESTION, CHOICES, EXTENSION, &seeds].map(Section::text).into()
 }
 
 fn rule_name(rule: usize) -> String {
@@ -88,36 +90,27 @@ fn rule_name(rule: usize) -> String {
 
 fn wait_figure(results: &Results) -> Section {
     let lines = lines(results, "Mean wait in the queue", "hours", 0, |run| run.wait);
-    Section::Figure {
-        file: "cosy-wait.svg".into(),
-        caption: "Mean wait of the jobs that queue in every run, for each notice".into(),
-        svg: lines.to_svg(),
-    }
+    let caption = "Mean wait of the jobs that queue in every run, for each notice";
+    Section::figure("cosy-wait.svg", caption, lines.to_svg())
 }
 
 fn granted_figure(results: &Results) -> Section {
     let lines = lines(results, "Granted reservations", "% of those asked for", 1, |run| 100.0 * run.granted);
-    Section::Figure {
-        file: "cosy-granted.svg".into(),
-        caption: "Share of the requested reservations that are granted".into(),
-        svg: lines.to_svg(),
-    }
+    let caption = "Share of the requested reservations that are granted";
+    Section::figure("cosy-granted.svg", caption, lines.to_svg())
 }
 
 /// A line for each rule over the shares from the index `first` on.
 fn lines(results: &Results, title: &str, y_label: &str, first: usize, of: Figure) -> Lines {
-    let point = |rule: usize, share: usize| {
-        let Estimate { mean, margin, .. } = results.estimate(rule, share, of);
-        LinePoint { x: f64::from(SHARES[share]), y: mean, margin }
-    };
     let series = |rule: usize| {
-        LineSeries::new(rule_name(rule), (first..SHARES.len()).map(|share| point(rule, share)).collect())
+        let at = |share: usize| point(f64::from(SHARES[share]), results.estimate(rule, share, of));
+        LineSeries::new(rule_name(rule), (first..SHARES.len()).map(at).collect())
     };
     let x_label = "% of jobs that ask for a reservation";
     Lines::new(title, x_label, y_label, (0..RULES.len()).map(series).collect())
 }
 
-fn wait_table(results: &Results) -> Table {
+fn wait_table(results: &Results) -> Section {
     let cell = |rule: usize, share: usize| {
         let wait = results.estimate(rule, share, |run| run.wait).show(2);
         if share == 0 {
@@ -126,108 +119,71 @@ fn wait_table(results: &Results) -> Table {
             format!("{wait} (+{:.0}%)", 100.0 * results.increase(rule, share).mean)
         }
     };
-    Table {
-        file: "cosy-wait.csv".into(),
-        caption: "Mean wait in the queue in hours, and how much longer that is than without reservations"
-            .into(),
-        head: share_head("notice", 0),
-        rows: (0..RULES.len())
-            .map(|rule| row(rule_name(rule), (0..SHARES.len()).map(|share| cell(rule, share))))
-            .collect(),
-    }
+    let line = |rule| row(rule_name(rule), (0..SHARES.len()).map(|share| cell(rule, share)));
+    let caption = "Mean wait in the queue in hours, and how much longer that is than without reservations";
+    Section::table("cosy-wait.csv", caption, share_head("notice", 0), (0..RULES.len()).map(line))
 }
 
-fn answers_table(results: &Results) -> Table {
-    let show = |rule, share, of: Figure| results.estimate(rule, share, of).show(1);
+fn answers_table(results: &Results) -> Section {
     by_rule_and_share(
+        results,
         "cosy-answers.csv",
         "Requests in %, and the mean notice that was needed",
-        &["granted", "too short notice", "no room", "needed notice, h"],
-        |rule, share| {
-            vec![
-                show(rule, share, |run| 100.0 * run.granted),
-                show(rule, share, |run| 100.0 * run.too_short),
-                show(rule, share, |run| 100.0 * run.no_room),
-                show(rule, share, |run| run.needed),
-            ]
-        },
+        [
+            ("granted", |run| 100.0 * run.granted),
+            ("too short notice", |run| 100.0 * run.too_short),
+            ("no room", |run| 100.0 * run.no_room),
+            ("needed notice, h", |run| run.needed),
+        ],
     )
 }
 
-fn advantage_table(results: &Results) -> Table {
-    let show = |rule, share, of: Figure| results.estimate(rule, share, of).show(1);
+fn advantage_table(results: &Results) -> Section {
     by_rule_and_share(
+        results,
         "cosy-advantage.csv",
         "Hours by which reservations start earlier than the same requests as jobs (negative: later)",
-        &["shortest notice allowed", "granted", "granted that gain, %", "granted, by estimates"],
-        |rule, share| {
-            vec![
-                show(rule, share, Measures::shortest_advantage),
-                show(rule, share, |run| run.advantage),
-                show(rule, share, |run| 100.0 * run.gaining),
-                show(rule, share, |run| run.planned_advantage),
-            ]
-        },
+        [
+            ("shortest notice allowed", Measures::shortest_advantage),
+            ("granted", |run| run.advantage),
+            ("granted that gain, %", |run| 100.0 * run.gaining),
+            ("granted, by estimates", |run| run.planned_advantage),
+        ],
     )
 }
 
-fn check_table(results: &Results) -> Table {
-    let show = |share, of: Figure| results.estimate(FACTOR_ONE, share, of).show(1);
-    let cells = |share| {
-        vec![
-            show(share, |run| run.refused.real),
-            show(share, |run| run.refused.informed),
-            show(share, |run| run.refused.planned),
-        ]
-    };
-    Table {
-        file: "cosy-plans.csv".into(),
-        caption:
-            "What refused requests waited in the queue, and what was planned for them, in hours (mean × 1)"
-                .into(),
-        head: ["share", "as it came", "by real run times", "by estimates"].map(str::to_owned).into(),
-        rows: shares_above_none().map(|share| row(percent_of(share), cells(share))).collect(),
-    }
+fn check_table(results: &Results) -> Section {
+    let waits: [Figure; 3] = [|run| run.refused.real, |run| run.refused.informed, |run| run.refused.planned];
+    let cells = |share| waits.map(|of| results.estimate(FACTOR_ONE, share, of).show(1));
+    let caption =
+        "What refused requests waited in the queue, and what was planned for them, in hours (mean × 1)";
+    let head = ["share", "as it came", "by real run times", "by estimates"];
+    let rows = shares_above_none().map(|share| row(percent_of(share), cells(share)));
+    Section::table("cosy-plans.csv", caption, head, rows)
 }
 
-fn needed_table(results: &Results) -> Table {
+fn needed_table(results: &Results) -> Section {
     let line = |tolerated: f64| {
         let cells = shares_above_none().map(|share| needed_text(results, share, tolerated));
         row(format!("{:.0}% longer", 100.0 * tolerated), cells)
     };
-    Table {
-        file: "cosy-needed.csv".into(),
-        caption: format!("The factor of the mean wait that is needed, of 0 to {}", factor(FACTORS.len() - 1)),
-        head: share_head("tolerated", 1),
-        rows: TOLERATED.map(line).into(),
-    }
+    let caption =
+        format!("The factor of the mean wait that is needed, of 0 to {}", factor(FACTORS.len() - 1));
+    Section::table("cosy-needed.csv", caption, share_head("tolerated", 1), TOLERATED.map(line))
 }
 
-fn by_rule_and_share(
-    file: &str,
-    caption: &str,
-    columns: &[&str],
-    cells: impl Fn(usize, usize) -> Vec<String>,
-) -> Table {
+fn by_rule_and_share(results: &Results, file: &str, caption: &str, columns: [(&str, Figure); 4]) -> Section {
     let pairs = (0..RULES.len()).flat_map(|rule| shares_above_none().map(move |share| (rule, share)));
-    Table {
-        file: file.into(),
-        caption: caption.into(),
-        head: ["notice", "share"].iter().chain(columns).map(|&name| name.to_owned()).collect(),
-        rows: pairs
-            .map(|(rule, share)| {
-                row(rule_name(rule), [percent_of(share)].into_iter().chain(cells(rule, share)))
-            })
-            .collect(),
-    }
-}
-
-fn row(first: String, rest: impl IntoIterator<Item = String>) -> Vec<String> {
-    std::iter::once(first).chain(rest).collect()
+    let head = ["notice", "share"].into_iter().chain(columns.map(|(name, _)| name));
+    let rows = pairs.map(|(rule, share)| {
+        let cells = columns.map(|(_, of)| results.estimate(rule, share, of).show(1));
+        row(rule_name(rule), [percent_of(share)].into_iter().chain(cells))
+    });
+    Section::table(file, caption, head, rows)
 }
 
 fn share_head(first: &str, from: usize) -> Vec<String> {
-    row(first.into(), (from..SHARES.len()).map(percent_of))
+    row(first, (from..SHARES.len()).map(percent_of))
 }
 
 fn percent_of(share: usize) -> String {

@@ -1,39 +1,38 @@
 //! One run of the experiment: the users' side. Users submit, ask for reservations, follow the hints, and give up;
 //! resources do the rest. Users never look into a resource: they see its answers and their jobs.
 
-use super::measures::{Measures, Sum};
 use super::model::{Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work};
-use super::setup::{Choices, PARALLEL, SITES, Site};
-use super::workload::Drawn;
+use super::results::{Measures, Sum};
+use super::setup::{Choices, Drawn, PARALLEL, SITES, Site};
 use bookahead_plan::{Seconds, Time};
 
 /// A variant of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Case {
+pub(super) struct Case {
     /// Percent of the jobs that are reservations.
-    pub share: u32,
+    pub(super) share: u32,
     /// What becomes of reserved jobs at the end of their slot. Restartable ones are given too little time, the others
     /// too much.
-    pub stopped: Stopped,
+    pub(super) stopped: Stopped,
     /// Whether reservations are wanted at once instead of ahead.
-    pub immediate: bool,
+    pub(super) immediate: bool,
     /// Whether every job has four parts.
-    pub parallel: bool,
+    pub(super) parallel: bool,
 }
 
 impl Case {
     /// Single jobs, advance reservations.
-    pub const fn advance(share: u32, stopped: Stopped) -> Case {
+    pub(super) const fn advance(share: u32, stopped: Stopped) -> Case {
         Case { share, stopped, immediate: false, parallel: false }
     }
 
     /// Single restartable jobs, reservations wanted at once.
-    pub const fn immediate(share: u32) -> Case {
+    pub(super) const fn immediate(share: u32) -> Case {
         Case { share, stopped: Stopped::Queue, immediate: true, parallel: false }
     }
 
     /// Parallel jobs. They cannot be restarted: their parts would not go on together.
-    pub const fn parallel(share: u32) -> Case {
+    pub(super) const fn parallel(share: u32) -> Case {
         Case { share, stopped: Stopped::Return, immediate: false, parallel: true }
     }
 
@@ -54,7 +53,7 @@ pub(super) struct Placed<'a> {
 }
 
 /// Runs all jobs of a workload; the measures of each resource.
-pub fn run(case: Case, choices: &Choices, jobs: &[Drawn]) -> Vec<Measures> {
+pub(super) fn run(case: Case, choices: &Choices, jobs: &[Drawn]) -> Vec<Measures> {
     let arrivals_end = jobs.last().map_or(Time(0), |job| job.submit);
     let run_site = |(at, site): (usize, &Site)| {
         let here: Vec<&Drawn> = jobs.iter().filter(|job| job.site == at).collect();
@@ -144,8 +143,7 @@ mod tests {
     use super::*;
     use crate::gridsim::model::Zone;
     use crate::gridsim::results::{CASES, RESTARTABLE};
-    use crate::gridsim::setup::{CHOICES, HINT_LIMIT};
-    use crate::gridsim::workload::draw;
+    use crate::gridsim::setup::{CHOICES, HINT_LIMIT, draw};
 
     const FEW: Choices = Choices { jobs_each: 10, ..CHOICES };
 

@@ -2,13 +2,13 @@
 //! results with their intervals; the paper's numbers stand beside them where its text has any.
 
 use super::case::Case;
-use super::measures::Measures;
 use super::results::{
-    NON_RESTARTABLE, RESTARTABLE, Results, SHARES, all, mean_of_sites, offset, percent_above, rejections,
-    reserved_success, site, success, utilisation, wait, whole_utilisation,
+    Measures, NON_RESTARTABLE, RESTARTABLE, Results, SHARES, all, mean_of_sites, offset, percent_above,
+    rejections, reserved_success, site, success, utilisation, wait, whole_utilisation,
 };
 use super::setup::{ALTERNATIVES, SITES, published};
-use crate::{Estimate, Section, Table};
+use crate::report::row;
+use crate::{Estimate, Section};
 use bookahead_figure::{BarSeries, BarValue, Bars};
 
 /// A column of a figure: its name and its case.
@@ -52,29 +52,21 @@ struct Figure<'a> {
 
 impl Figure<'_> {
     /// The table, then the picture.
-    fn sections(&self, results: &Results) -> Vec<Section> {
-        let cells = |name: &str, number: &dyn Fn(&[Measures]) -> f64| -> Vec<String> {
-            let values = self.columns.iter().map(|(_, case)| results.of(*case, number).show(self.digits));
-            std::iter::once(name.to_owned()).chain(values).collect()
+    fn sections(&self, results: &Results) -> [Section; 2] {
+        let cells = |name: &str, number: &dyn Fn(&[Measures]) -> f64| {
+            row(name, self.columns.iter().map(|(_, case)| results.of(*case, number).show(self.digits)))
         };
-        let mut rows: Vec<Vec<String>> = SITES
-            .iter()
-            .enumerate()
-            .map(|(at, resource)| cells(resource.name, &site(at, self.number)))
-            .collect();
+        let sites = SITES.iter().enumerate();
+        let mut rows: Vec<Vec<String>> =
+            sites.map(|(at, resource)| cells(resource.name, &site(at, self.number))).collect();
         rows.push(cells(self.last.0, &self.last.1));
         if !self.paper.is_empty() {
-            let paper = self.paper.iter().map(|&text| text.to_owned());
-            rows.push(std::iter::once("paper, all".to_owned()).chain(paper).collect());
+            rows.push(row("paper, all", self.paper.iter().map(|&text| text.to_owned())));
         }
-        let names = self.columns.iter().map(|(name, _)| (*name).to_owned());
-        let table = Table {
-            file: format!("gridsim-{}.csv", self.file),
-            caption: format!("{}, {}", self.title, self.unit),
-            head: std::iter::once("resource".to_owned()).chain(names).collect(),
-            rows,
-        };
-        vec![Section::Table(table), self.picture(results)]
+        let caption = format!("{}, {}", self.title, self.unit);
+        let head = std::iter::once("resource").chain(self.columns.iter().map(|(name, _)| *name));
+        let table = Section::table(format!("gridsim-{}.csv", self.file), caption, head, rows);
+        [table, self.picture(results)]
     }
 
     fn picture(&self, results: &Results) -> Section {
@@ -93,11 +85,8 @@ fn bar(estimate: Estimate) -> Option<BarValue> {
 
 fn picture(file: &str, title: &str, unit: &str, groups: Vec<String>, series: Vec<BarSeries>) -> Section {
     let bars = Bars { title: title.to_owned(), y_label: unit.to_owned(), groups, series };
-    Section::Figure {
-        file: format!("gridsim-{file}.svg"),
-        caption: format!("{title}, {unit}; whiskers are 95% confidence intervals"),
-        svg: bars.to_svg(),
-    }
+    let caption = format!("{title}, {unit}; whiskers are 95% confidence intervals");
+    Section::figure(format!("gridsim-{file}.svg"), caption, bars.to_svg())
 }
 
 /// Figure 7.
@@ -112,25 +101,17 @@ pub(super) fn waiting(results: &Results) -> Vec<Section> {
         last: ("all", Box::new(all(wait))),
         paper: &[],
     };
-    let mut sections = figure.sections(results);
     let growth = |case: Case| results.against(case, BY_SHARE[0].1, all(wait), percent_above);
-    let row =
-        |&(name, case): &Column, paper: &str| vec![name.to_owned(), growth(case).show(1), paper.to_owned()];
-    let paper = [published::WAITING_10, published::WAITING_20].map(|value| format!("{value}"));
-    sections.push(Section::Table(Table {
-        file: "gridsim-fig7-growth.csv".into(),
-        caption:
-            "Growth of the mean waiting time over all queued jobs, in percent of that without reservations"
-                .into(),
-        head: ["reservations", "ours", "paper"].map(str::to_owned).to_vec(),
-        rows: vec![
-            row(&BY_KIND[1], &paper[0]),
-            row(&BY_KIND[2], &paper[1]),
-            row(&BY_KIND[3], ""),
-            row(&BY_KIND[4], ""),
-        ],
-    }));
-    sections
+    let paper = [published::WAITING_10, published::WAITING_20].map(|value| value.to_string());
+    let paper = paper.into_iter().chain([String::new(), String::new()]);
+    let rows = BY_KIND[1..].iter().zip(paper);
+    let growth = Section::table(
+        "gridsim-fig7-growth.csv",
+        "Growth of the mean waiting time over all queued jobs, in percent of that without reservations",
+        ["reservations", "ours", "paper"],
+        rows.map(|(&(name, case), paper)| vec![name.to_owned(), growth(case).show(1), paper]),
+    );
+    figure.sections(results).into_iter().chain([growth]).collect()
 }
 
 /// Figure 8.
@@ -146,7 +127,7 @@ pub(super) fn offsets(results: &Results) -> Vec<Section> {
         last: ("all", Box::new(all(offset))),
         paper: &paper,
     };
-    figure.sections(results)
+    figure.sections(results).into()
 }
 
 /// Figure 9.
@@ -163,7 +144,7 @@ pub(super) fn utilisations(results: &Results) -> Vec<Section> {
         last: ("mean of the five", Box::new(mean_of_sites(utilisation))),
         paper: &paper,
     };
-    let mut sections = figure.sections(results);
+    let [table, picture] = figure.sections(results);
     let whole = Figure {
         file: "fig9-whole",
         title: "Utilisation to the end of each resource's last job",
@@ -172,8 +153,8 @@ pub(super) fn utilisations(results: &Results) -> Vec<Section> {
         paper: &[],
         ..figure
     };
-    sections.extend(whole.sections(results).into_iter().take(1));
-    sections
+    let [whole, _] = whole.sections(results);
+    vec![table, picture, whole]
 }
 
 /// Figure 10.
@@ -188,7 +169,7 @@ pub(super) fn rejected(results: &Results) -> Vec<Section> {
         last: ("all", Box::new(all(rejections))),
         paper: &[],
     };
-    figure.sections(results)
+    figure.sections(results).into()
 }
 
 /// Figure 11.
@@ -198,19 +179,17 @@ pub(super) fn parallel(results: &Results) -> Vec<Section> {
     let wanted = SHARES.map(|at| share(at, if at == 0 { success } else { reserved_success }));
     let everyone = SHARES.map(|at| share(at, success));
     let row = |at: usize| vec![format!("{}%", SHARES[at]), wanted[at].show(1), everyone[at].show(1)];
-    let table = Table {
-        file: "gridsim-fig11-parallel.csv".into(),
-        caption: "Parallel jobs of 4 CPUs whose parts all ran at the same time, in percent".into(),
-        head: ["reservations", "of the jobs that want a reservation (0%: of all)", "of all jobs"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: (0..SHARES.len()).map(row).collect(),
-    };
+    let table = Section::table(
+        "gridsim-fig11-parallel.csv",
+        "Parallel jobs of 4 CPUs whose parts all ran at the same time, in percent",
+        ["reservations", "of the jobs that want a reservation (0%: of all)", "of all jobs"],
+        (0..SHARES.len()).map(row),
+    );
     let series = |name: &str, values: [Estimate; 3]| BarSeries::new(name, values.map(bar).to_vec());
     let bars = vec![series("jobs that want a reservation (0%: all)", wanted), series("all jobs", everyone)];
     let groups = SHARES.map(|share| format!("{share}%")).to_vec();
     let title = "Parallel jobs that ran as wanted";
-    vec![Section::Table(table), picture("fig11-parallel", title, "% of jobs", groups, bars)]
+    vec![table, picture("fig11-parallel", title, "% of jobs", groups, bars)]
 }
 
 /// What other choices would have given: ours first, then [`ALTERNATIVES`].
@@ -235,19 +214,14 @@ pub(super) fn choices(results: &[Results]) -> Section {
             format!("{free:.1} / {of_ten:.1} / {:.1}", parallel(20, reserved_success)),
         ]
     };
-    Section::Table(Table {
-        file: "gridsim-choices.csv".into(),
-        caption: "What other choices would have given".into(),
-        head: [
-            "choice",
-            "waiting +% at 10 / 20%",
-            "offset, min: 10% immediate / 10 / 20%",
-            "utilisation %: 0 / 20 / 20% non-restartable",
-            "rejections: 10 / 20 / 20% non-restartable",
-            "parallel success %: 0 / 10 / 20%",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: names.zip(results).map(row).collect(),
-    })
+    let head = [
+        "choice",
+        "waiting +% at 10 / 20%",
+        "offset, min: 10% immediate / 10 / 20%",
+        "utilisation %: 0 / 20 / 20% non-restartable",
+        "rejections: 10 / 20 / 20% non-restartable",
+        "parallel success %: 0 / 10 / 20%",
+    ];
+    let rows = names.zip(results).map(row);
+    Section::table("gridsim-choices.csv", "What other choices would have given", head, rows)
 }

@@ -2,29 +2,18 @@
 //! reservations do to waiting, offsets, utilisation, rejections and parallel jobs. It relies on [`model`] for the
 //! resources; it never changes a choice to come closer to the paper.
 //!
-//! - [`setup`]: the paper's set-up, and what it leaves open
-//! - [`workload`]: the jobs
-//! - [`case`](mod@case): one run, from the users' side
-//! - [`model`]: a grid resource
-//! - [`measures`]: what a run is measured by
-//! - [`results`]: all runs
-//!
 //! After A. Sulistio and R. Buyya, *A Grid simulation infrastructure supporting advance reservation* (2004).
 
-pub mod case;
+mod case;
 mod claims;
 mod figures;
-pub mod measures;
 pub mod model;
-mod page;
-mod reasons;
-pub mod results;
-pub mod setup;
-pub mod workload;
+mod results;
+mod setup;
 
-use crate::{Page, Progress, Scale};
-use results::run_sets;
-use setup::{ALTERNATIVES, CHOICES, Choices};
+use crate::{Page, Progress, Scale, Section};
+use results::{Results, run_sets};
+use setup::{ALTERNATIVES, CHOICES, Choices, HINT_LIMIT, SITES, Site};
 
 /// Jobs of each user in a quick run.
 const QUICK_JOBS: usize = 20;
@@ -36,8 +25,104 @@ pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
     if !scale.quick {
         sets.extend(ALTERNATIVES.map(|(_, choices)| choices));
     }
-    page::page(&sets[0], &run_sets(&sets, scale, progress))
+    page(&sets[0], &run_sets(&sets, scale, progress))
 }
+
+/// The part of the page for one of the paper's figures.
+type Part = fn(&Results) -> Vec<Section>;
+
+/// Of the runs under `set`, and, in their order, those under other choices.
+fn page(set: &Choices, results: &[Results]) -> Page {
+    let mut sections = vec![Section::text(what_was_run(set)), resources()];
+    sections.push(Section::heading("What the paper leaves open"));
+    sections.extend(what_we_chose(set).map(Section::text));
+    if let Some(ours) = results.first() {
+        sections.push(Section::heading("What the paper says beside ours"));
+        sections.push(Section::Claims(claims::claims(results)));
+        let parts: [(&str, Part); 5] = [
+            ("Figure 7: mean waiting time", figures::waiting),
+            ("Figure 8: mean offset", figures::offsets),
+            ("Figure 9: utilisation", figures::utilisations),
+            ("Figure 10: rejections", figures::rejected),
+            ("Figure 11: parallel jobs", figures::parallel),
+        ];
+        for (title, part) in parts {
+            sections.push(Section::heading(title));
+            sections.extend(part(ours));
+        }
+    }
+    if results.len() > 1 {
+        sections.push(Section::heading("Other choices"));
+        sections.push(Section::text(OTHER_CHOICES));
+        sections.push(figures::choices(results));
+    }
+    Page { id: "gridsim", title: "GridSim with advance reservation".into(), sections }
+}
+
+fn what_was_run(set: &Choices) -> String {
+    format!(
+        "Five resources and {} users with {} jobs each, from 500,000 to 8,000,000 million instructions, {} an hour of all \
+         users together, each sent to any of the resources alike. None, 10% or 20% of the jobs are reservations. A \
+         resource serves its queue first come, first served, without backfilling; a job from the queue starts only if \
+         it ends before the CPUs are promised to a reservation. The printed set-up brings {:.1} times as much work as the \
+         resources can do in the same time, so that queues grow until the last arrival and are drained for days. Numbers \
+         of the paper are those of its text; nothing was read off its charts.",
+        set.users,
+        set.jobs_each,
+        set.per_hour,
+        set.overload()
+    )
+}
+
+fn resources() -> Section {
+    let row = |site: &Site| {
+        vec![site.name.to_owned(), site.mips.to_string(), site.cpus.to_string(), format!("{:+}", site.zone)]
+    };
+    let head = ["resource", "MIPS", "CPUs", "hours from Greenwich"];
+    Section::table("gridsim-table1-resources.csv", "Table 1: the resources", head, SITES.iter().map(row))
+}
+
+fn what_we_chose(set: &Choices) -> [String; 6] {
+    [
+        format!(
+            "When reservations are wanted: an advance reservation any second from its submission to {} minutes later. In \
+             Figure 8, 0% stands for immediate reservations; we let the jobs of the 10% and of the 20% runs ask for the \
+             moment of their submission. The paper gives 5 arrivals a minute and a last arrival at 500 minutes, which \
+             5,000 jobs cannot both meet; we keep the rate.",
+            set.look_ahead.0 / 60
+        ),
+        "Room: a request is granted where running jobs and other reservations leave it, whoever waits in the queue. The \
+         paper's Algorithm 1 looks at reservations only and does not say what becomes of a job that runs at the start; we do \
+         not stop it. Sizes are exact, durations of reservations are what the user guesses."
+            .to_owned(),
+        format!(
+            "After a rejection the user asks at once, at the same resource, for a start that is later by the hint (5, 10, \
+             15, 30 or 45 minutes), {} times at most, so that no start moves by more than {} minutes; then the job joins \
+             the queue. Every rejected request counts as a rejection.",
+            set.retries,
+            HINT_LIMIT.0 / 60
+        ),
+        format!(
+            "Durations: {}% of the run time for restartable jobs, {}% for the others. What is left of a restartable job at \
+             the end of its slot joins the end of the queue. A slot is kept to its end, also by a job that is done \
+             earlier. The claims on Figures 7 and 8 are about restartable jobs.",
+            set.under, set.over
+        ),
+        "Utilisation is counted while jobs arrive, since no reservations come afterwards; a second table counts it to the \
+         end. Waiting is from the submission to the first start, of jobs that have no reservation, also of those that \
+         gave up on one."
+            .to_owned(),
+        "A parallel job has four parts for one CPU each, every one with a size of its own, drawn like a job's. It runs as \
+         wanted if all parts start at the same second and run to their end. Without a reservation the parts stand in the queue \
+         one behind the other; with one they share a slot as long as the longest needs, overestimated. With 10% and 20%, \
+         success is counted among the jobs that want a reservation, got or not."
+            .to_owned(),
+    ]
+}
+
+const OTHER_CHOICES: &str = "The same experiment with one choice changed at a time. What holds in every row does not depend \
+    on it; the sizes of growth, offset and utilisation do. The row with 15 jobs an hour was added after the first run, to \
+    see what the overload does.";
 
 #[cfg(test)]
 mod tests {

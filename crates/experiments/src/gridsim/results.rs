@@ -1,24 +1,21 @@
-//! All runs of the experiment, and what they give with their intervals. Runs are independent, so that the number of
-//! threads changes nothing; every figure and claim reads from here.
+//! All runs of the experiment, what each is measured by, and what they give with their intervals. Runs are independent, so
+//! that the number of threads changes nothing; measures are sums of whole numbers, so that no order of adding matters.
+//! Every figure and claim reads from here.
 
-use super::case::{Case, run};
-use super::measures::Measures;
-use super::model::Stopped;
-use super::setup::{Choices, SITES};
-use super::workload::draw;
-use crate::{Estimate, Progress, Scale};
-use bookahead_sim::run_all;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use super::case::{Case, Placed, run};
+use super::model::{Resource, Stopped, Work};
+use super::setup::{Choices, SITES, draw};
+use crate::{Estimate, Progress, Scale, run_each};
+use bookahead_plan::{Interval, Time};
+use std::ops::AddAssign;
 
-/// Restartable jobs.
-pub const RESTARTABLE: Stopped = Stopped::Queue;
-/// Jobs that are not.
-pub const NON_RESTARTABLE: Stopped = Stopped::Return;
+pub(super) const RESTARTABLE: Stopped = Stopped::Queue;
+pub(super) const NON_RESTARTABLE: Stopped = Stopped::Return;
 /// The shares of reservations, in percent.
-pub const SHARES: [u32; 3] = [0, 10, 20];
+pub(super) const SHARES: [u32; 3] = [0, 10, 20];
 
 /// Every variant that is run. Without reservations, both kinds of jobs are the same.
-pub const CASES: [Case; 10] = [
+pub(super) const CASES: [Case; 10] = [
     Case::advance(0, RESTARTABLE),
     Case::advance(10, RESTARTABLE),
     Case::advance(20, RESTARTABLE),
@@ -33,25 +30,21 @@ pub const CASES: [Case; 10] = [
 
 /// The runs under one set of choices.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Results {
+pub(super) struct Results {
     /// By case and then by seed: the measures of each resource.
     runs: Vec<Vec<Vec<Measures>>>,
 }
 
 /// Runs every case for every seed under each of the `sets`; in their order.
-pub fn run_sets(sets: &[Choices], scale: &Scale, progress: Progress<'_>) -> Vec<Results> {
+pub(super) fn run_sets(sets: &[Choices], scale: &Scale, progress: Progress<'_>) -> Vec<Results> {
     let seeds = scale.seeds.max(1);
     let inputs: Vec<(usize, usize, u64)> = (0..sets.len())
         .flat_map(|set| (0..CASES.len()).map(move |case| (set, case)))
         .flat_map(|(set, case)| (1..=seeds as u64).map(move |seed| (set, case, seed)))
         .collect();
-    let done = AtomicUsize::new(0);
-    let ran = run_all(
-        &inputs,
-        scale.threads,
-        |&(set, case, seed)| run(CASES[case], &sets[set], &draw(&sets[set], seed)),
-        || progress(done.fetch_add(1, Ordering::Relaxed) + 1, inputs.len()),
-    );
+    let ran = run_each(&inputs, scale, progress, |&(set, case, seed)| {
+        run(CASES[case], &sets[set], &draw(&sets[set], seed))
+    });
     let by_set = ran.chunks(CASES.len() * seeds);
     by_set.map(|set| Results { runs: set.chunks(seeds).map(<[_]>::to_vec).collect() }).collect()
 }
@@ -59,19 +52,19 @@ pub fn run_sets(sets: &[Choices], scale: &Scale, progress: Progress<'_>) -> Vec<
 impl Results {
     /// A number for each seed, from the measures of the resources in a case. Kinds of jobs are one where nothing is
     /// reserved.
-    pub fn per_seed(&self, case: Case, number: impl Fn(&[Measures]) -> f64) -> Vec<f64> {
+    pub(super) fn per_seed(&self, case: Case, number: impl Fn(&[Measures]) -> f64) -> Vec<f64> {
         let case = if case.share == 0 && !case.parallel { CASES[0] } else { case };
         let at = CASES.iter().position(|known| *known == case);
         at.map(|at| self.runs[at].iter().map(|sites| number(sites)).collect()).unwrap_or_default()
     }
 
     /// The mean of [`Results::per_seed`].
-    pub fn of(&self, case: Case, number: impl Fn(&[Measures]) -> f64) -> Estimate {
+    pub(super) fn of(&self, case: Case, number: impl Fn(&[Measures]) -> f64) -> Estimate {
         Estimate::of(&self.per_seed(case, number))
     }
 
     /// A number in one case against the same in another, seed by seed.
-    pub fn against(
+    pub(super) fn against(
         &self,
         case: Case,
         base: Case,
@@ -85,71 +78,200 @@ impl Results {
 }
 
 /// A number of one resource.
-pub fn site(at: usize, number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
+pub(super) fn site(at: usize, number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
     move |sites| sites.get(at).map_or(0.0, number)
 }
 
 /// A number of all resources taken together.
-pub fn all(number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
+pub(super) fn all(number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
     move |sites| number(&Measures::total(sites))
 }
 
 /// The plain mean of a number over the resources.
-pub fn mean_of_sites(number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
+pub(super) fn mean_of_sites(number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
     move |sites| sites.iter().map(number).sum::<f64>() / SITES.len() as f64
 }
 
 /// Mean waiting time of queued jobs, in minutes.
-pub fn wait(measures: &Measures) -> f64 {
+pub(super) fn wait(measures: &Measures) -> f64 {
     measures.waits.mean() / 60.0
 }
 
 /// Mean offset of reservations from the time wanted, in minutes.
-pub fn offset(measures: &Measures) -> f64 {
+pub(super) fn offset(measures: &Measures) -> f64 {
     measures.offsets.mean() / 60.0
 }
 
 /// Utilisation until the last arrival, in percent.
-pub fn utilisation(measures: &Measures) -> f64 {
+pub(super) fn utilisation(measures: &Measures) -> f64 {
     measures.arrivals.mean() * 100.0
 }
 
 /// Utilisation until the resource's last end, in percent.
-pub fn whole_utilisation(measures: &Measures) -> f64 {
+pub(super) fn whole_utilisation(measures: &Measures) -> f64 {
     measures.whole.mean() * 100.0
 }
 
 /// How many requests were rejected.
-pub fn rejections(measures: &Measures) -> f64 {
+pub(super) fn rejections(measures: &Measures) -> f64 {
     measures.rejections.total as f64
 }
 
 /// Percent of all jobs that ran as wanted.
-pub fn success(measures: &Measures) -> f64 {
+pub(super) fn success(measures: &Measures) -> f64 {
     measures.success.mean() * 100.0
 }
 
 /// Percent of the jobs that wanted a reservation that ran as wanted.
-pub fn reserved_success(measures: &Measures) -> f64 {
+pub(super) fn reserved_success(measures: &Measures) -> f64 {
     measures.reserved_success.mean() * 100.0
 }
 
 /// Percent of all jobs that got a reservation.
-pub fn booked(measures: &Measures) -> f64 {
+pub(super) fn booked(measures: &Measures) -> f64 {
     measures.offsets.count as f64 / measures.success.count.max(1) as f64 * 100.0
 }
 
 /// Percent of the jobs that wanted a reservation that got one.
-pub fn granted(measures: &Measures) -> f64 {
+pub(super) fn granted(measures: &Measures) -> f64 {
     measures.offsets.count as f64 / measures.rejections.count.max(1) as f64 * 100.0
 }
 
 /// How many requests were rejected for each reservation wanted.
-pub fn rejections_each(measures: &Measures) -> f64 {
+pub(super) fn rejections_each(measures: &Measures) -> f64 {
     measures.rejections.mean()
 }
 
 /// By how many percent `ours` is above `base`.
-pub fn percent_above(ours: f64, base: f64) -> f64 {
+pub(super) fn percent_above(ours: f64, base: f64) -> f64 {
     if base == 0.0 { 0.0 } else { (ours / base - 1.0) * 100.0 }
+}
+
+/// A sum and how many went into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Sum {
+    pub(super) total: i64,
+    pub(super) count: i64,
+}
+
+/// Of one resource, or of several together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Measures {
+    /// Seconds from the submission to the first start, of jobs from the queue; also of those that gave up on a
+    /// reservation, not of reserved ones that joined it later.
+    pub(super) waits: Sum,
+    /// Seconds from the start wanted to the start booked, of reservations.
+    pub(super) offsets: Sum,
+    /// Requests that were rejected, with as many counted as jobs asked.
+    pub(super) rejections: Sum,
+    /// CPU seconds used, of CPU seconds there, from the beginning to the last arrival.
+    pub(super) arrivals: Sum,
+    /// The same to the end of the resource's last job.
+    pub(super) whole: Sum,
+    /// Of the jobs that wanted a reservation, how many ran as wanted: all parts at the same time, to their end.
+    pub(super) reserved_success: Sum,
+    /// The same of all jobs.
+    pub(super) success: Sum,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, value: i64) {
+        self.total += value;
+        self.count += 1;
+    }
+
+    /// The mean; zero of none.
+    pub(super) fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.total as f64 / self.count as f64 }
+    }
+}
+
+impl AddAssign for Sum {
+    fn add_assign(&mut self, other: Sum) {
+        self.total += other.total;
+        self.count += other.count;
+    }
+}
+
+impl Measures {
+    /// Of a resource that is done.
+    pub(super) fn of(
+        resource: &Resource,
+        placed: &[Placed<'_>],
+        rejections: Sum,
+        arrivals_end: Time,
+    ) -> Measures {
+        let last_end = resource.pieces().iter().map(|piece| piece.interval.end).max().unwrap_or(Time(0));
+        let mut measures = Measures {
+            rejections,
+            arrivals: used(resource, arrivals_end),
+            whole: used(resource, last_end),
+            ..Measures::default()
+        };
+        let parts = placed.last().map_or(0, |last| last.parts.end);
+        let fates = fates(resource, parts);
+        for Placed { job, parts, wanted, offset } in placed {
+            let fates = &fates[parts.clone()];
+            match offset {
+                Some(offset) => measures.offsets.add(offset.0),
+                None => fates.iter().for_each(|fate| measures.waits.add((fate.start - job.submit).0)),
+            }
+            let together = fates.iter().all(|fate| fate.is_whole() && fate.start == fates[0].start);
+            measures.success.add(i64::from(together));
+            if *wanted {
+                measures.reserved_success.add(i64::from(together));
+            }
+        }
+        measures
+    }
+
+    /// Of several resources together.
+    pub(super) fn total<'a>(all: impl IntoIterator<Item = &'a Measures>) -> Measures {
+        let mut total = Measures::default();
+        for measures in all {
+            total.waits += measures.waits;
+            total.offsets += measures.offsets;
+            total.rejections += measures.rejections;
+            total.arrivals += measures.arrivals;
+            total.whole += measures.whole;
+            total.reserved_success += measures.reserved_success;
+            total.success += measures.success;
+        }
+        total
+    }
+}
+
+/// What became of one part.
+#[derive(Clone, Copy)]
+struct Fate {
+    start: Time,
+    pieces: u32,
+    finished: bool,
+}
+
+impl Fate {
+    /// It ran in one go, to its end.
+    fn is_whole(&self) -> bool {
+        self.pieces == 1 && self.finished
+    }
+}
+
+fn fates(resource: &Resource, parts: usize) -> Vec<Fate> {
+    let mut fates = vec![Fate { start: Time::MAX, pieces: 0, finished: false }; parts];
+    for piece in resource.pieces() {
+        let fate = &mut fates[piece.job.0 as usize];
+        fate.start = fate.start.min(piece.interval.begin);
+        fate.pieces += 1;
+    }
+    for returned in resource.returned() {
+        fates[returned.job.0 as usize].finished = returned.left == Work::NONE;
+    }
+    fates
+}
+
+/// CPU seconds used until an instant, of those there.
+fn used(resource: &Resource, until: Time) -> Sum {
+    let inside = |interval: Interval| Interval::new(interval.begin, interval.end.min(until)).length().0;
+    let total = resource.pieces().iter().map(|piece| inside(piece.interval)).sum();
+    Sum { total, count: until.0 * i64::from(resource.capacity().0) }
 }

@@ -1,23 +1,26 @@
 //! The set-up of the paper (Table 1 and Section 5.1) and, in one struct, everything that the paper leaves open.
 //! [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show what others would have given.
+//!
+//! The jobs are drawn from a seed. Every property has its own stream, so that runs with more or fewer reservations have
+//! the same jobs, and those reserved with 10% are among those with 20%.
 
-use bookahead_plan::Seconds;
+use super::model::{Work, Zone};
+use bookahead_plan::{Seconds, Time};
+use bookahead_workload::streams::Stream;
 
 /// A resource of Table 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Site {
-    /// Its name in the paper.
-    pub name: &'static str,
+pub(super) struct Site {
+    pub(super) name: &'static str,
     /// The SPEC rating of its CPUs, taken as MIPS.
-    pub mips: u32,
-    /// How many.
-    pub cpus: u32,
+    pub(super) mips: u32,
+    pub(super) cpus: u32,
     /// Hours ahead of Greenwich, with daylight saving time where it applied.
-    pub zone: i64,
+    pub(super) zone: i64,
 }
 
 /// Table 1. The text speaks once of four resources; the table and the list of the set-up have five.
-pub const SITES: [Site; 5] = [
+pub(super) const SITES: [Site; 5] = [
     Site { name: "R0", mips: 515, cpus: 4, zone: 10 },
     Site { name: "R1", mips: 684, cpus: 13, zone: 10 },
     Site { name: "R2", mips: 410, cpus: 16, zone: 2 },
@@ -26,38 +29,38 @@ pub const SITES: [Site; 5] = [
 ];
 
 /// The smallest and the largest job, in million instructions.
-pub const SIZES: (i64, i64) = (500_000, 8_000_000);
+pub(super) const SIZES: (i64, i64) = (500_000, 8_000_000);
 /// CPUs of a parallel job (Section 5.2.5).
-pub const PARALLEL: u32 = 4;
+pub(super) const PARALLEL: u32 = 4;
 
 /// How many ask for what, and what the paper does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Choices {
+pub(super) struct Choices {
     /// Users: 50 in the paper.
-    pub users: usize,
+    pub(super) users: usize,
     /// Jobs of each: 100 in the paper.
-    pub jobs_each: usize,
+    pub(super) jobs_each: usize,
     /// Jobs an hour of all users together: 300, 5 a minute, in the paper. Each user's submissions are a Poisson process
     /// of its own. The paper also says that the last arrival is at 500 minutes; 5,000 jobs at this rate take 1,000.
-    pub per_hour: u32,
+    pub(super) per_hour: u32,
     /// An advance reservation is wanted this much after its submission at most, any second of it alike.
-    pub look_ahead: Seconds,
+    pub(super) look_ahead: Seconds,
     /// A rejected user asks again for a start that is later by the hint, at once and at the same resource, so many
     /// times; then the job joins the queue.
-    pub retries: u32,
+    pub(super) retries: u32,
     /// The unit of the hint's steps of 5 to 45.
-    pub hint_unit: Seconds,
+    pub(super) hint_unit: Seconds,
     /// The slot of a restartable job, in percent of its run time: underestimated.
-    pub under: i64,
+    pub(super) under: i64,
     /// The slot of a job that is not, in percent of its run time: overestimated.
-    pub over: i64,
+    pub(super) over: i64,
     /// Whether the parts of a parallel job have one size, or each its own, like jobs.
-    pub equal_parts: bool,
+    pub(super) equal_parts: bool,
 }
 
 impl Choices {
     /// How many times as much work arrives as the five resources can do in the same time.
-    pub fn overload(&self) -> f64 {
+    pub(super) fn overload(&self) -> f64 {
         let mean_size = (SIZES.0 + SIZES.1) as f64 / 2.0;
         let speed: u32 = SITES.iter().map(|site| site.mips * site.cpus).sum();
         f64::from(self.per_hour) * mean_size / 3600.0 / f64::from(speed)
@@ -65,7 +68,7 @@ impl Choices {
 }
 
 /// What the page's figures are made with.
-pub const CHOICES: Choices = Choices {
+pub(super) const CHOICES: Choices = Choices {
     users: 50,
     jobs_each: 100,
     per_hour: 300,
@@ -78,11 +81,11 @@ pub const CHOICES: Choices = Choices {
 };
 
 /// The most that a user moves a start: every hint the longest.
-pub const HINT_LIMIT: Seconds = Seconds(CHOICES.retries as i64 * 45 * CHOICES.hint_unit.0);
+pub(super) const HINT_LIMIT: Seconds = Seconds(CHOICES.retries as i64 * 45 * CHOICES.hint_unit.0);
 
 /// Other choices, each with one thing changed, to see what depends on them. The lighter load of 15 jobs an hour was
 /// added after the first run, to see whether the overload is why we differ; the others were there before.
-pub const ALTERNATIVES: [(&str, Choices); 8] = [
+pub(super) const ALTERNATIVES: [(&str, Choices); 8] = [
     ("wanted up to 12 hours ahead", Choices { look_ahead: Seconds(12 * 3600), ..CHOICES }),
     ("no retry", Choices { retries: 0, ..CHOICES }),
     ("20 retries", Choices { retries: 20, ..CHOICES }),
@@ -94,15 +97,94 @@ pub const ALTERNATIVES: [(&str, Choices); 8] = [
 ];
 
 /// Numbers that the paper's text gives; nothing was read off its charts.
-pub mod published {
+pub(super) mod published {
     /// Section 5.2.1: by how much waiting grows with 10% reservations, in percent.
-    pub const WAITING_10: f64 = 20.0;
+    pub(in super::super) const WAITING_10: f64 = 20.0;
     /// The same with 20%.
-    pub const WAITING_20: f64 = 71.0;
+    pub(in super::super) const WAITING_20: f64 = 71.0;
     /// Section 5.2.2: mean offset with 10% reservations, in minutes.
-    pub const OFFSET_10: f64 = 48.0;
+    pub(in super::super) const OFFSET_10: f64 = 48.0;
     /// The same with 20%.
-    pub const OFFSET_20: f64 = 62.0;
+    pub(in super::super) const OFFSET_20: f64 = 62.0;
     /// Section 5.2.3: utilisation where reservations are supported, in percent.
-    pub const UTILISATION: (f64, f64) = (60.0, 80.0);
+    pub(in super::super) const UTILISATION: (f64, f64) = (60.0, 80.0);
+}
+
+/// A job as its user sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Drawn {
+    pub(super) submit: Time,
+    /// The place of its resource in [`SITES`].
+    pub(super) site: usize,
+    /// Where its user is: at one of the resources.
+    pub(super) zone: Zone,
+    /// The sizes of its parts; a job that is not parallel has only the first.
+    pub(super) parts: [Work; PARALLEL as usize],
+    /// It is a reservation where this, from 0 to 100, is below the share.
+    pub(super) rank: f64,
+    /// How long after its submission it would be wanted.
+    pub(super) ahead: Seconds,
+}
+
+/// All jobs in the order of submission, of equals by user.
+pub(super) fn draw(choices: &Choices, seed: u64) -> Vec<Drawn> {
+    let mut jobs: Vec<Drawn> = (0..choices.users).flat_map(|user| draw_user(choices, seed, user)).collect();
+    jobs.sort_by_key(|job| job.submit);
+    jobs
+}
+
+fn draw_user(choices: &Choices, seed: u64, user: usize) -> impl Iterator<Item = Drawn> {
+    let stream = |what: &str| Stream::new(seed, &format!("gridsim/{what}/{user}"));
+    let [mut gaps, mut sites, mut sizes, mut ranks, mut aheads] =
+        ["gaps", "sites", "sizes", "ranks", "aheads"].map(stream);
+    let mean_gap = 3600.0 * choices.users as f64 / f64::from(choices.per_hour.max(1));
+    let zone = Zone::hours(SITES[user % SITES.len()].zone);
+    let equal_parts = choices.equal_parts;
+    let look_ahead = choices.look_ahead.0;
+    let mut clock = 0.0;
+    (0..choices.jobs_each).map(move |_| {
+        clock += gaps.exponential(mean_gap);
+        let mut parts = [Work::NONE; PARALLEL as usize];
+        for part in &mut parts {
+            *part = Work(sizes.whole(SIZES.0, SIZES.1).cast_unsigned());
+        }
+        if equal_parts {
+            parts = [parts[0]; PARALLEL as usize];
+        }
+        Drawn {
+            submit: Time(clock as i64),
+            site: sites.whole(0, SITES.len() as i64 - 1) as usize,
+            zone,
+            parts,
+            rank: ranks.uniform(0.0, 100.0),
+            ahead: Seconds(aheads.whole(0, look_ahead)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_come_at_the_paper_s_rate_in_its_sizes_to_all_resources_alike() {
+        let jobs = draw(&CHOICES, 1);
+        assert_eq!(jobs.len(), 5000);
+        let last = jobs.last().unwrap().submit.0 / 60;
+        assert!((900..1400).contains(&last), "the last comes after {last} minutes");
+        let mean = jobs.iter().map(|job| job.parts[0].0 as f64).sum::<f64>() / 5000.0;
+        assert!((mean / 4_250_000.0 - 1.0).abs() < 0.03, "{mean}");
+        for site in 0..SITES.len() {
+            let count = jobs.iter().filter(|job| job.site == site).count();
+            assert!((850..1150).contains(&count), "{count}");
+        }
+        let reserved = jobs.iter().filter(|job| job.rank < 10.0).count();
+        assert!((420..580).contains(&reserved), "{reserved}");
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_jobs_again_and_another_seed_others() {
+        assert_eq!(draw(&CHOICES, 3), draw(&CHOICES, 3));
+        assert_ne!(draw(&CHOICES, 3), draw(&CHOICES, 4));
+    }
 }

@@ -1,7 +1,7 @@
 //! What the Migol paper claims beside what the runs gave. The rules were written before the first run. The paper prints its
 //! accuracies only as curves, so those claims are about directions.
 
-use super::results::{AS_IN_PAPER, Chooser, Decision, Results};
+use super::samples::{AS_IN_PAPER, Chooser, Decision, Results};
 use super::scaling::Point;
 use super::setup::{SMALL, TEST_JOBS, WALL_TIMES, WORKLOADS};
 use super::submission::Costs;
@@ -12,7 +12,6 @@ pub(super) const PAPER: usize = 0;
 /// The last wall time: 150%.
 const WORST: usize = WALL_TIMES.len() - 1;
 
-/// All claims.
 pub(super) fn claims(results: &Results, points: &[Point], costs: Option<&Costs>) -> Vec<Claim> {
     let mut claims = vec![
         accuracy_falls(results),
@@ -24,20 +23,6 @@ pub(super) fn claims(results: &Results, points: &[Point], costs: Option<&Costs>)
     claims.extend(costs.map(broker_costs_more));
     claims.extend(costs.map(bound_to_three));
     claims
-}
-
-fn claim(id: &'static str, source: &'static str, reproduced: bool, why: &str) -> Claim {
-    Claim {
-        id,
-        source,
-        statement: "",
-        paper: "",
-        ours: String::new(),
-        measured: Vec::new(),
-        rule: "",
-        reproduced,
-        why: if reproduced { String::new() } else { why.to_owned() },
-    }
 }
 
 fn accuracy_falls(results: &Results) -> Claim {
@@ -58,20 +43,15 @@ fn accuracy_falls(results: &Results) -> Claim {
     let steps = overall.windows(2).all(|pair| pair[1].mean < pair[0].mean);
     let shown: Vec<String> =
         WALL_TIMES.iter().zip(&overall).map(|(wall, mean)| format!("{}% at {wall}%", mean.show(1))).collect();
-    Claim {
-        statement: "the more the wall time differs from the actual run time, the less accurate is the estimation",
-        paper: "falls (curves without numbers)",
-        ours: format!("mean accuracy {}", shown.join(", ")),
-        measured,
-        rule: "for both test jobs and all three workloads the mean accuracy is lower at 150% than at 110%, and over \
-               all of them it falls from each wall time to the next",
-        ..claim(
-            "migol/accuracy-falls",
-            "section IV.D, Figure 7",
+    Claim::new("migol/accuracy-falls", "section IV.D, Figure 7", "falls (curves without numbers)")
+        .says("the more the wall time differs from the actual run time, the less accurate is the estimation")
+        .ours(format!("mean accuracy {}", shown.join(", ")), measured)
+        .judged(
+            "for both test jobs and all three workloads the mean accuracy is lower at 150% than at 110%, \
+             and over all of them it falls from each wall time to the next",
             falls && steps,
-            "where a workload drains fast, an estimate is as far off at short wall times as at long ones",
+            || "where a workload drains fast, an estimate is as far off at short wall times as at long ones",
         )
-    }
 }
 
 fn backfilling(results: &Results) -> Claim {
@@ -88,23 +68,35 @@ fn backfilling(results: &Results) -> Claim {
         (other.mean - means[0].mean).abs() > other.margin.unwrap_or(0.0) + means[0].margin.unwrap_or(0.0)
     };
     let told = if means[1..].iter().all(apart) { "" } else { "not all intervals lie apart; " };
-    let why = format!(
-        "{told}the small job waits {:.0} min on average under W1, {:.0} under W2 and {:.0} under W3, and formula (8) \
-         counts an error relative to the wait, so that longer waits make it milder; the paper's own workloads are not \
-         printed",
-        wait(0),
-        wait(1),
-        wait(2)
-    );
-    Claim {
-        statement: "under W1, whose long jobs fragment the cluster, backfilling makes the start of small jobs less \
-                    predictable",
-        paper: "W1 is the least accurate for small jobs (curves without numbers)",
-        ours: format!("mean accuracy for the {} job: {}", TEST_JOBS[SMALL].name, shown.join(", ")),
-        measured: WORKLOADS.iter().map(|workload| workload.name.to_owned()).zip(means).collect(),
-        rule: "for the small test job the mean accuracy over all wall times is lower under W1 than under W2 and under W3",
-        ..claim("migol/backfilling-small-jobs", "section IV.D, Figure 7b", reproduced, &why)
-    }
+    let why = || {
+        format!(
+            "{told}the small job waits {:.0} min on average under W1, {:.0} under W2 and {:.0} under W3, \
+             and formula (8) counts an error relative to the wait, so that longer waits make it milder; the \
+             paper's own workloads are not printed",
+            wait(0),
+            wait(1),
+            wait(2)
+        )
+    };
+    Claim::new(
+        "migol/backfilling-small-jobs",
+        "section IV.D, Figure 7b",
+        "W1 is the least accurate for small jobs (curves without numbers)",
+    )
+    .says(
+        "under W1, whose long jobs fragment the cluster, backfilling makes the start of small jobs less \
+         predictable",
+    )
+    .ours(
+        format!("mean accuracy for the {} job: {}", TEST_JOBS[SMALL].name, shown.join(", ")),
+        WORKLOADS.iter().map(|workload| workload.name.to_owned()).zip(means).collect(),
+    )
+    .judged(
+        "for the small test job the mean accuracy over all wall times is lower under W1 than under W2 and \
+         under W3",
+        reproduced,
+        why,
+    )
 }
 
 fn ranked_right(results: &Results) -> Claim {
@@ -117,45 +109,41 @@ fn ranked_right(results: &Results) -> Claim {
         let right = by_estimate(&|decision| decision.wall_time() == wall);
         (format!("{}%", WALL_TIMES[wall]), right)
     });
-    Claim {
-        statement: "in total, the rankings of two clusters by estimates are correct in 75% of all cases",
-        paper: "75%",
-        ours: format!(
-            "{}%, where always taking Highland, which is twice as large, would be right in {}%",
-            all.show(1),
-            blind.show(1)
-        ),
-        measured: [("all".to_owned(), all), ("always Highland".to_owned(), blind)]
-            .into_iter()
-            .chain(per_wall)
-            .collect(),
-        rule: "at least 75% of all decisions are right, those left out where both clusters start at the same time",
-        ..claim(
-            "migol/ranking-total",
-            "section V",
-            all.mean >= 75.0,
-            "fewer decisions are right than in the paper",
+    Claim::new("migol/ranking-total", "section V", "75%")
+        .says("in total, the rankings of two clusters by estimates are correct in 75% of all cases")
+        .ours(
+            format!(
+                "{}%, where always taking Highland, which is twice as large, would be right in {}%",
+                all.show(1),
+                blind.show(1)
+            ),
+            [("all".to_owned(), all), ("always Highland".to_owned(), blind)]
+                .into_iter()
+                .chain(per_wall)
+                .collect(),
         )
-    }
+        .judged(
+            "at least 75% of all decisions are right, those left out where both clusters start at the same \
+             time",
+            all.mean >= 75.0,
+            || "fewer decisions are right than in the paper",
+        )
 }
 
 fn ranked_right_at_worst(results: &Results) -> Claim {
     let at_worst = |decision: &Decision| decision.wall_time() == WORST;
     let right = results.ranked_right(Chooser::Estimate(PAPER), AS_IN_PAPER, at_worst);
-    Claim {
-        statement: "even where wall times are 50% longer than run times, the right cluster is chosen for more than 60% \
-                    of all jobs",
-        paper: "more than 60%",
-        ours: format!("{}%", right.show(1)),
-        measured: vec![("150%".to_owned(), right)],
-        rule: "more than 60% of the decisions at wall times of 150% are right",
-        ..claim(
-            "migol/ranking-at-150",
-            "section V",
-            right.mean > 60.0,
-            "at this deviation the choice is hardly better than by chance",
+    Claim::new("migol/ranking-at-150", "section V", "more than 60%")
+        .says(
+            "even where wall times are 50% longer than run times, the right cluster is chosen for more than \
+             60% of all jobs",
         )
-    }
+        .ours(format!("{}%", right.show(1)), vec![("150%".to_owned(), right)])
+        .judged(
+            "more than 60% of the decisions at wall times of 150% are right",
+            right.mean > 60.0,
+            || "at this deviation the choice is hardly better than by chance",
+        )
 }
 
 fn twice_the_time(points: &[Point]) -> Claim {
@@ -166,56 +154,49 @@ fn twice_the_time(points: &[Point]) -> Claim {
     let (few, many) = (time(175), time(700));
     let ratio = if few > 0.0 { many / few } else { 0.0 };
     let single = |value: f64| Estimate { mean: value, margin: None, runs: 1 };
-    Claim {
-        statement: "with four times the active reservations, submitting a job takes only twice as long",
-        paper: "twice, from 175 to 700 reservations",
-        ours: format!(
-            "{ratio:.2} times: {few:.0} µs and {many:.0} µs of computing, measured on this machine"
-        ),
-        measured: vec![("µs at 175".to_owned(), single(few)), ("µs at 700".to_owned(), single(many))],
-        rule: "the best of three takes at most twice the computing time with 700 reservations at each site that it \
-               takes with 175 (the middle of many measurements)",
-        ..claim(
-            "migol/scaling",
-            "section IV.C, Figure 6",
-            few > 0.0 && ratio <= 2.0,
-            "measured times vary from run to run; see the table",
+    Claim::new("migol/scaling", "section IV.C, Figure 6", "twice, from 175 to 700 reservations")
+        .says("with four times the active reservations, submitting a job takes only twice as long")
+        .ours(
+            format!("{ratio:.2} times: {few:.0} µs and {many:.0} µs of computing, measured on this machine"),
+            vec![("µs at 175".to_owned(), single(few)), ("µs at 700".to_owned(), single(many))],
         )
-    }
+        .judged(
+            "the best of three takes at most twice the computing time with 700 reservations at each site \
+             that it takes with 175 (the middle of many measurements)",
+            few > 0.0 && ratio <= 2.0,
+            || "measured times vary from run to run; see the table",
+        )
 }
 
 fn broker_costs_more(costs: &Costs) -> Claim {
     let (one, three) = (costs.reservation.cost, costs.best_of_three.cost);
-    Claim {
-        statement: "submitting through the job broker costs more than a reservation, since it takes several reservations",
-        paper: "reservation 13.7 s, job broker more",
-        ours: format!(
-            "{} calls against {}, in {} and {} round trips one after another, since the holds are asked for at the same \
-             time",
+    Claim::new("migol/broker-costs-more", "section IV.B, Figure 5", "reservation 13.7 s, job broker more")
+        .says(
+            "submitting through the job broker costs more than a reservation, since it takes several \
+             reservations")
+        .ours(format!(
+            "{} calls against {}, in {} and {} round trips one after another, since the holds are asked for \
+             at the same time",
             three.calls, one.calls, three.rounds, one.rounds
-        ),
-        rule: "the best of three takes more calls than one reservation",
-        ..claim(
-            "migol/broker-costs-more",
-            "section IV.B, Figure 5",
-            three.calls > one.calls,
-            "the best of three takes no more calls",
-        )
-    }
+        ), Vec::new())
+        .judged(
+            "the best of three takes more calls than one reservation", three.calls > one.calls, || "the \
+                                                                                                    best of \
+                                                                                                    three \
+                                                                                                    takes \
+                                                                                                    no more \
+                                                                                                    calls")
 }
 
 fn bound_to_three(costs: &Costs) -> Claim {
     let (few, many) = (costs.best_of_three.cost, costs.of_a_hundred.cost);
-    Claim {
-        statement: "since at most three sites are asked for reservations, the job broker scales to larger grids",
-        paper: "expected, not measured",
-        ours: format!("{} calls with 3 sites, {} with 100", few.calls, many.calls),
-        rule: "the best of three takes as many calls and round trips in a grid of a hundred sites as in one of three",
-        ..claim(
-            "migol/bound-to-three",
-            "section IV.C",
+    Claim::new("migol/bound-to-three", "section IV.C", "expected, not measured")
+        .says("since at most three sites are asked for reservations, the job broker scales to larger grids")
+        .ours(format!("{} calls with 3 sites, {} with 100", few.calls, many.calls), Vec::new())
+        .judged(
+            "the best of three takes as many calls and round trips in a grid of a hundred sites as in one \
+             of three",
             few == many,
-            "the number of sites changes the number of calls",
+            || "the number of sites changes the number of calls",
         )
-    }
 }

@@ -9,13 +9,11 @@
 
 mod claims;
 mod page;
-mod results;
 mod samples;
 mod scaling;
 mod setup;
 mod sites;
 mod submission;
-mod workload;
 
 use crate::{Page, Progress, Scale};
 use std::time::{Duration, Instant};
@@ -28,7 +26,7 @@ pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
 
 /// The same, with times taken from `clock`, which tells how much time has passed since some moment.
 pub fn run_with_clock(scale: &Scale, progress: Progress<'_>, clock: &dyn Fn() -> Duration) -> Page {
-    let results = results::run(scale, progress);
+    let results = samples::run(scale, progress);
     let points = scaling::measure(scale.quick, clock);
     let costs = submission::measure(clock);
     page::page(scale.quick, &results, &points, costs.as_ref())

@@ -2,35 +2,36 @@
 //! have found.
 
 use super::claims::{self, PAPER};
-use super::results::{AS_IN_PAPER, Chooser, Decision, Results};
-use super::samples::{At, Estimator};
+use super::samples::{AS_IN_PAPER, At, Chooser, Decision, Estimator, Results};
 use super::scaling::Point;
 use super::setup::{CLUSTERS, JOBS, LOAD, PAIRS, TEST_JOBS, WALL_TIMES, WORKLOADS};
 use super::submission::{Costs, Way};
-use crate::{Estimate, Page, Section, Table};
+use crate::report::{point, row};
+use crate::{Page, Section};
 use bookahead_figure::{LinePoint, LineSeries, Lines};
 
-/// The page.
 pub(super) fn page(quick: bool, results: &Results, points: &[Point], costs: Option<&Costs>) -> Page {
     let mut sections = set_up(quick, results);
-    sections.push(heading("What the paper says beside ours"));
+    sections.push(Section::heading("What the paper says beside ours"));
     sections.push(Section::Claims(claims::claims(results, points, costs)));
-    sections.push(heading("Figure 7: accuracy of the estimated start"));
+    sections.push(Section::heading("Figure 7: accuracy of the estimated start"));
     sections.extend((0..TEST_JOBS.len()).map(|job| accuracy_figure(results, job)));
-    sections.push(Section::Table(accuracy_table(results)));
-    sections.push(Section::Table(waits_table(results)));
-    sections.push(heading("Ranking two clusters"));
-    sections.push(Section::Text(RANKING.into()));
-    sections.push(ranking_figure(results));
-    sections.push(Section::Table(ranking_table(results)));
-    sections.push(Section::Table(equals_table(results)));
-    sections.push(heading("Figure 6: response time against active reservations"));
-    sections.push(Section::Text(SCALING.into()));
-    sections.push(scaling_figure(points));
-    sections.push(Section::Table(scaling_table(points)));
-    sections.push(heading("Figure 5: the cost of a submission"));
-    sections.push(Section::Text(SUBMISSION.into()));
-    sections.extend(costs.map(|costs| Section::Table(costs_table(costs))));
+    sections.extend([
+        accuracy_table(results),
+        waits_table(results),
+        Section::heading("Ranking two clusters"),
+        Section::text(RANKING),
+        ranking_figure(results),
+        ranking_table(results),
+        equals_table(results),
+        Section::heading("Figure 6: response time against active reservations"),
+        Section::text(SCALING),
+        scaling_figure(points),
+        scaling_table(points),
+        Section::heading("Figure 5: the cost of a submission"),
+        Section::text(SUBMISSION),
+    ]);
+    sections.extend(costs.map(costs_table));
     Page { id: "migol", title: "Migol: earliest start times and the job broker".into(), sections }
 }
 
@@ -67,10 +68,6 @@ const SUBMISSION: &str = "The paper measures seconds of a whole stack; here call
     counted from its submission to three sites until it has run at one and no copy is left, where the turn of one comes within \
     a second; while copies wait, each is looked at once a second.";
 
-fn heading(text: &str) -> Section {
-    Section::Heading(text.to_owned())
-}
-
 fn set_up(quick: bool, results: &Results) -> Vec<Section> {
     let (left_out, all) = results.left_out(PAPER);
     let runs = format!(
@@ -79,13 +76,10 @@ fn set_up(quick: bool, results: &Results) -> Vec<Section> {
         results.drawings(),
         if quick { ", a few to see that it works: too few to judge the claims by" } else { "" },
     );
-    let mut sections: Vec<Section> =
-        [QUESTION, CHOICES, &runs].map(|text| Section::Text(text.to_owned())).into();
-    sections.push(Section::Table(set_up_table()));
-    sections
+    [QUESTION, CHOICES, &runs].map(Section::text).into_iter().chain([set_up_table()]).collect()
 }
 
-fn set_up_table() -> Table {
+fn set_up_table() -> Section {
     let clusters = CLUSTERS.map(|cluster| {
         vec![cluster.name.to_owned(), format!("10 nodes, {} cores in all", cluster.capacity())]
     });
@@ -97,16 +91,9 @@ fn set_up_table() -> Table {
             format!("cores: {}, minutes: {}", job.cores, job.wall_time.0 / 60),
         ]
     });
-    Table {
-        file: "migol-setup.csv".into(),
-        caption: "Clusters as in the paper; workloads and test jobs are ours".into(),
-        head: vec!["what".into(), "as".into()],
-        rows: clusters.into_iter().chain(workloads).chain(jobs).collect(),
-    }
-}
-
-fn point(x: f64, estimate: Estimate) -> LinePoint {
-    LinePoint { x, y: estimate.mean, margin: estimate.margin }
+    let rows = clusters.into_iter().chain(workloads).chain(jobs);
+    let caption = "Clusters as in the paper; workloads and test jobs are ours";
+    Section::table("migol-setup.csv", caption, ["what", "as"], rows)
 }
 
 fn accuracy_figure(results: &Results, job: usize) -> Section {
@@ -118,67 +105,61 @@ fn accuracy_figure(results: &Results, job: usize) -> Section {
         };
         LineSeries::new(WORKLOADS[load].name, (0..WALL_TIMES.len()).map(at).collect())
     };
-    let title = format!("Accuracy for the {} test job", TEST_JOBS[job].name);
+    let name = TEST_JOBS[job].name;
+    let title = format!("Accuracy for the {name} test job");
     let lines = Lines::new(title, WALL_LABEL, "accuracy in %", (0..WORKLOADS.len()).map(series).collect());
-    let lines = Lines { y_maximum: Some(100.0), ..lines };
-    Section::Figure {
-        file: format!("migol-fig7-{}.svg", TEST_JOBS[job].name),
-        caption: format!(
-            "Mean accuracy of the estimated start of the {} test job, both clusters",
-            TEST_JOBS[job].name
-        ),
-        svg: lines.to_svg(),
-    }
+    let caption = format!("Mean accuracy of the estimated start of the {name} test job, both clusters");
+    let svg = Lines { y_maximum: Some(100.0), ..lines }.to_svg();
+    Section::figure(format!("migol-fig7-{name}.svg"), caption, svg)
 }
 
 const WALL_LABEL: &str = "wall time in % of the run time";
 
-fn wall_head(first: &[&str]) -> Vec<String> {
-    first.iter().map(|&name| name.to_owned()).chain(WALL_TIMES.map(|wall| format!("{wall}%"))).collect()
+/// A table with a column for each wall time.
+fn by_wall_time(file: &str, caption: &str, first: &[&str], rows: Vec<Vec<String>>) -> Section {
+    let first = first.iter().map(|&name| name.to_owned());
+    Section::table(file, caption, first.chain(WALL_TIMES.map(|wall| format!("{wall}%"))), rows)
 }
 
-fn accuracy_table(results: &Results) -> Table {
+/// A row with a cell for each wall time, by its place.
+fn wall_row<const N: usize>(names: [&str; N], cell: impl Fn(usize) -> String) -> Vec<String> {
+    names.map(str::to_owned).into_iter().chain((0..WALL_TIMES.len()).map(cell)).collect()
+}
+
+fn accuracy_table(results: &Results) -> Section {
     let mut rows = Vec::new();
     for (estimator, by) in Estimator::ALL.iter().enumerate() {
         for (job, test) in TEST_JOBS.iter().enumerate() {
             for (load, workload) in WORKLOADS.iter().enumerate() {
-                let cells = (0..WALL_TIMES.len()).map(|wall| {
+                rows.push(wall_row([by.name(), test.name, workload.name], |wall| {
                     let wanted = |at: &At| (at.test_job, at.workload, at.wall_time) == (job, load, wall);
                     results.accuracy(estimator, wanted).show(1)
-                });
-                let names = [by.name(), test.name, workload.name].map(str::to_owned);
-                rows.push(names.into_iter().chain(cells).collect());
+                }));
             }
         }
     }
-    Table {
-        file: "migol-accuracy.csv".into(),
-        caption: "Mean accuracy in %, by the vacancy list as in the paper, and with the queue planned as the cluster's own \
-                  scheduler does it"
-            .into(),
-        head: wall_head(&["estimate", "test job", "workload"]),
+    by_wall_time(
+        "migol-accuracy.csv",
+        "Mean accuracy in %, by the vacancy list as in the paper, and with the queue planned as the cluster's own \
+         scheduler does it",
+        &["estimate", "test job", "workload"],
         rows,
-    }
+    )
 }
 
-fn waits_table(results: &Results) -> Table {
+fn waits_table(results: &Results) -> Section {
     let mut rows = Vec::new();
     for (job, test) in TEST_JOBS.iter().enumerate() {
         for (load, workload) in WORKLOADS.iter().enumerate() {
-            let cells = (0..WALL_TIMES.len()).map(|wall| {
+            rows.push(wall_row([test.name, workload.name], |wall| {
                 let wanted = |at: &At| (at.test_job, at.workload, at.wall_time) == (job, load, wall);
                 let (estimated, real) = (results.wait(Some(PAPER), wanted), results.wait(None, wanted));
                 format!("{:.0} / {:.0}", estimated.mean, real.mean)
-            });
-            rows.push([test.name, workload.name].map(str::to_owned).into_iter().chain(cells).collect());
+            }));
         }
     }
-    Table {
-        file: "migol-waits.csv".into(),
-        caption: "Mean minutes from submission to start: estimated by the vacancy list / as it came".into(),
-        head: wall_head(&["test job", "workload"]),
-        rows,
-    }
+    let caption = "Mean minutes from submission to start: estimated by the vacancy list / as it came";
+    by_wall_time("migol-waits.csv", caption, &["test job", "workload"], rows)
 }
 
 fn pair_name(pair: usize) -> String {
@@ -195,60 +176,43 @@ fn ranking_figure(results: &Results) -> Section {
         };
         LineSeries::new(pair_name(pair), (0..WALL_TIMES.len()).map(at).collect())
     };
-    let lines = Lines::new(
-        "Right decisions between two clusters",
-        WALL_LABEL,
-        "% of decisions",
-        (0..PAIRS.len()).map(series).collect(),
-    );
-    Section::Figure {
-        file: "migol-ranking.svg".into(),
-        caption: "How often the cluster that is estimated to start first does so; by chance it is 50%".into(),
-        svg: Lines { y_maximum: Some(100.0), ..lines }.to_svg(),
-    }
+    let (title, series) = ("Right decisions between two clusters", (0..PAIRS.len()).map(series).collect());
+    let lines = Lines::new(title, WALL_LABEL, "% of decisions", series);
+    let caption = "How often the cluster that is estimated to start first does so; by chance it is 50%";
+    Section::figure("migol-ranking.svg", caption, Lines { y_maximum: Some(100.0), ..lines }.to_svg())
 }
 
-fn ranking_table(results: &Results) -> Table {
+fn ranking_table(results: &Results) -> Section {
     let mut rows = Vec::new();
     for (estimator, by) in Estimator::ALL.iter().enumerate() {
         for (job, test) in TEST_JOBS.iter().enumerate() {
             for pair in 0..PAIRS.len() {
-                let cells = (0..WALL_TIMES.len()).map(|wall| {
+                rows.push(wall_row([by.name(), test.name, &pair_name(pair)], |wall| {
                     let wanted =
                         |it: &Decision| (it.test_job(), it.pair, it.wall_time()) == (job, pair, wall);
                     results.ranked_right(Chooser::Estimate(estimator), AS_IN_PAPER, wanted).show(1)
-                });
-                let names = [by.name().to_owned(), test.name.to_owned(), pair_name(pair)];
-                rows.push(names.into_iter().chain(cells).collect());
+                }));
             }
         }
     }
-    Table {
-        file: "migol-ranking.csv".into(),
-        caption: "Right decisions in %".into(),
-        head: wall_head(&["estimate", "test job", "workloads"]),
-        rows,
-    }
+    by_wall_time("migol-ranking.csv", "Right decisions in %", &["estimate", "test job", "workloads"], rows)
 }
 
-fn equals_table(results: &Results) -> Table {
+fn equals_table(results: &Results) -> Section {
     let choosers = Estimator::ALL.iter().enumerate().map(|(at, by)| (by.name(), Chooser::Estimate(at)));
     let choosers: Vec<(&str, Chooser)> =
         choosers.chain([("always the second", Chooser::AlwaysSecond)]).collect();
-    let pairs = [AS_IN_PAPER, (0, 0), (1, 1)];
-    let row = |clusters: (usize, usize)| {
+    let line = |clusters: (usize, usize)| {
         let cells =
             choosers.iter().map(|(_, chooser)| results.ranked_right(*chooser, clusters, |_| true).show(1));
-        let name = format!("{} and {}", CLUSTERS[clusters.0].name, CLUSTERS[clusters.1].name);
-        std::iter::once(name).chain(cells).collect()
+        row(format!("{} and {}", CLUSTERS[clusters.0].name, CLUSTERS[clusters.1].name), cells)
     };
-    let names = choosers.iter().map(|(name, _)| (*name).to_owned());
-    Table {
-        file: "migol-ranking-equals.csv".into(),
-        caption: "Right decisions in %, over all workloads, test jobs and wall times".into(),
-        head: std::iter::once("clusters like".to_owned()).chain(names).collect(),
-        rows: pairs.map(row).into(),
-    }
+    Section::table(
+        "migol-ranking-equals.csv",
+        "Right decisions in %, over all workloads, test jobs and wall times",
+        std::iter::once("clusters like").chain(choosers.iter().map(|(name, _)| *name)),
+        [AS_IN_PAPER, (0, 0), (1, 1)].map(line),
+    )
 }
 
 fn scaling_figure(points: &[Point]) -> Section {
@@ -262,16 +226,13 @@ fn scaling_figure(points: &[Point]) -> Section {
         line("best of three", |point| point.best_of_three),
     ];
     let lines = Lines::new("Computing time", "active reservations at each site", "ms", series);
-    Section::Figure {
-        file: "migol-fig6.svg".into(),
-        caption: "Computing time against the number of active reservations, measured on this machine".into(),
-        svg: Lines { x_log: true, ..lines }.to_svg(),
-    }
+    let caption = "Computing time against the number of active reservations, measured on this machine";
+    Section::figure("migol-fig6.svg", caption, Lines { x_log: true, ..lines }.to_svg())
 }
 
-fn scaling_table(points: &[Point]) -> Table {
+fn scaling_table(points: &[Point]) -> Section {
     let first = points.first().map_or(0.0, |point| point.best_of_three);
-    let row = |point: &Point| {
+    let line = |point: &Point| {
         let times = if first > 0.0 { point.best_of_three / first } else { 0.0 };
         vec![
             point.reservations.to_string(),
@@ -290,56 +251,31 @@ fn scaling_table(points: &[Point]) -> Table {
         "best of three, µs",
         "best of three, times that of the first",
     ];
-    Table {
-        file: "migol-fig6-scaling.csv".into(),
-        caption: "Computing times, measured on this machine; the paper: four times the reservations, twice the time".into(),
-        head: head.map(str::to_owned).into(),
-        rows: points.iter().map(row).collect(),
-    }
+    let caption =
+        "Computing times, measured on this machine; the paper: four times the reservations, twice the time";
+    Section::table("migol-fig6-scaling.csv", caption, head, points.iter().map(line))
 }
 
-fn costs_table(costs: &Costs) -> Table {
-    let paper = |name: &str, seconds: &str| {
-        vec![name.to_owned(), seconds.to_owned(), String::new(), String::new(), String::new()]
+fn costs_table(costs: &Costs) -> Section {
+    let line = |name: &str, seconds: &str, way: Option<&Way>| {
+        let counted = way.map(|Way { cost, computing }| {
+            [cost.calls.to_string(), cost.rounds.to_string(), format!("{computing:.0}")]
+        });
+        row(name, [seconds.to_owned()].into_iter().chain(counted.unwrap_or_default()))
     };
-    let ours = |name: &str, seconds: &str, way: &Way| {
-        let computing = format!("{:.0}", way.computing);
-        vec![
-            name.to_owned(),
-            seconds.to_owned(),
-            way.cost.calls.to_string(),
-            way.cost.rounds.to_string(),
-            computing,
-        ]
-    };
-    let flooding = vec![
-        "best effort at three sites".to_owned(),
-        String::new(),
-        costs.flooding.to_string(),
-        String::new(),
-        String::new(),
-    ];
-    Table {
-        file: "migol-fig5-submission.csv".into(),
-        caption:
-            "What a submission costs: the paper's seconds of a whole stack, our calls and computing time"
-                .into(),
-        head: [
-            "way",
-            "paper, s",
-            "calls, each with an answer",
-            "round trips one after another",
-            "computing, µs",
-        ]
-        .map(str::to_owned)
-        .into(),
-        rows: vec![
-            paper("GSISSH", "1"),
-            paper("GRAM4", "7.5"),
-            ours("reservation (ARS)", "13.7", &costs.reservation),
-            ours("best of three (JBS)", "more", &costs.best_of_three),
-            ours("best of three, of a hundred sites", "", &costs.of_a_hundred),
+    let mut flooding = line("best effort at three sites", "", None);
+    flooding[2] = costs.flooding.to_string();
+    Section::table(
+        "migol-fig5-submission.csv",
+        "What a submission costs: the paper's seconds of a whole stack, our calls and computing time",
+        ["way", "paper, s", "calls, each with an answer", "round trips one after another", "computing, µs"],
+        [
+            line("GSISSH", "1", None),
+            line("GRAM4", "7.5", None),
+            line("reservation (ARS)", "13.7", Some(&costs.reservation)),
+            line("best of three (JBS)", "more", Some(&costs.best_of_three)),
+            line("best of three, of a hundred sites", "", Some(&costs.of_a_hundred)),
             flooding,
         ],
-    }
+    )
 }

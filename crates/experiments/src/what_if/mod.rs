@@ -3,23 +3,19 @@
 //! preferred, an admission limit, and estimates of other quality.
 
 mod claims;
-mod contender;
 mod page;
-mod published;
 mod results;
 mod run;
 mod workload;
 
-pub use contender::Contender;
-pub use run::{BOOK_AHEAD, Finding, Setting, WINDOWS, run as run_one};
+pub use run::{Contender, Finding, Setting, run as run_one};
 pub use workload::{Workload, WorkloadError};
 
-use crate::{Page, Progress, Scale};
+use crate::{Page, Progress, Scale, run_each};
 use bookahead_plan::Capacity;
-use bookahead_sim::run_all;
 use bookahead_workload::trace::Estimates;
 use results::{Batch, Results};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use run::{BOOK_AHEAD, WINDOWS};
 
 /// The paper's job size limitation: fewer than 89.
 const WIDEST: Capacity = Capacity(88);
@@ -30,39 +26,30 @@ const WIDE_WINDOW: i64 = 30;
 pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
     let (limited, cut) = workload.limited(WIDEST);
     let batches = batches(scale);
-    let done = AtomicUsize::new(0);
-    let findings = run_all(
-        &batches,
-        scale.threads,
-        |batch| run_one(if batch.limited { &limited } else { workload }, &batch.setting),
-        || progress(done.fetch_add(1, Ordering::Relaxed) + 1, batches.len()),
-    );
+    let findings = run_each(&batches, scale, progress, |batch| {
+        run_one(if batch.limited { &limited } else { workload }, &batch.setting)
+    });
     page::page(workload, cut, &Results::new(batches, findings))
 }
 
 /// Everything that is run, in a fixed order.
 fn batches(scale: &Scale) -> Vec<Batch> {
     let hours = |all: [i64; 6], some: [i64; 3]| if scale.quick { some.to_vec() } else { all.to_vec() };
-    let (book_ahead, windows) = (hours(BOOK_AHEAD, [0, 4, 24]), hours(WINDOWS, [0, 2, 30]));
+    let (aheads, windows) = (hours(BOOK_AHEAD, [0, 4, 24]), hours(WINDOWS, [0, 2, 30]));
     let mut batches = Vec::new();
     for seed in 1..=scale.seeds.max(1) as u64 {
-        for &ahead in &book_ahead {
+        for &book_ahead in &aheads {
             for &window in &windows {
-                let setting =
-                    |contender, estimates| Setting { contender, book_ahead: ahead, window, estimates, seed };
-                let plain =
-                    |contender| Batch { limited: false, setting: setting(contender, Estimates::Requested) };
-                batches.extend(Contender::ALL.map(plain));
+                let batch = |limited, estimates| {
+                    let setting = move |contender| Setting { contender, book_ahead, window, estimates, seed };
+                    move |contender| Batch { limited, setting: setting(contender) }
+                };
+                batches.extend(Contender::ALL.map(batch(false, Estimates::Requested)));
                 for estimates in [Estimates::Factor(2.0), Estimates::Actual] {
-                    let other = |contender| Batch { limited: false, setting: setting(contender, estimates) };
-                    batches.extend(Contender::PAPER.map(other));
+                    batches.extend(Contender::PAPER.map(batch(false, estimates)));
                 }
                 if window == WIDE_WINDOW {
-                    let narrow = |contender| Batch {
-                        limited: true,
-                        setting: setting(contender, Estimates::Requested),
-                    };
-                    batches.extend(Contender::PAPER.map(narrow));
+                    batches.extend(Contender::PAPER.map(batch(true, Estimates::Requested)));
                 }
             }
         }

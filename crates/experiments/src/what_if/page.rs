@@ -1,40 +1,34 @@
 //! The page of the report: the paper's figures and tables with ours, and what goes beyond.
 
 use super::claims::claims;
-use super::contender::Contender;
-use super::published::TABLE_1;
 use super::results::{Batch, Results, added_hours, of};
+use super::run::Contender;
 use super::workload::Workload;
 use super::{WIDE_WINDOW, WIDEST};
-use crate::{Page, Section, Table};
+use crate::report::row;
+use crate::{Page, Section};
 use bookahead_figure::{Chart, Clock, Heatmap, Panel, Series, Style};
 use bookahead_plan::Time;
 use bookahead_workload::trace::Estimates;
 
 pub(super) fn page(workload: &Workload, cut: usize, results: &Results) -> Page {
-    let mut sections = vec![
-        Section::Text(format!(
-            "Workload: {}. One job of each block of ten becomes a request for as long as it really ran; \
-             EASY backfilling on {} nodes; slots: 20 at most, a quarter of an hour apart at least, and where the request \
-             would start as a job; makespan and mean completion time count the same, measured from the moment of the \
-             probe over waiting jobs.",
-            workload.name, workload.machine
-        )),
-        Section::Claims(claims(results, cut, workload)),
-        Section::Heading("Share of requests granted (Fig. 3)".to_owned()),
-    ];
-    for contender in Contender::PAPER {
-        sections.push(surface(results, contender));
-    }
-    sections.push(Section::Table(success_table(results)));
-    sections.push(Section::Heading("Delayed jobs (Table 1, Fig. 4)".to_owned()));
-    sections.push(Section::Table(delay_table(results)));
-    for contender in Contender::PAPER {
-        sections.push(cumulated(results, contender, workload));
-    }
-    sections.push(Section::Heading("Beyond the paper".to_owned()));
-    sections.push(Section::Table(contender_table(results)));
-    sections.push(Section::Table(estimate_table(results)));
+    let run = format!(
+        "Workload: {}. One job of each block of ten becomes a request for as long as it really ran; \
+         EASY backfilling on {} nodes; slots: 20 at most, a quarter of an hour apart at least, and where the request \
+         would start as a job; makespan and mean completion time count the same, measured from the moment of the \
+         probe over waiting jobs.",
+        workload.name, workload.machine
+    );
+    let mut sections = vec![Section::text(run), Section::Claims(claims(results, cut, workload))];
+    sections.push(Section::heading("Share of requests granted (Fig. 3)"));
+    sections.extend(Contender::PAPER.map(|contender| surface(results, contender)));
+    sections.push(success_table(results));
+    sections.push(Section::heading("Delayed jobs (Table 1, Fig. 4)"));
+    sections.push(delay_table(results));
+    sections.extend(Contender::PAPER.map(|contender| cumulated(results, contender, workload)));
+    sections.push(Section::heading("Beyond the paper"));
+    sections.push(contender_table(results));
+    sections.push(estimate_table(results));
     Page { id: "what-if", title: "What-if against load".to_owned(), sections }
 }
 
@@ -64,18 +58,16 @@ fn surface(results: &Results, contender: Contender) -> Section {
         unit: "%".to_owned(),
         range: Some((0.0, 100.0)),
     };
-    Section::Figure {
-        file: format!("fig3-{}.svg", contender.name()),
-        caption: format!("Success rate of the {} method", contender.name()),
-        svg: heatmap.to_svg(),
-    }
+    let name = contender.name();
+    let caption = format!("Success rate of the {name} method");
+    Section::figure(format!("fig3-{name}.svg"), caption, heatmap.to_svg())
 }
 
 fn hours(results: &Results) -> (Vec<i64>, Vec<i64>) {
     (results.hours(|setting| setting.book_ahead), results.hours(|setting| setting.window))
 }
 
-fn success_table(results: &Results) -> Table {
+fn success_table(results: &Results) -> Section {
     let (ahead, windows) = hours(results);
     let mut rows = Vec::new();
     for &ahead in &ahead {
@@ -83,49 +75,78 @@ fn success_table(results: &Results) -> Table {
             let cell = |contender: Contender| {
                 results.mean(both(of(contender), at(ahead, window)), |finding| finding.success).show(1)
             };
-            rows.push(
-                [vec![ahead.to_string(), window.to_string()], Contender::ALL.map(cell).to_vec()].concat(),
-            );
+            rows.push(row(
+                ahead.to_string(),
+                [window.to_string()].into_iter().chain(Contender::ALL.map(cell)),
+            ));
         }
     }
-    let names = Contender::ALL.map(|contender| contender.name().to_owned());
-    let head = ["book-ahead h", "window h"].map(str::to_owned);
-    Table {
-        file: "success.csv".to_owned(),
-        caption: "Requests granted, in percent".to_owned(),
-        head: head.into_iter().chain(names).collect(),
-        rows,
-    }
+    let head = ["book-ahead h", "window h"].into_iter().chain(Contender::ALL.map(Contender::name));
+    Section::table("success.csv", "Requests granted, in percent", head, rows)
 }
 
-fn delay_table(results: &Results) -> Table {
+fn delay_table(results: &Results) -> Section {
     let (ahead, _) = hours(results);
     let mut rows = Vec::new();
     for &ahead in &ahead {
         for (name, published) in &TABLE_1 {
-            if let Some(row) = published.iter().find(|row| row.book_ahead == ahead) {
-                let cells = [row.jobs, row.original, row.affected].map(|number| number.to_string());
-                rows.push([vec![ahead.to_string(), format!("{name} (paper)")], cells.to_vec()].concat());
+            if let Some((_, numbers)) = published.iter().find(|(hours, _)| *hours == ahead) {
+                let cells = numbers.iter().map(u32::to_string);
+                rows.push(row(ahead.to_string(), [format!("{name} (paper)")].into_iter().chain(cells)));
             }
         }
         for contender in Contender::ALL {
             let here = both(of(contender), at(ahead, WIDE_WINDOW));
-            let cells = [
+            rows.push(vec![
+                ahead.to_string(),
+                contender.name().to_owned(),
                 results.mean(&here, |finding| finding.delayed as f64).show(0),
                 results.mean(&here, |finding| finding.original_wait).show(0),
                 results.mean(&here, |finding| finding.affected_wait).show(0),
-            ];
-            rows.push([vec![ahead.to_string(), contender.name().to_owned()], cells.to_vec()].concat());
+            ]);
         }
     }
     let head = ["book-ahead h", "placement", "delayed jobs", "original wait s", "affected wait s"];
-    Table {
-        file: "table1.csv".to_owned(),
-        caption: "Waits of delayed jobs at a window of 30 hours".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows,
-    }
+    Section::table("table1.csv", "Waits of delayed jobs at a window of 30 hours", head, rows)
 }
+
+/// Table 1 of the paper (T. Röblitz, K. Rzadca, Euro-Par 2006) as printed there, by experiment. A row has the hours
+/// booked ahead; then the jobs delayed, and their mean wait in seconds without and with reservations.
+const TABLE_1: [(&str, [(i64, [u32; 3]); 6]); 3] = [
+    (
+        "load-Maui",
+        [
+            (0, [186, 3191, 9296]),
+            (2, [276, 2225, 6442]),
+            (4, [408, 1525, 7514]),
+            (6, [356, 1939, 8436]),
+            (12, [383, 1901, 8957]),
+            (24, [422, 1872, 17051]),
+        ],
+    ),
+    (
+        "load-Mica",
+        [
+            (0, [284, 2532, 7853]),
+            (2, [341, 2138, 11572]),
+            (4, [372, 1782, 11167]),
+            (6, [357, 1984, 11036]),
+            (12, [390, 2244, 15405]),
+            (24, [411, 1638, 12832]),
+        ],
+    ),
+    (
+        "what-if-Mica",
+        [
+            (0, [172, 4155, 8112]),
+            (2, [280, 3594, 8744]),
+            (4, [319, 3491, 9193]),
+            (6, [429, 2426, 11081]),
+            (12, [393, 1926, 16649]),
+            (24, [407, 1646, 13011]),
+        ],
+    ),
+];
 
 fn cumulated(results: &Results, contender: Contender, workload: &Workload) -> Section {
     let (ahead, _) = hours(results);
@@ -141,15 +162,11 @@ fn cumulated(results: &Results, contender: Contender, workload: &Workload) -> Se
     });
     let panel = Panel::new("Added waiting time, cumulated", "hours", series.collect());
     let clock = Clock::Since(Time(0));
-    let chart = Chart { clock, ..Chart::new(format!("Delays, {}", contender.name()), vec![panel]) };
-    Section::Figure {
-        file: format!("fig4-{}.svg", contender.name()),
-        caption: format!(
-            "Added waiting time under the {} method, cumulated at the start of each job; seed 1",
-            contender.name()
-        ),
-        svg: chart.to_svg(),
-    }
+    let name = contender.name();
+    let chart = Chart { clock, ..Chart::new(format!("Delays, {name}"), vec![panel]) };
+    let caption =
+        format!("Added waiting time under the {name} method, cumulated at the start of each job; seed 1");
+    Section::figure(format!("fig4-{name}.svg"), caption, chart.to_svg())
 }
 
 /// The figures of a set of runs, as cells.
@@ -175,22 +192,20 @@ const SUMMARY_HEAD: [&str; 6] = [
     "makespan %",
 ];
 
-fn contender_table(results: &Results) -> Table {
-    let mut rows: Vec<Vec<String>> = Contender::ALL
-        .iter()
-        .map(|&contender| [vec![contender.name().to_owned()], summary(results, of(contender))].concat())
-        .collect();
+fn contender_table(results: &Results) -> Section {
+    let line = |contender: Contender| row(contender.name(), summary(results, of(contender)));
+    let mut rows = Contender::ALL.map(line).to_vec();
     for contender in Contender::PAPER {
         let limited = move |batch: &Batch| batch.limited && batch.setting.contender == contender;
         let name = format!("{}, jobs of {WIDEST} at most (window 30 h only)", contender.name());
         let mut cells = summary(results, limited);
         cells[1] = "-".to_owned();
-        rows.push([vec![name], cells].concat());
+        rows.push(row(name, cells));
     }
     table("contenders.csv", "All placements, means over the workloads", "placement", rows)
 }
 
-fn estimate_table(results: &Results) -> Table {
+fn estimate_table(results: &Results) -> Section {
     let qualities = [
         ("requested", Estimates::Requested),
         ("twice the run time", Estimates::Factor(2.0)),
@@ -203,13 +218,12 @@ fn estimate_table(results: &Results) -> Table {
                 !batch.limited && batch.setting.contender == contender && batch.setting.estimates == estimates
             };
             let name = format!("{}, {name}", contender.name());
-            rows.push([vec![name], summary(results, matching)].concat());
+            rows.push(row(name, summary(results, matching)));
         }
     }
     table("estimates.csv", "How good estimates change it", "placement and estimates", rows)
 }
 
-fn table(file: &str, caption: &str, first: &str, rows: Vec<Vec<String>>) -> Table {
-    let head = std::iter::once(first).chain(SUMMARY_HEAD).map(str::to_owned).collect();
-    Table { file: file.to_owned(), caption: caption.to_owned(), head, rows }
+fn table(file: &str, caption: &str, first: &str, rows: Vec<Vec<String>>) -> Section {
+    Section::table(file, caption, std::iter::once(first).chain(SUMMARY_HEAD), rows)
 }

@@ -1,7 +1,6 @@
 //! All findings, and questions to them: means over the workloads that match, with intervals over the seeds.
 
-use super::contender::Contender;
-use super::run::{Finding, Setting};
+use super::run::{Contender, Finding, Setting};
 use crate::Estimate;
 use bookahead_workload::trace::Estimates;
 

@@ -1,7 +1,8 @@
-//! One simulation: jobs and requests under one contender, beside the same jobs with no reservation admitted.
+//! One simulation: jobs and requests under one contender, beside the same jobs with no reservation admitted. Two
+//! contenders are the methods of the paper; the others are what none has shown beside them.
 
-use super::contender::Contender;
 use super::workload::Workload;
+use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
 use bookahead_plan::{Capacity, Cluster, Policy, Profile, Seconds, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Placement, Rated, Site, simulate};
 use bookahead_workload::Overruns;
@@ -9,11 +10,68 @@ use bookahead_workload::requests::{Request, Selection, select};
 use bookahead_workload::trace::Estimates;
 
 /// The hours of the paper's 36 workloads.
-pub const BOOK_AHEAD: [i64; 6] = [0, 2, 4, 6, 12, 24];
+pub(super) const BOOK_AHEAD: [i64; 6] = [0, 2, 4, 6, 12, 24];
 /// See [`BOOK_AHEAD`].
-pub const WINDOWS: [i64; 6] = [0, 1, 2, 5, 10, 30];
+pub(super) const WINDOWS: [i64; 6] = [0, 1, 2, 5, 10, 30];
 /// One request in so many of the highest backlog counts as made under high load.
 const HIGH_LOAD_ONE_IN: usize = 5;
+
+/// A way to place reservations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Contender {
+    /// The paper's earlier method.
+    Load,
+    /// The paper's new method.
+    WhatIf,
+    /// Vacancies around all planned jobs.
+    LocalJobsPreferred,
+    /// Vacancies around running jobs and the first in the queue.
+    ReservationsFirst,
+    /// What-if, where no waiting job may be delayed by more than an hour.
+    WhatIfWithinAnHour,
+}
+
+impl Contender {
+    /// The two that the paper compares.
+    pub const PAPER: [Contender; 2] = [Contender::Load, Contender::WhatIf];
+    /// All.
+    pub const ALL: [Contender; 5] = [
+        Contender::Load,
+        Contender::WhatIf,
+        Contender::LocalJobsPreferred,
+        Contender::ReservationsFirst,
+        Contender::WhatIfWithinAnHour,
+    ];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Contender::Load => "load",
+            Contender::WhatIf => "what-if",
+            Contender::LocalJobsPreferred => "earliest start, local jobs preferred",
+            Contender::ReservationsFirst => "earliest start, reservations first",
+            Contender::WhatIfWithinAnHour => "what-if, delays of an hour at most",
+        }
+    }
+
+    /// It, ready to decide.
+    pub fn placement(self) -> Rated {
+        let what_if = Method::WhatIf(Weights::EVEN);
+        let hour = Admission { longest_delay: Some(Seconds(3_600)), ..Admission::default() };
+        let earliest = |local_jobs_preferred| Method::EarliestStart { local_jobs_preferred };
+        let any = Admission::default();
+        let (method, admission, preference) = match self {
+            Contender::Load => (Method::Load, any, Preference::BestAvailability),
+            Contender::WhatIf => (what_if, any, Preference::BestAvailability),
+            Contender::LocalJobsPreferred => (earliest(true), any, Preference::Earliest),
+            Contender::ReservationsFirst => (earliest(false), any, Preference::Earliest),
+            Contender::WhatIfWithinAnHour => (what_if, hour, Preference::BestAvailability),
+        };
+        // The paper bounds the number of slots and their gap, and adds the start as a job; it says no numbers.
+        let slots = SlotRules { most: 20, gap: Seconds(900), natural: false };
+        Rated::new(Rules { policy: Policy::EASY, method, slots, admission }, preference)
+    }
+}
 
 /// What is run.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,10 +1,13 @@
 //! A request as people describe it, in a file or by options: parts with names, what must hold between them, and defaults for
-//! what parts do not say themselves. Values are read; whether they fit together is for [`super::build`].
+//! what parts do not say themselves. It becomes the request that is sent: times become instants, names of parts their
+//! places, and what cannot be meant is refused with a word on what to write instead. Nothing is sent here.
 
-use super::length::{Gap, Length};
-use super::requirement::Required;
+use super::values::{Gap, Length, Required};
+use crate::client::dates::Reader;
 use crate::client::when::When;
-use bookahead_api::Objective;
+use bookahead_api::{self as api, Objective, Timestamp};
+use bookahead_plan::{Seconds, Time};
+use bookahead_protocol as protocol;
 use serde::Deserialize;
 
 /// All of it.
@@ -67,4 +70,199 @@ pub(crate) enum Constraint {
     DifferentSites(Vec<String>),
     /// The link is one between the sites of the others.
     Joins { link: String, ends: [String; 2] },
+}
+
+/// What is wrong with a description.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) place: Place,
+    pub(crate) what: String,
+}
+
+/// Where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In none of its parts alone.
+    Whole,
+    /// Counted from 0.
+    Part(usize),
+    /// Counted from 0.
+    Constraint(usize),
+}
+
+impl Described {
+    /// The request that it describes, with times as `reader` reads them.
+    pub(crate) fn request(&self, reader: &Reader) -> Result<api::Request, Fault> {
+        let whole = |what: String| Fault { place: Place::Whole, what };
+        let names = Names::of(&self.parts)?;
+        let mut parts = Vec::new();
+        for (at, part) in self.parts.iter().enumerate() {
+            let fault = |what| Fault { place: Place::Part(at), what: names.about(at, what) };
+            parts.push(self.part(part, reader).map_err(fault)?);
+        }
+        let mut constraints = Vec::new();
+        for (at, constraint) in self.constraints.iter().enumerate() {
+            let fault = |what| Fault { place: Place::Constraint(at), what };
+            constraints.extend(between(constraint, &names).map_err(fault)?);
+        }
+        let request = api::Request { parts, constraints, objective: self.objective };
+        protocol::Request::from(request.clone()).check().map_err(|wrong| whole(wrong.to_string()))?;
+        Ok(request)
+    }
+
+    fn part(&self, part: &Part, reader: &Reader) -> Result<api::Part, String> {
+        let duration =
+            part.duration.or(self.duration).ok_or("it does not say how long it takes; give a duration")?;
+        if duration.0 < Seconds(1) {
+            return Err("a duration below one second holds nothing; give a longer one".to_owned());
+        }
+        if part.capacity == 0 {
+            return Err("a capacity of 0 holds nothing; give 1 or more".to_owned());
+        }
+        let (earliest_start, latest_end) = self.window(part, duration.0, reader)?;
+        Ok(api::Part {
+            kind: part.kind.as_deref().unwrap_or("processors").into(),
+            capacity: part.capacity,
+            duration_seconds: duration.0.0,
+            earliest_start,
+            latest_end,
+            requirements: part.require.iter().map(|required| required.0.clone()).collect(),
+            resource: part.resource.as_deref().map(Into::into),
+        })
+    }
+
+    /// From when until when. With a begin alone it is to begin just then, with an end alone from now on.
+    fn window(
+        &self,
+        part: &Part,
+        duration: Seconds,
+        reader: &Reader,
+    ) -> Result<(Timestamp, Timestamp), String> {
+        let read = |when| reader.read(when).map_err(|unclear| unclear.to_string());
+        let from = part.from.as_ref().or(self.from.as_ref());
+        let until = part.until.as_ref().or(self.until.as_ref());
+        let begin = from.map_or_else(|| Ok(reader.now()), read)?;
+        let end = match (from, until) {
+            (_, Some(until)) => read(until)?,
+            (Some(from), None) if !from.is_now() => ending(begin, duration)?,
+            (Some(_), None) => {
+                return Err(
+                    "'now' is over before anybody has read it; say also until when it must have ended"
+                        .to_owned(),
+                );
+            }
+            (None, None) => {
+                return Err(
+                    "it does not say when; give from (to begin just then), until, or both for a window"
+                        .to_owned(),
+                );
+            }
+        };
+        if begin.time() + duration > end.time() {
+            let (begin, end) = (reader.shown(begin), reader.shown(end));
+            let takes = crate::times::written(duration);
+            return Err(format!(
+                "it cannot end by {end} if it begins at {begin} and takes {takes}; give a later until"
+            ));
+        }
+        Ok((begin, end))
+    }
+}
+
+fn ending(begin: Timestamp, duration: Seconds) -> Result<Timestamp, String> {
+    let Time(second) = begin.time() + duration;
+    Timestamp::try_from(Time(second)).map_err(|error| error.to_string())
+}
+
+/// The names of the parts, in order.
+struct Names(Vec<String>);
+
+impl Names {
+    fn of(parts: &[Part]) -> Result<Names, Fault> {
+        let mut names: Vec<String> = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            let name = part.name.clone().unwrap_or_else(|| (at + 1).to_string());
+            if names.contains(&name) {
+                let what = format!("two parts are called {name}; give each a name of its own");
+                return Err(Fault { place: Place::Part(at), what });
+            }
+            names.push(name);
+        }
+        Ok(Names(names))
+    }
+
+    /// `what`, with the name of the part in front where there are several.
+    fn about(&self, at: usize, what: String) -> String {
+        match self.0.get(at) {
+            Some(name) if self.0.len() > 1 => format!("part {name}: {what}"),
+            _ => what,
+        }
+    }
+
+    fn place(&self, name: &str) -> Result<usize, String> {
+        let place = self.0.iter().position(|known| known == name);
+        place.ok_or_else(|| format!("there is no part {name}; take one of: {}", self.0.join(", ")))
+    }
+
+    fn places(&self, names: &[String]) -> Result<Vec<usize>, String> {
+        if names.len() < 2 {
+            return Err("it needs the names of two parts or more".to_owned());
+        }
+        names.iter().map(|name| self.place(name)).collect()
+    }
+
+    fn pair(&self, first: &str, second: &str) -> Result<(usize, usize), String> {
+        let (first_place, second_place) = (self.place(first)?, self.place(second)?);
+        if first_place == second_place {
+            return Err(format!("it is between {first} and itself; name two parts"));
+        }
+        Ok((first_place, second_place))
+    }
+}
+
+/// One that is written may be several of those that are sent, which are between two parts each.
+fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api::Constraint>, String> {
+    Ok(match constraint {
+        Constraint::Together(parts) => {
+            let with_first = |first, second| api::Constraint::Offset { first, second, by_seconds: 0 };
+            first_with_others(&names.places(parts)?, with_first)
+        }
+        Constraint::Offset { first, second, by } => {
+            let (first, second) = names.pair(first, second)?;
+            vec![api::Constraint::Offset { first, second, by_seconds: by.0.0 }]
+        }
+        Constraint::After { first, second, gap } => {
+            let (first, second) = names.pair(first, second)?;
+            let least_seconds = gap.map_or(0, |gap| gap.least.0);
+            let most_seconds = gap.and_then(|gap| gap.most).map(|most| most.0);
+            vec![api::Constraint::After { first, second, least_seconds, most_seconds }]
+        }
+        Constraint::EndsBefore { first, second } => {
+            let (first, second) = names.pair(first, second)?;
+            vec![api::Constraint::EndsBefore { first, second }]
+        }
+        Constraint::SameSite(parts) => first_with_others(&names.places(parts)?, |first, second| {
+            api::Constraint::SameSite { first, second }
+        }),
+        Constraint::DifferentSites(parts) => {
+            let parts = names.places(parts)?;
+            let with_later = |(at, first): (usize, &usize)| {
+                let pair = |first, second| api::Constraint::DifferentSites { first, second };
+                parts[at + 1..].iter().map(|&second| pair(*first, second)).collect::<Vec<_>>()
+            };
+            parts.iter().enumerate().flat_map(with_later).collect()
+        }
+        Constraint::Joins { link, ends: [one, other] } => {
+            let (first, second) = names.pair(one, other)?;
+            vec![api::Constraint::Joins { link: names.place(link)?, ends: [first, second] }]
+        }
+    })
+}
+
+fn first_with_others(
+    places: &[usize],
+    pair: impl Fn(usize, usize) -> api::Constraint,
+) -> Vec<api::Constraint> {
+    let Some((&first, others)) = places.split_first() else { return Vec::new() };
+    others.iter().map(|&other| pair(first, other)).collect()
 }

@@ -1,17 +1,302 @@
-//! What is wanted, as people say it on the command line or in a file, and the request that is sent for it.
-//!
-//! - [`described`]: the description; [`length`], [`requirement`], [`text`]: its values; [`file`]: one in a file
-//! - [`build`]: the request that it describes
-//! - [`flags`]: options of a command, and options for a request
+//! What is wanted, as people say it: by options, for one part or several with `--part`, or in a file with `-f`, in TOML or
+//! JSON. What is wrong with a file is said with its name and the line.
 
-mod build;
 mod described;
-mod file;
-mod flags;
-pub(crate) mod length;
-pub(crate) mod requirement;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;
+pub(crate) mod values;
 
-pub(crate) use flags::{Description, Wanted, flags_of, terms_of};
+use crate::client::dates::Dates;
+use crate::client::refusal::Usage;
+use crate::client::session::Session;
+use crate::client::when::When;
+use crate::times::written;
+use anyhow::{Context, Result};
+use bookahead_api::{self as api, Objective};
+use bookahead_plan::Seconds;
+use clap::Args;
+use described::{Constraint, Described, Fault, Part, Place};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use toml::de::{DeTable, DeValue};
+use values::{Length, Required, some_time};
+
+/// Options that say what one part is.
+const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
+
+/// What is wanted.
+#[derive(Args)]
+pub(crate) struct Wanted {
+    /// How much of the resource
+    #[arg(long, value_name = "N", required_unless_present_any = ["file", "part"], help_heading = "Request")]
+    capacity: Option<u32>,
+
+    /// For how long (90m, 2h30m, 1d, PT2H)
+    #[arg(long, value_name = "LENGTH", value_parser = some_time, help_heading = "Request")]
+    duration: Option<Length>,
+
+    /// The earliest begin ('tomorrow 9:00', 'monday 08:30 Europe/Berlin', '+2h', RFC 3339); without --until the
+    /// only one
+    #[arg(long, value_name = "TIME", help_heading = "Request")]
+    from: Option<When>,
+
+    /// The latest end; without --from it may begin from now on
+    #[arg(long, value_name = "TIME", help_heading = "Request")]
+    until: Option<When>,
+
+    /// What kind of resource: processors, seats, bandwidth, qpu, … [default: processors]
+    #[arg(long, value_name = "KIND", help_heading = "Request")]
+    kind: Option<String>,
+
+    /// What the resource must have: 'gpus>=4', 'arch=x86_64|aarch64', gpus (in quotes, for the shell); may be
+    /// repeated
+    #[arg(long, value_name = "WHAT", help_heading = "Request")]
+    require: Vec<Required>,
+
+    /// This very resource, by its name at whoever is asked
+    #[arg(long, value_name = "NAME", help_heading = "Request")]
+    resource: Option<String>,
+
+    /// Which offer is the best: earliest-end, best-availability, least-impact, lowest-cost
+    #[arg(long, value_name = "WHICH", value_parser = objective, help_heading = "Request")]
+    objective: Option<Objective>,
+
+    /// One of several parts, all or none of which are wanted: 'capacity=64 duration=2h kind=processors
+    /// require=gpus>=4', also name, from, until, resource; may be repeated
+    #[arg(long, value_name = "PART", conflicts_with_all = OF_ONE_PART, help_heading = "Request")]
+    part: Vec<PartText>,
+
+    /// All parts begin at the same time
+    #[arg(long, requires = "part", help_heading = "Request")]
+    together: bool,
+
+    /// Read the request from a file in TOML or JSON ('-' is standard input); --from, --until, --duration and
+    /// --objective replace what it says for all parts
+    #[arg(short, long, value_name = "FILE", help_heading = "Request")]
+    #[arg(conflicts_with_all = OF_ONE_PART, conflicts_with = "part")]
+    file: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// The description, from the options or from the file. Standard input cannot be read twice, so it is read here, before
+    /// anything that may be repeated.
+    pub(crate) fn read(&self) -> Result<Description> {
+        Ok(match &self.file {
+            Some(path) => {
+                let mut file = RequestFile::open(path)?;
+                self.replace_defaults(&mut file.described);
+                Description::File(file)
+            }
+            None => Description::Options(self.described()),
+        })
+    }
+
+    fn replace_defaults(&self, described: &mut Described) {
+        described.from = self.from.clone().or(described.from.take());
+        described.until = self.until.clone().or(described.until.take());
+        described.duration = self.duration.or(described.duration);
+        described.objective = self.objective.unwrap_or(described.objective);
+    }
+
+    fn described(&self) -> Described {
+        let single = || Part {
+            kind: self.kind.clone(),
+            capacity: self.capacity.unwrap_or_default(),
+            require: self.require.clone(),
+            resource: self.resource.clone(),
+            ..Part::default()
+        };
+        let mut parts: Vec<Part> = self.part.iter().map(|text| text.0.clone()).collect();
+        if parts.is_empty() {
+            parts.push(single());
+        }
+        let name = |(at, part): (usize, &Part)| part.name.clone().unwrap_or_else(|| (at + 1).to_string());
+        let together =
+            self.together.then(|| Constraint::Together(parts.iter().enumerate().map(name).collect()));
+        let constraints = together.into_iter().collect();
+        let mut described = Described { parts, constraints, ..Described::default() };
+        self.replace_defaults(&mut described);
+        described
+    }
+}
+
+/// What is wanted, with times as they were written.
+pub(crate) enum Description {
+    File(RequestFile),
+    Options(Described),
+}
+
+impl Description {
+    /// The request that is meant, by the clock of the session.
+    pub(crate) fn request(&self, session: &Session) -> Result<api::Request, Usage> {
+        let reader = session.reader();
+        let request = match self {
+            Description::File(file) => file.described.request(&reader).map_err(|fault| file.usage(&fault)),
+            Description::Options(described) => {
+                described.request(&reader).map_err(|Fault { what, .. }| Usage(what))
+            }
+        }?;
+        session.has_read(&reader);
+        Ok(request)
+    }
+}
+
+/// A part in one text: `capacity=64 duration=2h`.
+#[derive(Debug, Clone, PartialEq)]
+struct PartText(Part);
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0}; a part is 'capacity=64 duration=2h', with name, kind, from, until, resource and require where wanted"
+)]
+struct BadPart(String);
+
+impl FromStr for PartText {
+    type Err = BadPart;
+
+    fn from_str(text: &str) -> Result<PartText, BadPart> {
+        let mut part = Part::default();
+        for word in text.split_whitespace() {
+            let (key, value) =
+                word.split_once('=').ok_or_else(|| BadPart(format!("'{word}' has no value")))?;
+            match key {
+                "name" => part.name = Some(value.to_owned()),
+                "kind" => part.kind = Some(value.to_owned()),
+                "resource" => part.resource = Some(value.to_owned()),
+                "capacity" => part.capacity = read(value)?,
+                "duration" => part.duration = Some(read(value)?),
+                "from" => part.from = Some(read(value)?),
+                "until" => part.until = Some(read(value)?),
+                "require" => part.require.push(read(value)?),
+                other => return Err(BadPart(format!("'{other}' is unknown"))),
+            }
+        }
+        if part.capacity == 0 {
+            Err(BadPart("'capacity' is missing or 0".to_owned()))
+        } else {
+            Ok(PartText(part))
+        }
+    }
+}
+
+fn read<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T, BadPart> {
+    value.parse().map_err(|error| BadPart(format!("'{value}': {error}")))
+}
+
+/// Which solution is the best, by its name.
+pub(crate) fn objective(text: &str) -> Result<Objective, String> {
+    let all =
+        [Objective::EarliestEnd, Objective::BestAvailability, Objective::LeastImpact, Objective::LowestCost];
+    let found = all.into_iter().find(|objective| name_of(*objective) == text);
+    found.ok_or_else(|| format!("take one of: {}", all.map(name_of).join(", ")))
+}
+
+fn name_of(objective: Objective) -> &'static str {
+    match objective {
+        Objective::EarliestEnd => "earliest-end",
+        Objective::BestAvailability => "best-availability",
+        Objective::LeastImpact => "least-impact",
+        Objective::LowestCost => "lowest-cost",
+    }
+}
+
+/// The options that ask for this part.
+pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) -> Vec<String> {
+    let mut words = terms_of(part, dates);
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    if part.kind.as_str() != "processors" {
+        add("--kind", part.kind.to_string());
+    }
+    for requirement in &part.requirements {
+        add("--require", Required(requirement.clone()).to_string());
+    }
+    if let Some(resource) = &part.resource {
+        add("--resource", resource.to_string());
+    }
+    if objective != Objective::default() {
+        add("--objective", name_of(objective).to_owned());
+    }
+    words
+}
+
+/// The options for how much and when.
+pub(crate) fn terms_of(part: &api::Part, dates: &Dates) -> Vec<String> {
+    let duration = Seconds(part.duration_seconds);
+    let mut words = Vec::new();
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    add("--capacity", part.capacity.to_string());
+    add("--duration", written(duration));
+    add("--from", dates.written(part.earliest_start));
+    if part.earliest_start.time() + duration != part.latest_end.time() {
+        add("--until", dates.written(part.latest_end));
+    }
+    words
+}
+
+/// A description, and the text that it was read from.
+#[derive(Debug)]
+pub(crate) struct RequestFile {
+    name: String,
+    text: String,
+    pub(crate) described: Described,
+}
+
+impl RequestFile {
+    /// Reads a file; `-` is standard input.
+    pub(crate) fn open(path: &Path) -> Result<RequestFile> {
+        let name = path.display().to_string();
+        let cannot = || format!("{name} cannot be read; give the path of a request, see examples/requests");
+        let mut text = String::new();
+        if path == Path::new("-") {
+            std::io::stdin().read_to_string(&mut text).with_context(cannot)?;
+        } else {
+            text = std::fs::read_to_string(path).with_context(cannot)?;
+        }
+        Ok(RequestFile::read(name, text)?)
+    }
+
+    /// Reads the text of a file of this name.
+    pub(crate) fn read(name: String, text: String) -> Result<RequestFile, Usage> {
+        let described = if is_json(&text) {
+            serde_json::from_str(&text).map_err(|error| error.to_string())
+        } else {
+            toml::from_str(&text).map_err(|error| error.to_string())
+        };
+        match described {
+            Ok(described) => Ok(RequestFile { name, text, described }),
+            Err(error) => Err(Usage(format!("{name} is no request: {error}"))),
+        }
+    }
+
+    /// What is wrong with it, and where.
+    pub(crate) fn usage(&self, fault: &Fault) -> Usage {
+        let place = match line(&self.text, fault.place) {
+            Some(line) => format!("{}:{line}", self.name),
+            None => self.name.clone(),
+        };
+        let about = match fault.place {
+            Place::Constraint(at) => format!("constraint {}: ", at + 1),
+            Place::Part(_) | Place::Whole => String::new(),
+        };
+        Usage(format!("{place}: {about}{}", fault.what))
+    }
+}
+
+/// A table of TOML cannot begin with a brace.
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+/// The line on which a part or constraint begins, where the file is TOML.
+fn line(text: &str, place: Place) -> Option<usize> {
+    let (tables, at) = match place {
+        Place::Whole => return None,
+        Place::Part(at) => ("part", at),
+        Place::Constraint(at) => ("constraint", at),
+    };
+    let file = DeTable::parse(text).ok()?;
+    let DeValue::Array(tables) = file.get_ref().get(tables)?.get_ref() else { return None };
+    let begin = tables.get(at)?.span().start;
+    Some(text.get(..begin)?.matches('\n').count() + 1)
+}

@@ -1,11 +1,9 @@
 //! Request files: what they become, and what is said of those that cannot be meant.
 
-use super::build::Fault;
-use super::described::Described;
-use super::file::RequestFile;
-use super::length::Gap;
-use super::requirement::Required;
-use crate::client::reader::Reader;
+use super::RequestFile;
+use super::described::{Described, Fault};
+use super::values::{Gap, Required};
+use crate::client::dates::Reader;
 use bookahead_api::{Constraint, Objective, Part, Request, Requirement, Timestamp};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;

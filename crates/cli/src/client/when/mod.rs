@@ -8,7 +8,7 @@ mod tests;
 
 pub(crate) use reading::zone;
 
-use super::request::text::read_from_text;
+use super::request::values::read_from_text;
 use crate::times::written;
 use bookahead_plan::{Seconds, Time};
 use jiff::civil::{self, Date, DateTime, Weekday};

@@ -10,7 +10,7 @@ mod tour;
 
 use super::grid::Grid;
 use super::stopped;
-use crate::talk::say;
+use crate::output::say;
 use anyhow::{Result, ensure};
 use bookahead_service::config::BrokerConfig;
 use clusters::Cluster;

@@ -4,7 +4,7 @@
 use super::super::grid::Grid;
 use super::super::guide::{Guide, foreign, id_in};
 use super::clusters::Cluster;
-use crate::talk::say;
+use crate::output::say;
 use anyhow::{Context, Result, ensure};
 use bookahead_api::{JobState, Timestamp};
 use bookahead_client::{Client, Options};

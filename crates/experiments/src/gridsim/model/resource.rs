@@ -10,8 +10,9 @@
 //! served, no backfilling). A reservation is granted where running jobs and other reservations leave room; the queue is
 //! not asked.
 
-use super::cpus::{CpuId, Cpus, Rating};
-use super::request::{Booked, Job, Piece, Refusal, Request, ReservationId, Returned, Stopped, busy_hint};
+use super::{
+    Booked, CpuId, Cpus, Job, Piece, Rating, Refusal, Request, ReservationId, Returned, Stopped, busy_hint,
+};
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
 use std::collections::{BTreeSet, VecDeque};
 

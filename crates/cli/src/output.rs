@@ -1,0 +1,228 @@
+//! What commands say and write: lines on standard error while they work, JSON for programs, tables and numbers for people,
+//! files beside the answer, and a progress bar for work that takes long. Saying something never fails a command: whoever has
+//! closed standard error does not want to hear it. The bar appears only on a terminal and only once the work has taken a
+//! moment.
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use std::fmt;
+use std::fmt::Arguments;
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Says one line, as `eprintln!` does, which would panic where nobody listens.
+macro_rules! say {
+    ($($part:tt)*) => { $crate::output::line(format_args!($($part)*)) };
+}
+
+pub(crate) use say;
+
+pub(crate) fn line(text: Arguments<'_>) {
+    let _ = writeln!(stderr(), "{text}");
+}
+
+/// Prints `value` and a line end. An error is the one of standard output itself, so that a reader who has seen
+/// enough can be told from a full disk.
+pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
+    let mut out = stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    writeln!(out)
+}
+
+/// Writes `text`, or says what is in the way.
+pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| {
+        format!("{} cannot be written; check the folder and its permissions", path.display())
+    })
+}
+
+/// Writes `text` and tells the user where.
+pub(crate) fn save_and_tell(path: &Path, text: &str) -> Result<()> {
+    save(path, text)?;
+    say!("wrote {}", path.display());
+    Ok(())
+}
+
+/// `jobs.csv` as `jobs.easy.csv`.
+pub(crate) fn named_for(path: &Path, what: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
+    let dot = if ending.is_empty() { "" } else { "." };
+    path.with_file_name(format!("{stem}.{what}{dot}{ending}"))
+}
+
+/// Rows of cells below a head.
+pub(crate) struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Whether the columns after the first are figures.
+    figures: bool,
+}
+
+impl Table {
+    pub(crate) fn new(head: Vec<String>) -> Table {
+        Table { head, rows: Vec::new(), figures: true }
+    }
+
+    /// A table of words: all columns left.
+    pub(crate) fn of_words(head: Vec<String>) -> Table {
+        Table { head, rows: Vec::new(), figures: false }
+    }
+
+    pub(crate) fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
+        self.rows.push([name.to_owned()].into_iter().chain(cells).collect());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = || [&self.head].into_iter().chain(&self.rows);
+        let width =
+            |column: usize| all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let widths: Vec<usize> = (0..self.head.len()).map(|column| width(column).unwrap_or(0)).collect();
+        for (at, row) in all().enumerate() {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                line += if column == 0 { "" } else { "  " };
+                line += &if column > 0 && self.figures {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:<width$}")
+                };
+            }
+            writeln!(f, "{}", line.trim_end())?;
+            if at == 0 {
+                writeln!(f, "{}", "─".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `243306` as `243,306`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Seconds as their two largest units: `45s`, `3m 20s`, `1h 54m`, `4d 2h`.
+pub(crate) fn length(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    let (days, hours, minutes, rest) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60, whole % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{rest}s"),
+        (0, 0, _) => format!("{minutes}m {rest:02}s"),
+        (0, _, _) => format!("{hours}h {minutes:02}m"),
+        _ => format!("{days}d {hours:02}h"),
+    }
+}
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+/// `1 job`, `2 jobs`.
+pub(crate) fn plural(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+const QUIET_FOR: Duration = Duration::from_millis(400);
+
+/// Progress towards `total`; may be told from several threads.
+pub(crate) struct Progress {
+    begun: Instant,
+    total: u64,
+    what: &'static str,
+    done: AtomicU64,
+    wanted: bool,
+    bar: OnceLock<ProgressBar>,
+}
+
+impl Progress {
+    /// Towards `total` of `what`, such as jobs.
+    pub(crate) fn new(total: u64, what: &'static str) -> Progress {
+        let (begun, done, bar) = (Instant::now(), AtomicU64::new(0), OnceLock::new());
+        Progress { begun, total, what, done, wanted: stderr().is_terminal(), bar }
+    }
+
+    pub(crate) fn add(&self, more: u64) {
+        let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
+        if self.wanted && self.begun.elapsed() > QUIET_FOR {
+            self.bar.get_or_init(|| bar(self.total, self.what)).set_position(done);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(total: u64, what: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    let template = format!("{{bar:40}} {{human_pos}} of {{human_len}} {what}, {{eta}} left");
+    bar.set_style(ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+/// As many as wanted, or one per core.
+pub(crate) fn threads(wanted: Option<usize>) -> usize {
+    wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_is_for_goes_before_its_ending() {
+        assert_eq!(named_for(Path::new("a.b/jobs.swf.gz"), "easy"), Path::new("a.b/jobs.easy.swf.gz"));
+        assert_eq!(named_for(Path::new("jobs"), "easy"), Path::new("jobs.easy"));
+    }
+}
+
+#[cfg(test)]
+mod table_tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut table = Table::new(vec![String::new(), "easy".into()]);
+        table.row("mean wait", ["1h 53m".into()]);
+        table.row("jobs", ["28,467".into()]);
+        assert_eq!(
+            table.to_string(),
+            "             easy\n─────────────────\nmean wait  1h 53m\njobs       28,467\n"
+        );
+    }
+}
+
+#[cfg(test)]
+mod numbers_tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!([count(0), count(999), count(1_000), count(243_306)], ["0", "999", "1,000", "243,306"]);
+        assert_eq!(
+            [length(0.4), length(59.6), length(6_837.485), length(353_949.9)],
+            ["0s", "1m 00s", "1h 53m", "4d 02h"]
+        );
+        assert_eq!([plural(1, "job"), plural(2_000, "job")], ["1 job", "2,000 jobs"]);
+    }
+}

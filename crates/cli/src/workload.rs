@@ -1,0 +1,316 @@
+//! `bookahead workload`: looking at traces, making them, converting them, and turning jobs into requests for reservations.
+
+use crate::output::{Table, count, length, percent, plural, print_json, say};
+use crate::times;
+use crate::trace::{TraceArguments, file_not_stdout, header, instant, machine, unit_name};
+use anyhow::{Result, bail};
+use bookahead_plan::{Capacity, Seconds, Time};
+use bookahead_workload::Job;
+use bookahead_workload::models::{
+    Cirne, Lublin, LublinParameters, Poisson, RequestModel, Setting, header as model_header, records,
+};
+use bookahead_workload::requests::{self, Selection, select};
+use bookahead_workload::stats::{Distribution, Statistics};
+use bookahead_workload::swf::{self, Record};
+use bookahead_workload::trace::{CleaningReport, Trace};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Show what is in a trace: how many jobs, how large, how long, how well estimated
+    Info(Box<InfoArguments>),
+    /// Make a trace from a workload model; the same seed gives the same jobs on every machine
+    Generate(Box<GenerateArguments>),
+    /// Clean a trace, choose jobs, scale its load, and write it as SWF, plain or gzip
+    Convert(Box<ConvertArguments>),
+    /// Turn one job of each block of ten into a reservation request
+    Reservations(Box<ReservationsArguments>),
+}
+
+pub(crate) fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Info(arguments) => info(arguments),
+        Command::Generate(arguments) => generate(arguments),
+        Command::Convert(arguments) => convert(arguments),
+        Command::Reservations(arguments) => reservations(arguments),
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct InfoArguments {
+    #[command(flatten)]
+    trace: TraceArguments,
+
+    /// Print everything as JSON, the header's directives included
+    #[arg(long)]
+    json: bool,
+}
+
+fn info(arguments: &InfoArguments) -> Result<()> {
+    let trace = arguments.trace.load(false)?;
+    let Some(statistics) = Statistics::of_jobs(&trace.jobs, trace.machine) else {
+        anyhow::bail!("{}: there is no job in it", arguments.trace.name());
+    };
+    if arguments.json {
+        print_json(&Shown::of(&trace, &statistics))?;
+    } else {
+        write!(stdout(), "{}", tables(&trace, &statistics))?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    header: BTreeMap<String, Vec<String>>,
+    cleaning: &'a CleaningReport,
+    unit: u32,
+    statistics: &'a Statistics,
+}
+
+impl Shown<'_> {
+    fn of<'a>(trace: &'a Trace, statistics: &'a Statistics) -> Shown<'a> {
+        let mut header: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (key, value) in trace.header.directives() {
+            header.entry(key.into_owned()).or_default().push(value.into_owned());
+        }
+        Shown { header, cleaning: &trace.report, unit: trace.unit, statistics }
+    }
+}
+
+fn tables(trace: &Trace, statistics: &Statistics) -> String {
+    let mut facts = Table::new(vec!["trace".to_owned(), String::new()]);
+    for key in ["Computer", "Installation", "Acknowledge"] {
+        if let Some(value) = trace.header.get(key) {
+            facts.row(key, [value.trim().to_owned()]);
+        }
+    }
+    facts.row("machine", [machine(trace)]);
+    facts.row("jobs", [count(statistics.jobs as u64)]);
+    facts.row("first submission", [instant(trace, Time(statistics.first_submit))]);
+    facts.row("last submission", [instant(trace, Time(statistics.last_submit))]);
+    facts.row("span", [length(statistics.span as f64)]);
+    let load = statistics.offered_load.map_or("all at one instant".to_owned(), percent);
+    facts.row("offered load", [load]);
+    facts.row("serial jobs", [percent(statistics.serial_share)]);
+    facts.row("sizes of a power of two", [percent(statistics.power_of_two_share)]);
+    facts.row("run over request, mean", [percent(statistics.accuracy)]);
+
+    let mut jobs = Table::new(["jobs", "mean", "median", "95% at most"].map(str::to_owned).to_vec());
+    let times = |d: &Distribution| [length(d.mean), length(d.median as f64), length(d.p95 as f64)];
+    jobs.row("run time", times(&statistics.run));
+    jobs.row("requested time", times(&statistics.request));
+    jobs.row("between submissions", times(&statistics.gap));
+    let sizes = &statistics.processors;
+    let size = [format!("{:.1}", sizes.mean), count(sizes.median as u64), count(sizes.p95 as u64)];
+    jobs.row(unit_name(trace), size);
+    format!("{facts}\n{jobs}")
+}
+
+#[derive(Args)]
+pub(crate) struct GenerateArguments {
+    /// Which model draws the jobs
+    #[arg(long, short, value_enum, default_value_t = Model::Lublin)]
+    model: Model,
+
+    /// How many jobs
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
+    jobs: usize,
+
+    /// Size of the machine in processors
+    #[arg(long, short, value_name = "N", default_value_t = 256)]
+    processors: u32,
+
+    /// The same seed gives the same jobs
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+
+    /// Work brought as a share of the machine, such as 0.7; by default what the model gives
+    #[arg(long, value_name = "SHARE")]
+    load: Option<f64>,
+
+    /// Requested times: exact, factor:F (F times the run time), or popular (overestimated and rounded as people
+    /// do); the cirne model draws its own
+    #[arg(long, value_name = "MODEL")]
+    requests: Option<RequestModel>,
+
+    /// Mean time between submissions (poisson, cirne) [default: 5m for poisson, 10m for cirne]
+    #[arg(long, value_name = "LENGTH", value_parser = times::length)]
+    gap: Option<Seconds>,
+
+    /// Shortest and longest run time, drawn uniformly (poisson)
+    #[arg(long, value_names = ["SHORTEST", "LONGEST"], num_args = 2, value_parser = times::length)]
+    run: Option<Vec<Seconds>>,
+
+    /// Smallest and largest size, drawn uniformly (poisson)
+    #[arg(long, value_names = ["SMALLEST", "LARGEST"], num_args = 2)]
+    size: Option<Vec<u32>>,
+
+    /// Where to write the trace: SWF, gzip where it ends in .gz; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Model {
+    /// Poisson arrivals, uniform sizes and run times
+    Poisson,
+    /// Lublin and Feitelson 2003: daily cycle, sizes near powers of two, run times that depend on size
+    Lublin,
+    /// The same with the parameters published for batch jobs alone
+    LublinBatch,
+    /// In the style of Cirne and Berman 2001: requested times and how well they are met
+    Cirne,
+}
+
+fn generate(arguments: &GenerateArguments) -> Result<()> {
+    let setting = Setting {
+        jobs: arguments.jobs,
+        processors: Capacity(arguments.processors),
+        load: arguments.load,
+        seed: arguments.seed,
+    };
+    let jobs = drawn(arguments, setting)?;
+    let name = arguments.model.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+    swf::write_file(&arguments.output, &model_header(&name, &setting), &records(&jobs))?;
+    if arguments.output.as_os_str() != "-" {
+        say!("wrote {}", arguments.output.display());
+    }
+    Ok(())
+}
+
+fn drawn(arguments: &GenerateArguments, setting: Setting) -> Result<Vec<Job>> {
+    refuse_foreign_options(arguments)?;
+    let gap = arguments.gap.map(|gap| gap.0 as f64);
+    let lublin = |parameters| {
+        let requests = arguments.requests.unwrap_or(Lublin::default().requests);
+        Lublin { setting, parameters, requests }.generate()
+    };
+    Ok(match arguments.model {
+        Model::Lublin => lublin(LublinParameters::ALL)?,
+        Model::LublinBatch => lublin(LublinParameters::BATCH)?,
+        Model::Cirne => {
+            let usual = Cirne::default();
+            Cirne { setting, mean_gap: gap.unwrap_or(usual.mean_gap), ..usual }.generate()?
+        }
+        Model::Poisson => {
+            let usual = Poisson::default();
+            let largest = usual.processors.1.min(arguments.processors);
+            Poisson {
+                setting,
+                mean_gap: gap.unwrap_or(usual.mean_gap),
+                processors: arguments.size.as_deref().map_or((usual.processors.0, largest), |s| (s[0], s[1])),
+                run: arguments.run.as_deref().map_or(usual.run, |run| (run[0].0, run[1].0)),
+                requests: arguments.requests.unwrap_or(usual.requests),
+            }
+            .generate()?
+        }
+    })
+}
+
+/// An option that a model does not know must not be ignored in silence.
+fn refuse_foreign_options(arguments: &GenerateArguments) -> Result<()> {
+    let given = [
+        ("--gap", arguments.gap.is_some(), &[Model::Poisson, Model::Cirne][..]),
+        ("--run", arguments.run.is_some(), &[Model::Poisson]),
+        ("--size", arguments.size.is_some(), &[Model::Poisson]),
+        ("--requests", arguments.requests.is_some(), &[Model::Poisson, Model::Lublin, Model::LublinBatch]),
+    ];
+    for (option, is_given, models) in given {
+        if is_given && !models.contains(&arguments.model) {
+            bail!("{option} means nothing to this model; leave it out or choose another --model");
+        }
+    }
+    Ok(())
+}
+
+#[derive(Args)]
+pub(crate) struct ConvertArguments {
+    #[command(flatten)]
+    trace: TraceArguments,
+
+    /// Where to write the trace: SWF, gzip where it ends in .gz; - is standard output
+    #[arg(value_name = "OUTPUT")]
+    output: PathBuf,
+}
+
+fn convert(arguments: &ConvertArguments) -> Result<()> {
+    let trace = arguments.trace.load(true)?;
+    write_trace(&arguments.output, &trace)?;
+    if arguments.output.as_os_str() != "-" {
+        say!("wrote {}", arguments.output.display());
+    }
+    Ok(())
+}
+
+/// Writes the jobs of the trace, with all that their records say and what was mended, chosen and scaled.
+fn write_trace(path: &std::path::Path, trace: &Trace) -> Result<()> {
+    let records: Vec<Record> =
+        trace.jobs.iter().zip(&trace.records).map(|(job, record)| as_cleaned(trace, job, record)).collect();
+    Ok(swf::write_file(path, &header(trace), &records)?)
+}
+
+fn as_cleaned(trace: &Trace, job: &Job, record: &Record) -> Record {
+    Record {
+        submit: job.submit.0,
+        run: job.run.0,
+        requested_time: job.request.0,
+        requested_processors: i64::from(job.processors.0) * i64::from(trace.unit),
+        ..*record
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct ReservationsArguments {
+    #[command(flatten)]
+    trace: TraceArguments,
+
+    /// One job of each block of N becomes a request
+    #[arg(long, value_name = "N", default_value_t = Selection::default().block)]
+    block: usize,
+
+    /// How long before its earliest start a request is made (2h, 90m)
+    #[arg(long, value_name = "LENGTH", default_value = "1h", value_parser = times::length)]
+    book_ahead: Seconds,
+
+    /// By how much the start may be later
+    #[arg(long, value_name = "LENGTH", default_value = "0", value_parser = times::length)]
+    window: Seconds,
+
+    /// Chooses the job of each block
+    #[arg(long, value_name = "SEED", default_value_t = Selection::default().seed)]
+    seed: u64,
+
+    /// Where to write the requests: CSV, gzip where it ends in .gz; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+
+    /// Where to write the jobs that stay, as SWF
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout())]
+    jobs_out: Option<PathBuf>,
+}
+
+fn reservations(arguments: &ReservationsArguments) -> Result<()> {
+    let mut trace = arguments.trace.load(arguments.jobs_out.is_some())?;
+    let selection = Selection {
+        block: arguments.block,
+        book_ahead: arguments.book_ahead,
+        window: arguments.window,
+        seed: arguments.seed,
+    };
+    let all = trace.jobs.clone();
+    let requests = select(&mut trace.jobs, &selection)?;
+    requests::write_file(&arguments.output, &requests)?;
+    say!("{} of {} became requests", count(requests.len() as u64), plural(all.len() as u64, "job"));
+    if let Some(path) = &arguments.jobs_out {
+        // The jobs that stay are in their old order, and so are the records.
+        let (mut all, mut stay) = (all.iter(), trace.jobs.iter().peekable());
+        trace.records.retain(|_| all.next().is_some_and(|job| stay.next_if(|next| *next == job).is_some()));
+        write_trace(path, &trace)?;
+        say!("wrote {}", path.display());
+    }
+    Ok(())
+}

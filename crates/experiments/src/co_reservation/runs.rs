@@ -1,0 +1,229 @@
+//! One run of the experiment: for Figures 6, 7 and 8 what negotiations take, for Figure 9 what holds do to those who mean
+//! it. It relies on [`Desk`] for the brokers; a run is a function of its case and its seed.
+
+use super::desk::{Desk, Knowledge, Negotiation, Sites, sites};
+use super::setup::{Asked, Choices, LONGEST, draw, measured_from};
+use bookahead_protocol::deadline::Adaptive;
+use bookahead_protocol::ledger::{HoldRules, Ledger};
+use bookahead_protocol::{Millis, Moment};
+
+/// A run for Figures 6, 7 and 8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NegotiationCase {
+    /// Which set of choices.
+    pub(super) set: usize,
+    /// What the evaluated broker goes by.
+    pub(super) knowledge: Knowledge,
+    /// How many in a hundred of the requests go through it.
+    pub(super) share: u32,
+    /// Mean slots between two requests.
+    pub(super) inter_arrival: u32,
+}
+
+/// What some requests took in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Effort {
+    pub(super) requests: u64,
+    pub(super) parts: u64,
+    /// Candidates that were tried to be held.
+    pub(super) attempts: u64,
+    pub(super) probes: u64,
+    pub(super) messages: u64,
+    /// Requests given up before all candidates had been looked at.
+    pub(super) stopped: u64,
+}
+
+/// What a run gave, of the requests of the evaluated broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Negotiated {
+    /// Those that were booked.
+    pub(super) successful: Effort,
+    /// Those that were not.
+    pub(super) unsuccessful: Effort,
+}
+
+impl Effort {
+    fn add(&mut self, asked: &Asked, negotiation: &Negotiation) {
+        self.requests += 1;
+        self.parts += asked.request.parts.len() as u64;
+        self.attempts += negotiation.attempts;
+        self.probes += negotiation.probes;
+        self.messages += negotiation.messages;
+        self.stopped += u64::from(negotiation.stopped);
+    }
+
+    /// Reservation attempts for each request; None where there is no request.
+    pub(super) fn attempts_each(&self) -> Option<f64> {
+        (self.requests > 0).then(|| self.attempts as f64 / self.requests as f64)
+    }
+
+    /// Messages for each sub-job.
+    pub(super) fn messages_each(&self) -> Option<f64> {
+        (self.parts > 0).then(|| self.messages as f64 / self.parts as f64)
+    }
+
+    /// Both together.
+    pub(super) fn and(self, other: Effort) -> Effort {
+        Effort {
+            requests: self.requests + other.requests,
+            parts: self.parts + other.parts,
+            attempts: self.attempts + other.attempts,
+            probes: self.probes + other.probes,
+            messages: self.messages + other.messages,
+            stopped: self.stopped + other.stopped,
+        }
+    }
+}
+
+impl Negotiated {
+    /// Of all requests.
+    pub(super) fn all(&self) -> Effort {
+        self.successful.and(self.unsuccessful)
+    }
+
+    /// The share of requests that were booked.
+    pub(super) fn acceptance(&self) -> Option<f64> {
+        let all = self.all().requests;
+        (all > 0).then(|| self.successful.requests as f64 / all as f64)
+    }
+}
+
+/// Requests come, some through the evaluated broker and the others through a side channel; counts what the evaluated
+/// broker had to do for each.
+pub(super) fn negotiate(case: &NegotiationCase, choices: &Choices, requests: usize, seed: u64) -> Negotiated {
+    let mut sites = sites(choices.tell_free, HoldRules::default());
+    let mut evaluated = Desk::new(1, choices, case.knowledge, &sites);
+    let mut side_channel = Desk::new(2, choices, Knowledge::Probes, &sites);
+    let mut negotiated = Negotiated::default();
+    let drawn = draw(choices, "requests", requests, f64::from(case.inter_arrival), seed);
+    let measured_from = measured_from(choices, &drawn);
+    for asked in &drawn {
+        let now = Moment::of(asked.submit);
+        if !asked.is_seen(case.share) {
+            side_channel.reserve(now, &asked.request, true, &mut sites);
+            continue;
+        }
+        let negotiation = evaluated.reserve(now, &asked.request, true, &mut sites);
+        if asked.submit >= measured_from {
+            let booked = negotiation.booked.is_some();
+            let effort = if booked { &mut negotiated.successful } else { &mut negotiated.unsuccessful };
+            effort.add(asked, &negotiation);
+        }
+    }
+    negotiated
+}
+
+/// A run for Figure 9.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct HoldCase {
+    /// Which set of choices.
+    pub(super) set: usize,
+    /// Mean slots between two accepters.
+    pub(super) inter_arrival: u32,
+    /// Rejecters for each thousand accepters.
+    pub(super) rejecters: u32,
+    /// How long the machines hold.
+    pub(super) timeout: Timeout,
+}
+
+/// How long machines hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timeout {
+    /// So many slots.
+    Fixed(u32),
+    /// As long as the rate of acceptance, in millionths, allows by what they saw, and no longer than [`LONGEST`].
+    Adaptive(u32),
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Held {
+    /// The share of accepters that were served.
+    pub(super) acceptance: f64,
+    /// How long was held for rejecters on average, in slots; zero where there were none.
+    pub(super) hold: f64,
+    /// What the machines saw of holds, in all.
+    pub(super) seen: Seen,
+}
+
+/// What the machines saw of holds; what is long past counts less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Seen {
+    pub(super) granted: u64,
+    /// Refused for lack of room.
+    pub(super) refused: u64,
+    pub(super) committed: u64,
+    /// Never confirmed.
+    pub(super) evaporated: u64,
+    pub(super) cancelled: u64,
+}
+
+impl Timeout {
+    fn rules(self) -> HoldRules {
+        let slots = |slots: u32| Millis::seconds(i64::from(slots));
+        let (longest, adaptive) = match self {
+            Timeout::Fixed(timeout) => (slots(timeout), None),
+            Timeout::Adaptive(target) => {
+                let (shortest, longest) = (slots(1), slots(LONGEST));
+                (longest, Some(Adaptive { target, shortest, longest }))
+            }
+        };
+        HoldRules { longest, adaptive, late_commits: false }
+    }
+}
+
+/// Accepters, who commit at once, and rejecters, who never answer, so that what is held for them evaporates, come through
+/// one broker that probes. Measures how many of the accepters are served.
+pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u64) -> Held {
+    let mut sites = sites(choices.tell_free, case.timeout.rules());
+    let mut broker = Desk::new(1, choices, Knowledge::Probes, &sites);
+    let accepters = draw(choices, "accepters", accepters, f64::from(case.inter_arrival), seed);
+    let measured_from = measured_from(choices, &accepters);
+    let (mut served, mut wanted, mut held, mut holds) = (0_u64, 0_u64, 0.0, 0_u64);
+    for (asked, accepts) in with_rejecters(case, choices, accepters, seed) {
+        let now = Moment::of(asked.submit);
+        let booked = broker.reserve(now, &asked.request, accepts, &mut sites).booked;
+        if asked.submit < measured_from {
+            continue;
+        }
+        if accepts {
+            wanted += 1;
+            served += u64::from(booked.is_some());
+        } else if let Some(hold) = booked.and_then(|reservation| reservation.held_for) {
+            held += hold.0 as f64 / 1e3;
+            holds += 1;
+        }
+    }
+    let acceptance = served as f64 / wanted.max(1) as f64;
+    Held { acceptance, hold: held / holds.max(1) as f64, seen: seen(&sites) }
+}
+
+/// Accepters and rejecters in the order in which they come, and whether each accepts.
+fn with_rejecters(
+    case: &HoldCase,
+    choices: &Choices,
+    accepters: Vec<Asked>,
+    seed: u64,
+) -> Vec<(Asked, bool)> {
+    let count = accepters.len() * case.rejecters as usize / 1_000;
+    let mut all: Vec<(Asked, bool)> = accepters.into_iter().map(|asked| (asked, true)).collect();
+    if count > 0 {
+        let every = f64::from(case.inter_arrival) * 1_000.0 / f64::from(case.rejecters);
+        let rejecters = draw(choices, "rejecters", count, every, seed);
+        all.extend(rejecters.into_iter().map(|asked| (asked, false)));
+    }
+    all.sort_by_key(|(asked, _)| asked.submit);
+    all
+}
+
+fn seen(sites: &Sites) -> Seen {
+    let mut seen = Seen::default();
+    for observed in sites.values().map(Ledger::observed) {
+        seen.granted += observed.granted;
+        seen.refused += observed.refused;
+        seen.committed += observed.committed;
+        seen.evaporated += observed.evaporated;
+        seen.cancelled += observed.cancelled;
+    }
+    seen
+}
