@@ -7,7 +7,7 @@ use super::workload::Asked;
 use bookahead_plan::notice::{Notice, NoticeRule};
 use bookahead_plan::{Capacity, JobKey, Need, Policy, Running, Scheduler, Seconds, Span, Time, Waiting};
 use bookahead_sim::Job;
-use bookahead_sim::events::{Event, Events};
+use bookahead_sim::site::{Event, Events};
 
 /// What became of a job.
 #[derive(Debug, Clone, Copy)]

@@ -50,7 +50,9 @@ impl Grid {
                     let what = format!("{}: {given_away} times nodes were away", party.name);
                     found.push((Rule::NothingGivenAway, what));
                 }
-                found.extend(site.batch.repeated().map(|what| (Rule::Settled, format!("{}: {what}", party.name))));
+                found.extend(
+                    site.batch.repeated().map(|what| (Rule::Settled, format!("{}: {what}", party.name))),
+                );
                 let local = now + party.ahead;
                 found.extend(
                     unaccounted(site, local)
@@ -270,7 +272,8 @@ impl Grid {
             }
             for job in client.jobs() {
                 let taken = matches!(job.told, Some(Ok(_)));
-                if taken && !self.has_lost_disk(client.asks()) && self.job_at(client.asks(), job.id).is_none() {
+                if taken && !self.has_lost_disk(client.asks()) && self.job_at(client.asks(), job.id).is_none()
+                {
                     deceived.push(format!("{} was told of {}, which nobody knows", party.name, job.id));
                 }
             }
