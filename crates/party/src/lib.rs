@@ -11,18 +11,19 @@
 
 pub mod batch;
 pub mod broker;
-pub mod job;
 pub mod queries;
 pub mod register;
 pub mod site;
 pub mod step;
 
-pub use batch::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
-pub use broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
-pub use job::{Ended, Job, JobChange, JobState, JobStatus, Work};
-pub use queries::{Filter, Queries, Viewer};
-pub use register::{Heartbeat, Known, Load, OfferedResource, Role};
-pub use step::{
+pub use crate::batch::{
+    Backing, BatchError, BatchOrder, BatchReport, Clocks, Ended, Job, JobChange, JobState, JobStatus, Look,
+    OrderId, Seen, Tagged, Work,
+};
+pub use crate::broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
+pub use crate::queries::{Filter, Queries, Viewer};
+pub use crate::register::{Heartbeat, Known, Load, OfferedResource, Role};
+pub use crate::step::{
     CallId, Input, JobCall, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark,
     Reply,
 };

@@ -1,8 +1,13 @@
-//! What parties tell of themselves and of each other: what they offer, how busy they are, how long a hold takes them.
+//! What parties tell of themselves and of each other (what they offer, how busy they are, how long a hold takes them), and the
+//! register of a broker: who can be asked, where, what they offer, and when they were last heard of. Some are named in the
+//! configuration, others introduce themselves. A register is not journalled: whoever is there says so again.
 
 use bookahead_plan::Time;
-use bookahead_protocol::{Millis, Name, Resource, Value};
-use std::collections::BTreeMap;
+use bookahead_protocol::broker::name_here;
+use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::{Millis, Moment, Name, Resource, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a party is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,4 +74,114 @@ pub struct Known {
     pub round_trip: Option<Millis>,
     /// Whether it can be asked.
     pub up: bool,
+}
+
+/// A broker has at most this many peers: enough for any grid, and few enough that a stranger cannot fill the memory.
+const MOST_PEERS: usize = 10_000;
+
+/// A call comes through at most eight brokers, so that nothing further away can be reached.
+const MOST_THROUGH: usize = 8;
+
+/// What a broker's own work adds to the hold of a peer: a search and a few events of its journal.
+const OWN_WORK: Millis = Millis(50);
+
+/// All peers of a broker.
+#[derive(Debug, Clone)]
+pub(super) struct Register {
+    /// By which the broker knows a call that has come through it before.
+    identity: Name,
+    peers: BTreeMap<Name, Arc<Known>>,
+    /// Those that the configuration names.
+    named: BTreeSet<Name>,
+    /// Whether others may introduce themselves.
+    open: bool,
+}
+
+impl Register {
+    pub(super) fn new(identity: Name, named: BTreeSet<Name>, open: bool) -> Register {
+        Register { identity, peers: BTreeMap::new(), named, open }
+    }
+
+    /// All of them, in the order of their names.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Known> {
+        self.peers.values().map(|known| &**known)
+    }
+
+    /// Those that can be asked.
+    pub(super) fn up(&self) -> impl Iterator<Item = &Known> {
+        self.all().filter(|known| known.up)
+    }
+
+    pub(super) fn get(&self, peer: &Name) -> Option<&Known> {
+        self.peers.get(peer).map(|known| &**known)
+    }
+
+    /// What the broker offers, by names that begin with those of its peers, and through whom that is reached.
+    pub(super) fn offered(&self) -> impl Iterator<Item = OfferedResource> {
+        let all = self.up().flat_map(|known| known.said.resources.iter().map(|one| (&known.said.name, one)));
+        all.map(|(peer, one)| OfferedResource {
+            resource: Resource { name: name_here(peer, &one.resource.name), ..one.resource.clone() },
+            through: std::iter::once(&self.identity).chain(&one.through).cloned().collect(),
+        })
+    }
+
+    /// How long a hold takes the broker: as long as the slowest of its peers that tells, and its own work and two round trips
+    /// on top, of the probe and of the hold.
+    pub(super) fn hold_takes(&self) -> Option<Millis> {
+        let takes = |known: &Known| {
+            let trip = known.round_trip.unwrap_or(Millis::ZERO);
+            known.said.hold_takes.map(|takes| takes + trip + trip)
+        };
+        self.up().filter_map(takes).max().map(|longest| longest + OWN_WORK)
+    }
+
+    /// A peer says that it is there. Whether it can be asked from now on, and could not before.
+    pub(super) fn heard(
+        &mut self,
+        now: Moment,
+        said: Heartbeat,
+        round_trip: Option<u64>,
+    ) -> Result<bool, Problem> {
+        let name = said.name.clone();
+        let refused = |why: String| Err(Problem::new(Why::NotAdmittedAsPeer(why)));
+        if !self.named.contains(&name) && !self.open {
+            return refused(format!(
+                "{name} is not named in this broker's configuration, and others may not register"
+            ));
+        }
+        let before = self.peers.get(&name);
+        if before.is_none() && self.peers.len() >= MOST_PEERS {
+            return refused(format!("there are {MOST_PEERS} peers already"));
+        }
+        let was_up = before.map(|known| known.up);
+        // One that is silent when it is asked must answer again before it counts as up, whatever it says of itself.
+        let up = round_trip.is_some() || was_up.unwrap_or(true);
+        let took = round_trip.and_then(|took| i64::try_from(took).ok()).map(Millis);
+        let round_trip = took.or(before.and_then(|known| known.round_trip));
+        let said = self.without_circles(said);
+        let known = Known { said, last_heard: Some(now.second()), round_trip, up };
+        self.peers.insert(name, Arc::new(known));
+        Ok(up && was_up != Some(true))
+    }
+
+    /// A peer has not answered for too long. Whether it could be asked until now.
+    pub(super) fn silent(&mut self, peer: &Name) -> bool {
+        match self.peers.get_mut(peer).filter(|known| known.up) {
+            Some(known) => {
+                Arc::make_mut(known).up = false;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What a peer says, without what would be reached through this broker: brokers that know each other would otherwise tell
+    /// each other of their own resources, under ever longer names.
+    fn without_circles(&self, mut said: Heartbeat) -> Heartbeat {
+        said.resources
+            .retain(|one| !one.through.contains(&self.identity) && one.through.len() < MOST_THROUGH);
+        let offered: BTreeSet<&Name> = said.resources.iter().map(|one| &one.resource.name).collect();
+        said.loads.retain(|load| offered.contains(&load.resource));
+        said
+    }
 }

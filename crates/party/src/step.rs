@@ -27,11 +27,11 @@ pub struct Origin {
 }
 
 /// What can come in.
+#[allow(missing_docs, reason = "`call` is the call that waits for a reply")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A client calls.
     Call {
-        /// Which call.
         call: CallId,
         /// What, and who.
         envelope: Envelope,
@@ -40,53 +40,30 @@ pub enum Input {
     },
     /// A client submits a job.
     Submit {
-        /// Which call.
         call: CallId,
-        /// Whose job.
         caller: Caller,
-        /// The key of the call.
         key: Key,
-        /// The id of the job.
         id: JobId,
-        /// What.
         job: Box<JobRequest>,
         /// How it came here.
         origin: Origin,
     },
     /// A client or broker cancels a job.
-    CancelJob {
-        /// Which call.
-        call: CallId,
-        /// Who.
-        caller: Caller,
-        /// Which job.
-        id: JobId,
-    },
+    CancelJob { call: CallId, caller: Caller, id: JobId },
     /// A broker lets a job run that claims.
-    Go {
-        /// Which call.
-        call: CallId,
-        /// Who.
-        caller: Caller,
-        /// Which job.
-        id: JobId,
-    },
+    Go { call: CallId, caller: Caller, id: JobId },
     /// A peer answers a call that was made to it ([`PeerRequest::Call`]).
     Answered {
-        /// Which peer.
         from: Name,
         /// The key of that call.
         key: Key,
-        /// Its answer.
         answer: Answer,
         /// How the call came here that it was made because of.
         origin: Origin,
     },
     /// A peer answers a question about a job ([`PeerRequest::Job`]).
     JobAnswered {
-        /// Which peer.
         from: Name,
-        /// Which job, by its id there.
         id: JobId,
         /// What was asked.
         asked: JobCall,
@@ -97,16 +74,12 @@ pub enum Input {
     Heard {
         /// Which call; None where it was asked by us.
         call: Option<CallId>,
-        /// What it says.
         heartbeat: Box<Heartbeat>,
         /// How long it took to ask, in milliseconds, where it was asked.
         round_trip: Option<u64>,
     },
     /// A peer has not answered for too long.
-    Silent {
-        /// Which.
-        peer: Name,
-    },
+    Silent { peer: Name },
     /// The batch system reports.
     Batch(BatchReport),
     /// Somebody wants to see the batch system as it is now; a party that has just looked does nothing.
@@ -138,6 +111,7 @@ pub struct PeerCall {
 }
 
 /// What is asked of a peer.
+#[allow(missing_docs, reason = "`id` is the id of the job at the peer")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum PeerRequest {
     /// A call about a reservation, answered by [`Input::Answered`].
@@ -146,9 +120,7 @@ pub enum PeerRequest {
     Job {
         /// On whose behalf.
         caller: Caller,
-        /// Which job, by its id there.
         id: JobId,
-        /// What.
         ask: JobCall,
         /// With [`JobCall::Submit`]: the job.
         job: Option<Box<JobRequest>>,

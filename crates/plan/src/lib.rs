@@ -22,12 +22,11 @@ pub mod policy;
 pub mod profile;
 mod queue;
 pub mod scheduler;
-mod stairs;
 pub mod units;
 
-pub use job::{JobKey, Running, Waiting};
-pub use planner::{Cluster, Planner};
-pub use policy::Policy;
-pub use profile::{Frontier, Need, Profile, Starts};
-pub use scheduler::Scheduler;
-pub use units::{Capacity, Interval, Seconds, Span, Time};
+pub use crate::job::{JobKey, Running, Waiting};
+pub use crate::planner::{Cluster, Planner};
+pub use crate::policy::Policy;
+pub use crate::profile::{Frontier, Need, Profile, Starts};
+pub use crate::scheduler::Scheduler;
+pub use crate::units::{Capacity, Interval, Seconds, Span, Time};

@@ -30,8 +30,7 @@
 use crate::job::{JobKey, Running, Waiting};
 use crate::policy::Policy;
 use crate::profile::{Frontier, Profile};
-use crate::queue::Queue;
-use crate::stairs::Stairs;
+use crate::queue::{Queue, Stairs};
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
 
 /// A job that can never start: it needs more than the resource has.

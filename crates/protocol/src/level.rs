@@ -55,23 +55,12 @@ impl<L> fmt::Debug for Permission<L> {
 
 /// The permission that a received call gives.
 #[derive(Debug, Clone, Copy)]
-pub enum Received {
-    /// To probe.
-    Probe(Permission<Probing>),
-    /// To hold.
-    Reserve(Permission<Reserving>),
-    /// To commit.
-    Commit(Permission<Committing>),
-}
+pub struct Received(Level);
 
 impl Received {
     /// What may be sent on because of this call. Giving something up, or asking how it is, permits no more than probes.
     pub fn of(call: &Call) -> Received {
-        match call.level() {
-            Level::Probe => Received::Probe(Permission(PhantomData)),
-            Level::Reserve => Received::Reserve(Permission(PhantomData)),
-            Level::Commit => Received::Commit(Permission(PhantomData)),
-        }
+        Received(call.level())
     }
 
     /// What may be sent on because of a job that was submitted: its owner wants it run, which is a call of the highest level.
@@ -81,40 +70,21 @@ impl Received {
 
     /// To probe: any call permits that.
     pub fn probing(self) -> Permission<Probing> {
-        match self {
-            Received::Probe(permission) => permission,
-            Received::Reserve(permission) => permission.lower(),
-            Received::Commit(permission) => permission.lower(),
-        }
+        Permission(PhantomData)
     }
 
     /// To hold, if the call was of that level at least.
     pub fn reserving(self) -> Option<Permission<Reserving>> {
-        match self {
-            Received::Probe(_) => None,
-            Received::Reserve(permission) => Some(permission),
-            Received::Commit(permission) => Some(permission.lower()),
-        }
+        (self.0 >= Level::Reserve).then_some(Permission(PhantomData))
     }
 
     /// To commit, if the call was of that level.
     pub fn committing(self) -> Option<Permission<Committing>> {
-        match self {
-            Received::Commit(permission) => Some(permission),
-            Received::Probe(_) | Received::Reserve(_) => None,
-        }
+        (self.0 == Level::Commit).then_some(Permission(PhantomData))
     }
 }
 
 impl<L> Permission<L> {
-    /// The permission of a level that this one includes.
-    pub fn lower<M>(self) -> Permission<M>
-    where
-        L: Includes<M>,
-    {
-        Permission(PhantomData)
-    }
-
     /// Asks what could be had.
     pub fn probe(&self, request: Request, most: u32, starts: Vec<Time>) -> Call
     where

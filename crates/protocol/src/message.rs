@@ -20,6 +20,15 @@ pub struct Envelope {
     pub call: Call,
 }
 
+/// A call to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Outgoing {
+    /// To which peer.
+    pub to: Name,
+    /// What.
+    pub envelope: Envelope,
+}
+
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Caller {
@@ -30,6 +39,7 @@ pub struct Caller {
 }
 
 /// What can be asked of a site or a broker.
+#[allow(missing_docs, reason = "`id` is the reservation that it is about")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
     /// What could be had? Nothing is booked.
@@ -54,14 +64,12 @@ pub enum Call {
     },
     /// Hold it longer.
     Hold {
-        /// What.
         id: ReservationId,
         /// How long from now; less may be granted.
         hold_for: Millis,
     },
     /// Let it last longer: until this end, with the capacity that it has at its end.
     Extend {
-        /// What.
         id: ReservationId,
         /// Only if it is still at this version.
         version: Option<u32>,
@@ -70,23 +78,14 @@ pub enum Call {
     },
     /// Make it final, with jobs that are to run in it or without.
     Commit {
-        /// What.
         id: ReservationId,
         /// Its jobs, as far as they are known.
         jobs: Vec<JobId>,
     },
     /// One more job for a committed reservation.
-    Attach {
-        /// To what.
-        id: ReservationId,
-        /// To which part of it.
-        part: usize,
-        /// Which job.
-        job: JobId,
-    },
+    Attach { id: ReservationId, part: usize, job: JobId },
     /// Other terms for a committed reservation; the old ones stand if the new ones cannot be had.
     Change {
-        /// What.
         id: ReservationId,
         /// The version that the owner has seen; refused if it is no longer that one.
         version: Option<u32>,
@@ -95,9 +94,7 @@ pub enum Call {
     },
     /// Give back part of it, or all that is left of it, early.
     Release {
-        /// What.
         id: ReservationId,
-        /// Which part of it.
         part: usize,
         /// From when on; what is past is past.
         from: Time,
@@ -105,15 +102,9 @@ pub enum Call {
         keep: Capacity,
     },
     /// Give it up.
-    Cancel {
-        /// What.
-        id: ReservationId,
-    },
+    Cancel { id: ReservationId },
     /// How is it?
-    Show {
-        /// What.
-        id: ReservationId,
-    },
+    Show { id: ReservationId },
 }
 
 /// What comes back.

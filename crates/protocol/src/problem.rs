@@ -207,6 +207,12 @@ impl Problem {
     }
 }
 
+impl<W: Into<Why>> From<W> for Problem {
+    fn from(why: W) -> Problem {
+        Problem::new(why)
+    }
+}
+
 impl Why {
     /// A name for programs; it never changes.
     pub fn code(&self) -> &'static str {

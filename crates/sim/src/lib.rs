@@ -11,19 +11,13 @@
 //!
 //! A run is a function of its input: no clock, no chance, the same result on every machine.
 
-pub mod events;
 pub mod freeze;
 pub mod grid;
 pub mod rated;
-pub mod side_by_side;
 pub mod site;
-mod view;
-pub mod with_notice;
 pub mod workers;
 
-pub use freeze::{Frozen, freeze};
-pub use rated::Rated;
-pub use side_by_side::side_by_side;
-pub use site::{EarliestFit, Fate, Granted, Job, Outcome, Overrun, Placement, Ran, Site, simulate};
-pub use with_notice::WithNotice;
-pub use workers::run_all;
+pub use crate::freeze::{Frozen, freeze};
+pub use crate::rated::{Rated, WithNotice};
+pub use crate::site::{EarliestFit, Fate, Granted, Job, Outcome, Overrun, Placement, Ran, Site, simulate};
+pub use crate::workers::{run_all, side_by_side};

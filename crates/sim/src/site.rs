@@ -7,13 +7,13 @@
 //! It never lets a job run into a reservation: one that is beyond its estimate is extended only as far as there
 //! is room.
 
-use crate::events::{Event, Events};
-use crate::view::View;
 use bookahead_plan::metrics::Completed;
 use bookahead_plan::{
     Capacity, Cluster, JobKey, Need, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
 };
 use bookahead_workload::requests::Request;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// The first extension of a job that goes on beyond its estimate; each further one is as long as the job is
 /// late already, so that there are few.
@@ -315,5 +315,121 @@ impl<'a, P: Placement, O: FnMut(usize)> Run<'a, P, O> {
         } else {
             self.events.push(expected, Event::Limit(job));
         }
+    }
+}
+
+/// Something that happens at an instant. The order of the variants is the order inside an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event {
+    /// The job with this index ends.
+    End(u32),
+    /// The job with this index has run for as long as expected and goes on.
+    Limit(u32),
+    /// A reservation begins or ends.
+    Reservation,
+}
+
+/// The events to come.
+#[derive(Debug, Default)]
+pub struct Events {
+    heap: BinaryHeap<Reverse<(Time, Event)>>,
+}
+
+impl Events {
+    /// Adds an event.
+    pub fn push(&mut self, time: Time, event: Event) {
+        self.heap.push(Reverse((time, event)));
+    }
+
+    /// When something happens next.
+    pub fn next_time(&self) -> Option<Time> {
+        self.heap.peek().map(|&Reverse((time, _))| time)
+    }
+
+    /// Takes the next event if it happens at `now`.
+    pub fn pop_at(&mut self, now: Time) -> Option<Event> {
+        if self.next_time() != Some(now) {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((_, event))| event)
+    }
+}
+
+/// The lists behind a [`Cluster`], kept up to date where they are wanted.
+#[derive(Default)]
+pub(crate) struct View {
+    wanted: bool,
+    running: Vec<u32>,
+    waiting: Vec<u32>,
+    pub(crate) reservations: Vec<Span>,
+    running_now: Vec<Running>,
+    waiting_now: Vec<Waiting>,
+}
+
+impl View {
+    pub(crate) fn new(wanted: bool) -> View {
+        View { wanted, ..View::default() }
+    }
+
+    pub(crate) fn submit(&mut self, job: u32) {
+        if self.wanted {
+            self.waiting.push(job);
+        }
+    }
+
+    pub(crate) fn start(&mut self, job: u32) {
+        if self.wanted {
+            self.waiting.retain(|&waits| waits != job);
+            self.running.push(job);
+        }
+    }
+
+    pub(crate) fn end(&mut self, job: u32) {
+        if self.wanted {
+            self.running.retain(|&runs| runs != job);
+        }
+    }
+
+    /// The cluster at `now`; reservations that are over are forgotten.
+    pub(crate) fn cluster(
+        &mut self,
+        now: Time,
+        capacity: Capacity,
+        jobs: &[Job],
+        expected_ends: &[Time],
+    ) -> Cluster<'_> {
+        self.reservations.retain(|span| span.interval.end > now);
+        self.running_now.clear();
+        self.running_now.extend(self.running.iter().map(|&job| Running {
+            expected_end: expected_ends[job as usize],
+            capacity: jobs[job as usize].asked.capacity,
+        }));
+        self.waiting_now.clear();
+        self.waiting_now.extend(self.waiting.iter().map(|&job| jobs[job as usize].asked));
+        Cluster {
+            capacity,
+            now,
+            running: &self.running_now,
+            waiting: &self.waiting_now,
+            reservations: &self.reservations,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_one_instant_come_as_ends_limits_reservations() {
+        let mut events = Events::default();
+        for event in [Event::Reservation, Event::Limit(0), Event::End(9), Event::End(2)] {
+            events.push(Time(5), event);
+        }
+        events.push(Time(4), Event::Reservation);
+        assert_eq!(events.pop_at(Time(5)), None);
+        assert_eq!(events.pop_at(Time(4)), Some(Event::Reservation));
+        let order: Vec<Event> = std::iter::from_fn(|| events.pop_at(Time(5))).collect();
+        assert_eq!(order, [Event::End(2), Event::End(9), Event::Limit(0), Event::Reservation]);
     }
 }

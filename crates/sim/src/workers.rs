@@ -1,6 +1,8 @@
-//! Independent runs on several threads. Results come in the order of the inputs, so that the number of threads changes
-//! nothing but the time taken.
+//! Independent runs on several threads, and the same workload under several rules. Results come in the order of the inputs, so
+//! that the number of threads changes nothing but the time taken.
 
+use crate::site::{Job, Outcome, Placement, Site, simulate};
+use bookahead_workload::requests::Request;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,6 +31,27 @@ pub fn run_all<I: Sync, R: Send + Sync>(
         work();
     });
     results.into_iter().map(|slot| slot.into_inner().expect("every input was run")).collect()
+}
+
+/// Simulates every site of `sites` on `threads` threads, and gives the outcomes in their order; `placement` makes what
+/// decides on the requests of a site. `observe` hears how many jobs have ended since it was last called, from any of
+/// them.
+pub fn side_by_side<P: Placement>(
+    sites: &[Site],
+    jobs: &[Job],
+    requests: &[Request],
+    placement: impl Fn(&Site) -> P + Sync,
+    threads: usize,
+    observe: impl Fn(usize) + Sync,
+) -> Vec<Outcome> {
+    let run = |site: &Site| {
+        let mut told = 0;
+        simulate(*site, jobs, requests, &mut placement(site), |ended| {
+            observe(ended - told);
+            told = ended;
+        })
+    };
+    run_all(sites, threads, run, || {})
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use bookahead_plan::{
     Capacity, Cluster, JobKey, Need, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting,
 };
 use bookahead_sim::Job;
-use bookahead_sim::events::{Event, Events};
+use bookahead_sim::site::{Event, Events};
 use bookahead_workload::models::{Cirne, Setting};
 
 /// The machine: a cluster of the size that was usual for the systems in the archive that the model is fitted to.

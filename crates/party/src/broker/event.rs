@@ -25,19 +25,15 @@ pub struct BrokerState {
 }
 
 /// Something that happened to a job. Fields that are added later need a default, so that older journals can be read.
+#[allow(missing_docs, reason = "`id` is the job that it happened to")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobEvent {
     /// It was submitted to the broker.
     Submitted {
-        /// Its id.
         id: JobId,
-        /// The key of the call.
         key: Key,
-        /// Whose it is.
         caller: Caller,
-        /// What it is.
         job: Box<JobRequest>,
-        /// When.
         at: Time,
         /// The brokers that it came through.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,29 +43,13 @@ pub enum JobEvent {
         part: Option<Box<PartThere>>,
     },
     /// Something happened to the choice of its reservation.
-    Choice {
-        /// Of which job.
-        id: JobId,
-        /// What.
-        event: choice::Event,
-    },
+    Choice { id: JobId, event: choice::Event },
     /// Something happened to its copies.
-    Race {
-        /// Of which job.
-        id: JobId,
-        /// What.
-        event: race::Event,
-    },
+    Race { id: JobId, event: race::Event },
     /// The site of its reservation has it.
-    Handed {
-        /// Which job.
-        id: JobId,
-    },
+    Handed { id: JobId },
     /// Its owner no longer wants it.
-    Unwanted {
-        /// Which job.
-        id: JobId,
-    },
+    Unwanted { id: JobId },
     /// It is over.
     Over {
         /// How it was in the end.

@@ -7,11 +7,10 @@
 mod event;
 mod jobs;
 mod queries;
-mod register;
 
 pub use event::{BrokerEvent, BrokerState, JobEvent, JobRules, PartThere};
 
-use crate::register::Heartbeat;
+use crate::register::{Heartbeat, Register};
 use crate::step::{
     CallId, Input, Level, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark, Reply,
 };
@@ -19,7 +18,6 @@ use bookahead_protocol::broker::{Booking, Broker as Head, Effects, Event, Rules}
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Call, Envelope, JobId, Key, Moment, Name, ReservationId, State};
 use jobs::{Around, Jobs, Seen, Submission};
-use register::Register;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,6 +62,18 @@ pub struct BrokerFacts {
     seen: Arc<Seen>,
 }
 
+/// The moment of an input, and what has come of it so far.
+struct Step {
+    now: Moment,
+    out: Output<BrokerEvent>,
+}
+
+impl Step {
+    fn new(now: Moment) -> Step {
+        Step { now, out: Output::default() }
+    }
+}
+
 impl Broker {
     /// One that has booked nothing and knows no peers. `about` is what it tells of itself, but for its resources, which are those
     /// of its peers; no other broker has the `identity`. Peers that are not `named` may register only where it is `open`.
@@ -102,21 +112,14 @@ impl Broker {
         self.jobs.flaw = Some(flaw);
     }
 
-    fn call(
-        &mut self,
-        now: Moment,
-        call: CallId,
-        envelope: &Envelope,
-        origin: &Origin,
-        out: &mut Output<BrokerEvent>,
-    ) {
+    fn call(&mut self, call: CallId, envelope: &Envelope, origin: &Origin, step: &mut Step) {
         let key = envelope.key;
         let known = self.keys.get(&key).filter(|_| !envelope.call.only_asks());
         let under_way = self.waiting.get(&key);
         if known.is_some_and(|known| Some(*known) != envelope.call.id())
             || under_way.is_some_and(|waiting| waiting.call != envelope.call)
         {
-            return out.answer(call, Problem::new(Why::KeyTaken(key)));
+            return step.out.answer(call, Problem::new(Why::KeyTaken(key)));
         }
         let new = || Waiting { call: envelope.call.clone(), calls: Vec::new() };
         let calls = &mut self.waiting.entry(key).or_insert_with(new).calls;
@@ -124,26 +127,26 @@ impl Broker {
             calls.remove(0);
         }
         calls.push(call);
-        let effects = self.head.handle(now, &self.caller, envelope);
-        self.carry_out(now, effects, origin, out);
+        let effects = self.head.handle(step.now, &self.caller, envelope);
+        self.carry_out(effects, origin, step);
     }
 
-    fn carry_out(&mut self, now: Moment, effects: Effects, origin: &Origin, out: &mut Output<BrokerEvent>) {
+    fn carry_out(&mut self, effects: Effects, origin: &Origin, step: &mut Step) {
         for event in effects.events {
             self.note_keys(&event);
-            if let Some(notice) = self.notice(now, &event) {
-                out.notices.push((out.events.len(), notice));
+            if let Some(notice) = self.notice(step.now, &event) {
+                step.out.notices.push((step.out.events.len(), notice));
             }
-            out.events.push(BrokerEvent::Booking(event));
+            step.out.events.push(BrokerEvent::Booking(event));
         }
         for outgoing in effects.send {
             let origin = self.origin_of(outgoing.envelope.key, origin);
             let request = PeerRequest::Call(Box::new(outgoing.envelope));
-            out.calls.push(PeerCall { to: outgoing.to, request, origin });
+            step.out.calls.push(PeerCall { to: outgoing.to, request, origin });
         }
         for reply in effects.replies {
             for call in self.waiting.remove(&reply.key).into_iter().flat_map(|waiting| waiting.calls) {
-                out.answer(call, reply.answer.clone());
+                step.out.answer(call, reply.answer.clone());
             }
         }
     }
@@ -160,18 +163,18 @@ impl Broker {
         origin.clone()
     }
 
-    fn carry_out_for_jobs(&mut self, now: Moment, effects: jobs::Effects, out: &mut Output<BrokerEvent>) {
+    fn carry_out_for_jobs(&mut self, effects: jobs::Effects, step: &mut Step) {
         for event in effects.events {
             let handed = matches!(event, JobEvent::Handed { .. }).then(|| event.id());
-            out.events.push(BrokerEvent::Job(event));
-            handed.into_iter().for_each(|job| self.attach(now, job, out));
+            step.out.events.push(BrokerEvent::Job(event));
+            handed.into_iter().for_each(|job| self.attach(job, step));
         }
-        out.calls.extend(effects.calls);
-        out.remarks.extend(effects.remarks);
+        step.out.calls.extend(effects.calls);
+        step.out.remarks.extend(effects.remarks);
     }
 
     /// A peer has a job that its owner wants in a reservation: the reservation is shown with it from now on.
-    fn attach(&mut self, now: Moment, job: JobId, out: &mut Output<BrokerEvent>) {
+    fn attach(&mut self, job: JobId, step: &mut Step) {
         let Some((id, part)) = self.jobs.part_of(job) else { return };
         if self.head.booking(id).is_none_or(|booking| booking.state.is_over()) {
             return;
@@ -179,22 +182,21 @@ impl Broker {
         let event = Event::Attached { id, part, job };
         self.head.apply(&event);
         let effects = Effects { events: vec![event], ..Effects::default() };
-        self.carry_out(now, effects, &Origin::default(), out);
+        self.carry_out(effects, &Origin::default(), step);
     }
 
     /// Does something about a job, and answers with how it is then.
     fn about_job(
         &mut self,
-        now: Moment,
         (call, id): (CallId, JobId),
-        out: &mut Output<BrokerEvent>,
+        step: &mut Step,
         act: impl FnOnce(&mut Jobs, Around<'_>, &mut jobs::Effects) -> Result<(), Problem>,
     ) {
-        let mut effects = jobs::Effects::default();
+        let mut effects = jobs::Effects::new(step.now);
         let done = act(&mut self.jobs, Around { head: &self.head, register: &self.register }, &mut effects);
-        self.carry_out_for_jobs(now, effects, out);
+        self.carry_out_for_jobs(effects, step);
         let unknown = || Problem::new(Why::UnknownJob(id));
-        out.answer_job(call, done.and_then(|()| self.jobs.job(id).ok_or_else(unknown)));
+        step.out.answer_job(call, done.and_then(|()| self.jobs.job(id).ok_or_else(unknown)));
     }
 
     /// The number in front of the identities that are made for jobs, which are not the head's.
@@ -233,10 +235,9 @@ impl Broker {
 
     fn heard(
         &mut self,
-        now: Moment,
         heartbeat: Heartbeat,
         round_trip: Option<u64>,
-        out: &mut Output<BrokerEvent>,
+        step: &mut Step,
     ) -> Result<(), Problem> {
         if heartbeat.url.trim_end_matches('/') == self.about.url.trim_end_matches('/') {
             let why =
@@ -244,12 +245,12 @@ impl Broker {
             return Err(Problem::new(Why::NotAdmittedAsPeer(why)));
         }
         let name = heartbeat.name.clone();
-        let is_back = Arc::make_mut(&mut self.register).heard(now, heartbeat, round_trip)?;
+        let is_back = Arc::make_mut(&mut self.register).heard(step.now, heartbeat, round_trip)?;
         self.register_changes += 1;
         self.introduce(&name);
         if is_back {
             let message = format!("{name} can be asked from now on");
-            out.remarks.push(Remark::new(Level::Info, "peer_up", message).at(name));
+            step.out.remarks.push(Remark::new(Level::Info, "peer_up", message).at(name));
         }
         Ok(())
     }
@@ -262,21 +263,21 @@ impl Broker {
         }
     }
 
-    fn silent(&mut self, peer: Name, out: &mut Output<BrokerEvent>) {
+    fn silent(&mut self, peer: Name, step: &mut Step) {
         self.head.unregister(&peer);
         if Arc::make_mut(&mut self.register).silent(&peer) {
             self.register_changes += 1;
             let message = format!("{peer} does not answer, and is asked nothing new");
-            out.remarks.push(Remark::new(Level::Warn, "peer_silent", message).at(peer));
+            step.out.remarks.push(Remark::new(Level::Warn, "peer_silent", message).at(peer));
         }
     }
 
-    fn pass_time(&mut self, now: Moment, out: &mut Output<BrokerEvent>) {
-        let effects = self.head.tick(now);
-        self.carry_out(now, effects, &Origin::default(), out);
-        let mut effects = jobs::Effects::default();
-        self.jobs.tick(now, &mut effects);
-        self.carry_out_for_jobs(now, effects, out);
+    fn pass_time(&mut self, step: &mut Step) {
+        let effects = self.head.tick(step.now);
+        self.carry_out(effects, &Origin::default(), step);
+        let mut effects = jobs::Effects::new(step.now);
+        self.jobs.tick(&mut effects);
+        self.carry_out_for_jobs(effects, step);
     }
 }
 
@@ -311,72 +312,72 @@ impl Party for Broker {
     }
 
     fn start(&mut self, now: Moment) -> Result<Output<BrokerEvent>, String> {
-        let mut out = Output::default();
+        let mut step = Step::new(now);
         let effects = self.head.resume(now);
         let life = effects.events.iter().find_map(|event| match event {
             Event::Woke { life } => Some(*life),
             _ => None,
         });
         self.jobs.live_as(self.maker_for_jobs(), life.unwrap_or(0));
-        self.carry_out(now, effects, &Origin::default(), &mut out);
-        let mut effects = jobs::Effects::default();
-        self.jobs.resume(now, &mut effects);
-        self.carry_out_for_jobs(now, effects, &mut out);
-        Ok(out)
+        self.carry_out(effects, &Origin::default(), &mut step);
+        let mut effects = jobs::Effects::new(now);
+        self.jobs.resume(&mut effects);
+        self.carry_out_for_jobs(effects, &mut step);
+        Ok(step.out)
     }
 
     fn step(&mut self, now: Moment, input: Input) -> Output<BrokerEvent> {
-        let mut out = Output::default();
+        let mut step = Step::new(now);
         match input {
-            Input::Call { call, envelope, origin } => self.call(now, call, &envelope, &origin, &mut out),
+            Input::Call { call, envelope, origin } => self.call(call, &envelope, &origin, &mut step),
             Input::Answered { from, key, answer, origin } => {
                 self.origins.remove(&key);
-                let mut effects = jobs::Effects::default();
-                if self.jobs.on_answer(now, &from, key, &answer, &mut effects) {
-                    self.carry_out_for_jobs(now, effects, &mut out);
+                let mut effects = jobs::Effects::new(now);
+                if self.jobs.on_answer(&from, key, &answer, &mut effects) {
+                    self.carry_out_for_jobs(effects, &mut step);
                 } else {
                     let effects = self.head.on_answer(now, &from, key, &answer);
-                    self.carry_out(now, effects, &origin, &mut out);
+                    self.carry_out(effects, &origin, &mut step);
                 }
             }
             Input::Submit { call, caller, key, id, job, origin } => {
                 let submission = Submission { caller, key, id, job, via: origin.via };
-                self.about_job(now, (call, id), &mut out, |jobs, around, effects| {
-                    jobs.submit(now, submission, around, effects)
+                self.about_job((call, id), &mut step, |jobs, around, effects| {
+                    jobs.submit(submission, around, effects)
                 });
             }
             Input::CancelJob { call, caller, id } => {
                 let cancel =
-                    |jobs: &mut Jobs, _: Around<'_>, effects: &mut _| jobs.cancel(now, &caller, id, effects);
-                self.about_job(now, (call, id), &mut out, cancel);
+                    |jobs: &mut Jobs, _: Around<'_>, effects: &mut _| jobs.cancel(&caller, id, effects);
+                self.about_job((call, id), &mut step, cancel);
             }
             Input::Go { call, caller, id } => {
-                let go = |jobs: &mut Jobs, _: Around<'_>, effects: &mut _| jobs.go(now, &caller, id, effects);
-                self.about_job(now, (call, id), &mut out, go);
+                let go = |jobs: &mut Jobs, _: Around<'_>, effects: &mut _| jobs.go(&caller, id, effects);
+                self.about_job((call, id), &mut step, go);
             }
             Input::JobAnswered { from, id, asked, answer } => {
-                let mut effects = jobs::Effects::default();
-                self.jobs.on_report(now, &from, (id, asked), answer, &mut effects);
-                self.carry_out_for_jobs(now, effects, &mut out);
+                let mut effects = jobs::Effects::new(now);
+                self.jobs.on_report(&from, (id, asked), answer, &mut effects);
+                self.carry_out_for_jobs(effects, &mut step);
             }
             Input::Heard { call, heartbeat, round_trip } => {
                 let name = heartbeat.name.clone();
-                let heard = self.heard(now, *heartbeat, round_trip, &mut out);
+                let heard = self.heard(*heartbeat, round_trip, &mut step);
                 match (call, heard) {
-                    (Some(call), heard) => out.replies.push((call, Reply::Registered(heard))),
+                    (Some(call), heard) => step.out.replies.push((call, Reply::Registered(heard))),
                     (None, Err(problem)) => {
                         let why = problem.why.to_string();
-                        out.remarks.push(Remark::new(Level::Warn, "peer_refused", why).at(name));
+                        step.out.remarks.push(Remark::new(Level::Warn, "peer_refused", why).at(name));
                     }
                     (None, Ok(())) => {}
                 }
             }
-            Input::Silent { peer } => self.silent(peer, &mut out),
-            Input::Time => self.pass_time(now, &mut out),
+            Input::Silent { peer } => self.silent(peer, &mut step),
+            Input::Time => self.pass_time(&mut step),
             // A broker has no batch system.
             Input::Batch(_) | Input::WantLook => {}
         }
-        out
+        step.out
     }
 
     fn wake_at(&self) -> Option<Moment> {

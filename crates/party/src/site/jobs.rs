@@ -1,55 +1,32 @@
 //! The jobs that were given to a site: written down before the batch system hears of them, so that none of them is ever
 //! unknown to the book. What the book remembers of a job follows from its events alone.
 
-use crate::job::{Job, JobState};
+use crate::batch::{Job, JobState};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{JobId, Key};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something that happened to a job.
+#[allow(missing_docs, reason = "`id` is the job that it happened to")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobEvent {
     /// It is about to be given to the batch system.
-    Submitted {
-        /// What.
-        job: Job,
-        /// The key of the call.
-        key: Key,
-        /// When.
-        at: Time,
-    },
+    Submitted { job: Job, key: Key, at: Time },
     /// The batch system has taken it.
-    Handed {
-        /// Which.
-        id: JobId,
-    },
+    Handed { id: JobId },
     /// Its turn has come, and it waits for a go.
-    Claimed {
-        /// Which.
-        id: JobId,
-    },
+    Claimed { id: JobId },
     /// Its broker lets it run.
-    MayRun {
-        /// Which.
-        id: JobId,
-    },
+    MayRun { id: JobId },
     /// It runs.
     Started {
-        /// Which.
         id: JobId,
         /// Since when.
         at: Time,
     },
     /// It is over, or the batch system did not take it.
-    Over {
-        /// Which.
-        id: JobId,
-        /// How.
-        state: JobState,
-        /// When.
-        at: Time,
-    },
+    Over { id: JobId, state: JobState, at: Time },
 }
 
 /// A job in the book.

@@ -3,7 +3,7 @@
 //! job ends because of that.
 
 use super::orders::Ordered;
-use super::{DOUBT_AFTER_SILENCE, LOOK_AGAIN, OnLostJournal, Out, Site, SiteEvent, SiteFlaw};
+use super::{DOUBT_AFTER_SILENCE, LOOK_AGAIN, OnLostJournal, Site, SiteEvent, SiteFlaw, Step};
 use crate::batch::{BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
 use crate::step::{Level, Notice, Remark};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
@@ -34,7 +34,7 @@ impl Site {
     }
 
     /// After a restart: tells the scheduler in this process all that it is to keep free.
-    pub(super) fn tell_scheduler_all(&mut self, out: &mut Out) {
+    pub(super) fn tell_scheduler_all(&mut self, step: &mut Step) {
         let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
         for resource in names.collect::<Vec<_>>() {
             let mut reserved: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
@@ -43,18 +43,18 @@ impl Site {
             }
             for (id, spans) in reserved {
                 let (order, backing) = (self.orders.number(), self.backing(&resource, id, spans));
-                out.batch_now.push(BatchOrder::Keep { order, backing });
+                step.out.batch_now.push(BatchOrder::Keep { order, backing });
             }
         }
     }
 
     /// Orders what the book wants, where that is not what is kept and no order for it is under way.
-    pub(super) fn order_keep(&mut self, now: Moment, id: ReservationId, out: &mut Out) {
+    pub(super) fn order_keep(&mut self, id: ReservationId, step: &mut Step) {
         let wanted = self.wanted(id);
-        self.order_spans(now, id, wanted, false, out);
+        self.order_spans(id, wanted, false, step);
     }
 
-    fn order_spans(&mut self, now: Moment, id: ReservationId, spans: Vec<Span>, mends: bool, out: &mut Out) {
+    fn order_spans(&mut self, id: ReservationId, spans: Vec<Span>, mends: bool, step: &mut Step) {
         if !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook) {
             return;
         }
@@ -67,29 +67,28 @@ impl Site {
         let kept = keep.kept.get_or_insert_with(Vec::new).clone();
         keep.resource = known.or(keep.resource.take());
         let Some(resource) = keep.resource.clone() else { return };
-        if keep.ordered.is_some() || keep.stuck || is_same(&kept, &spans, now.second()) {
+        if keep.ordered.is_some() || keep.stuck || is_same(&kept, &spans, step.now.second()) {
             return;
         }
         if self.orders.is_freed(id, &resource, &spans) {
             self.orders.postponed.insert(id);
             return;
         }
-        let order = self.orders.next(now);
+        let order = self.orders.next(step.now);
         self.orders.ordered(id, Ordered { order, spans: spans.clone(), mends });
         let backing = self.backing(&resource, id, spans);
-        out.batch.push(BatchOrder::Keep { order, backing });
+        step.out.batch.push(BatchOrder::Keep { order, backing });
     }
 
     /// The batch system has carried out an order, or not.
     pub(super) fn on_kept(
         &mut self,
-        now: Moment,
         order: OrderId,
         id: ReservationId,
         outcome: Result<(), BatchError>,
-        out: &mut Out,
+        step: &mut Step,
     ) {
-        self.orders.ended(now, order);
+        self.orders.ended(step.now, order);
         if !self.asks() {
             if self.unsettled.get(&id).is_some_and(|(last, _)| *last == order) {
                 self.unsettled.remove(&id);
@@ -101,128 +100,125 @@ impl Site {
         match outcome {
             Ok(()) => {
                 keep.kept = Some(ordered.spans.clone());
-                self.kept(now, id, &ordered, out);
+                self.kept(id, &ordered, step);
             }
             // Right after silence a refusal says little: nodes that were not heard of yet count as busy.
-            Err(BatchError::Refused(_)) if now < self.doubt_until => {
+            Err(BatchError::Refused(_)) if step.now < self.doubt_until => {
                 keep.stuck = true;
-                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+                self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
             Err(BatchError::Refused(why)) => {
                 keep.stuck = true;
-                self.refused(now, id, &ordered, &why, out);
+                self.refused(id, &ordered, &why, step);
             }
             Err(BatchError::Unknown(why)) => {
                 keep.kept = None;
                 keep.stuck = true;
-                let remark = Remark::new(Level::Warn, "batch_order_unanswered", why).of(id);
-                out.remarks.push(remark);
-                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+                step.remark(Remark::new(Level::Warn, "batch_order_unanswered", why).of(id));
+                self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
         }
-        self.order_keep(now, id, out);
+        self.order_keep(id, step);
         for id in std::mem::take(&mut self.orders.postponed) {
-            self.order_keep(now, id, out);
+            self.order_keep(id, step);
         }
     }
 
     /// What was ordered is kept: whoever waited for it has it.
-    fn kept(&mut self, now: Moment, id: ReservationId, ordered: &Ordered, out: &mut Out) {
+    fn kept(&mut self, id: ReservationId, ordered: &Ordered, step: &mut Step) {
         if ordered.mends {
-            let ticked = self.ledger.kept(now, id, Capacity(u32::MAX));
-            return self.book(now, ticked.events, ticked.changes, out);
+            let ticked = self.ledger.kept(step.now, id, Capacity(u32::MAX));
+            return self.book(ticked.events, ticked.changes, step);
         }
         if !self.ledger.is_waiting(id) || ordered.spans != self.wanted(id) {
             return;
         }
         let since = self.ledger.entry(id).and_then(|entry| Some(entry.waiting.as_ref()?.since));
         if let Some(since) = since {
-            self.note_hold_took(now - since);
+            self.note_hold_took(step.now - since);
         }
-        let ticked = self.ledger.granted(now, id);
-        self.book(now, ticked.events, ticked.changes, out);
+        let ticked = self.ledger.granted(step.now, id);
+        self.book(ticked.events, ticked.changes, step);
     }
 
     /// The batch system does not keep what was ordered: a request is refused, of a promise something is missing.
-    fn refused(&mut self, now: Moment, id: ReservationId, ordered: &Ordered, why: &str, out: &mut Out) {
+    fn refused(&mut self, id: ReservationId, ordered: &Ordered, why: &str, step: &mut Step) {
         if self.ledger.is_waiting(id) {
             if ordered.spans == self.wanted(id) {
-                let ticked = self.ledger.not_granted(now, id, Why::NotGranted(why.to_owned()));
-                self.book(now, ticked.events, ticked.changes, out);
+                let ticked = self.ledger.not_granted(step.now, id, Why::NotGranted(why.to_owned()));
+                self.book(ticked.events, ticked.changes, step);
                 // What the book wants now is what was kept before.
                 self.orders.keeps.entry(id).or_default().stuck = false;
             }
             return;
         }
         let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
-        let short = shortfall(&ordered.spans, &kept, now.second());
-        let remark = Remark::new(Level::Error, "backing_refused", why).of(id);
-        out.remarks.push(remark);
+        let short = shortfall(&ordered.spans, &kept, step.now.second());
+        step.remark(Remark::new(Level::Error, "backing_refused", why).of(id));
         if short > 0 {
             let all = ordered.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
-            let ticked = self.ledger.kept(now, id, Capacity(all.saturating_sub(short)));
-            self.book(now, ticked.events, ticked.changes, out);
+            let ticked = self.ledger.kept(step.now, id, Capacity(all.saturating_sub(short)));
+            self.book(ticked.events, ticked.changes, step);
         }
     }
 
     /// The batch system was looked at, or does not answer.
     pub(super) fn on_look(
         &mut self,
-        now: Moment,
         order: Option<OrderId>,
         at: Moment,
         outcome: Result<Look, BatchError>,
-        out: &mut Out,
+        step: &mut Step,
     ) {
         if let Some(order) = order {
             // It may be told by an order that was given after the look.
             if let Some(look) = self.orders.look.take_if(|look| *look <= order) {
-                self.orders.ended(now, look);
+                self.orders.ended(step.now, look);
             }
         }
         let look = match outcome {
             Ok(look) => look,
             Err(why) => {
-                self.note_silence(now, &why.to_string(), out);
-                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+                self.note_silence(&why.to_string(), step);
+                self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
                 return;
             }
         };
         if self.is_silent() {
-            self.doubt_until = now + DOUBT_AFTER_SILENCE;
+            self.doubt_until = step.now + DOUBT_AFTER_SILENCE;
         }
-        self.note_look(at, &look, out);
-        self.note_skew(&look, out);
+        self.note_look(at, &look, step);
+        self.note_skew(&look, step);
         if !self.asks() {
-            self.note_failures(now, &look, out);
+            self.note_failures(&look, step);
             if order.is_some() {
-                self.reconcile_jobs(now, order, &look, out);
+                self.reconcile_jobs(order, &look, step);
             }
             return;
         }
         let Some(order) = order else { return };
-        if !self.meet(now, &look, out) {
+        if !self.meet(&look, step) {
             return;
         }
         self.learn(order, &look);
-        if !self.move_used(now, &look, out) {
-            self.note_failures(now, &look, out);
+        if !self.move_used(&look, step) {
+            self.note_failures(&look, step);
         }
-        self.agree(now, order, &look, out);
-        self.reconcile_jobs(now, Some(order), &look, out);
+        self.agree(order, &look, step);
+        self.reconcile_jobs(Some(order), &look, step);
         self.orders.forget_shown(order);
     }
 
     /// Where the book is new and the batch system keeps something for this site already: adopts it, gives it back, or stops.
     /// Whether the site may go on.
-    fn meet(&mut self, now: Moment, look: &Look, out: &mut Out) -> bool {
+    fn meet(&mut self, look: &Look, step: &mut Step) -> bool {
         let on_lost = self.options.on_lost_journal;
         let Some(what) = on_lost.filter(|_| !self.met && !self.opened && self.ledger.is_unused()) else {
             self.met = true;
             return true;
         };
         if what == OnLostJournal::Ask && !look.tagged.is_empty() {
-            out.stop = Some(format!(
+            step.out.stop = Some(format!(
                 "the journal is new, and the batch system keeps {} reservations for this site; start with --adopt to take \
                  them into the book, with --remove-found to give them back, or with the journal that was lost",
                 look.tagged.len()
@@ -234,13 +230,13 @@ impl Site {
             let owner = owner.clone().unwrap_or_else(|| UNKNOWN_OWNER.into());
             let remark =
                 Remark::new(Level::Warn, "reservation_adopted", format!("taken into the book for {owner}"));
-            out.remarks.push(remark.of(*id).at(resource.clone()));
-            let ticked = self.ledger.adopt(now, *id, &owner, resource, spans);
-            self.book(now, ticked.events, ticked.changes, out);
+            step.remark(remark.of(*id).at(resource.clone()));
+            let ticked = self.ledger.adopt(step.now, *id, &owner, resource, spans);
+            self.book(ticked.events, ticked.changes, step);
         }
         // What is found later was made for this book.
         (self.met, self.opened) = (true, true);
-        out.events.push(SiteEvent::Opened);
+        step.out.events.push(SiteEvent::Opened);
         true
     }
 
@@ -265,23 +261,24 @@ impl Site {
 
     /// Reservations that jobs wait or run in come first where machines of theirs failed: they move to room that is free, or
     /// miss what failed, before others are hit for them. Whether an order for one of them was given or is under way.
-    fn move_used(&mut self, now: Moment, look: &Look, out: &mut Out) -> bool {
+    fn move_used(&mut self, look: &Look, step: &mut Step) -> bool {
         let mut under_way = false;
-        if now < self.doubt_until {
+        if step.now < self.doubt_until {
             return under_way;
         }
         for on in look.resources.values() {
             for id in &on.in_use {
                 let (wanted, degraded) = (self.wanted(*id), self.is_degraded(*id));
                 let Some(keep) = self.orders.keeps.get_mut(id) else { continue };
-                let short = shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), now.second()) > 0;
+                let short =
+                    shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), step.now.second()) > 0;
                 under_way |= keep.ordered.is_some() && keep.moved;
                 let first = short && !keep.moved && keep.ordered.is_none() && !degraded;
                 keep.moved = short;
                 if first {
                     under_way = true;
-                    self.order_keep(now, *id, out);
-                    self.next_look = self.next_look.min(now + LOOK_AGAIN);
+                    self.order_keep(*id, step);
+                    self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
                 }
             }
         }
@@ -289,7 +286,7 @@ impl Site {
     }
 
     /// Makes both agree: what is promised is kept, what nobody promised is given back.
-    fn agree(&mut self, now: Moment, order: OrderId, look: &Look, out: &mut Out) {
+    fn agree(&mut self, order: OrderId, look: &Look, step: &mut Step) {
         let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
         let mut ids: BTreeSet<ReservationId> = self.orders.keeps.keys().copied().collect();
         for resource in names {
@@ -302,64 +299,64 @@ impl Site {
             }
             let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
             let wanted = self.wanted(id);
-            if self.ledger.is_waiting(id) && is_same(&kept, &wanted, now.second()) {
-                // It was carried out although nobody said so.
+            if self.ledger.is_waiting(id) && is_same(&kept, &wanted, step.now.second()) {
+                // It was carried step although nobody said so.
                 let ordered = Ordered { order, spans: wanted, mends: false };
-                self.kept(now, id, &ordered, out);
+                self.kept(id, &ordered, step);
                 continue;
             }
             if wanted.is_empty() && !self.is_degraded(id) && !kept.is_empty() {
-                self.give_back_orphan(now, id, look, out);
+                self.give_back_orphan(id, look, step);
                 continue;
             }
             // What seems to be short may be whole when its nodes are heard of again.
-            let short = shortfall(&wanted, &kept, now.second()) > 0;
-            if now < self.doubt_until && !kept.is_empty() && short {
+            let short = shortfall(&wanted, &kept, step.now.second()) > 0;
+            if step.now < self.doubt_until && !kept.is_empty() && short {
                 continue;
             }
             match self.ledger.could_have(id) {
                 // Its nodes are back, and it is kept whole already.
-                Some(whole) if is_same(&kept, &whole, now.second()) => {
-                    let ticked = self.ledger.kept(now, id, Capacity(u32::MAX));
-                    self.book(now, ticked.events, ticked.changes, out);
+                Some(whole) if is_same(&kept, &whole, step.now.second()) => {
+                    let ticked = self.ledger.kept(step.now, id, Capacity(u32::MAX));
+                    self.book(ticked.events, ticked.changes, step);
                 }
-                Some(whole) => self.order_spans(now, id, whole, true, out),
-                None => self.order_keep(now, id, out),
+                Some(whole) => self.order_spans(id, whole, true, step),
+                None => self.order_keep(id, step),
             }
         }
     }
 
-    fn give_back_orphan(&mut self, now: Moment, id: ReservationId, look: &Look, out: &mut Out) {
+    fn give_back_orphan(&mut self, id: ReservationId, look: &Look, step: &mut Step) {
         let on = look.resources.iter().find(|(_, on): &(&Name, &Arc<Seen>)| on.backings.contains_key(&id));
         let mut remark =
             Remark::new(Level::Warn, "orphan_backing_removed", "kept free for nobody; given back").of(id);
         remark.name = on.map(|(resource, _)| resource.clone());
-        out.remarks.push(remark);
-        out.notices.push((out.events.len(), Notice::about(now, "orphan-removed", id)));
-        self.order_spans(now, id, Vec::new(), false, out);
+        step.remark(remark);
+        step.out.notices.push((step.out.events.len(), Notice::about(step.now, "orphan-removed", id)));
+        self.order_spans(id, Vec::new(), false, step);
     }
 
     /// Tells the ledger what has failed and what is back, as far as it does not know.
-    fn note_failures(&mut self, now: Moment, look: &Look, out: &mut Out) {
+    fn note_failures(&mut self, look: &Look, step: &mut Step) {
         for (resource, seen) in &look.resources {
             let known = self.ledger.lost_capacity(resource);
             let ticked: Ticked = if seen.lost > known {
-                if now < self.doubt_until {
+                if step.now < self.doubt_until {
                     continue;
                 }
                 let more = Capacity(seen.lost.0 - known.0);
-                self.ledger.lost_beside(now, resource, more, &seen.in_use)
+                self.ledger.lost_beside(step.now, resource, more, &seen.in_use)
             } else if seen.lost < known {
-                self.ledger.restored(now, resource, Capacity(known.0 - seen.lost.0))
+                self.ledger.restored(step.now, resource, Capacity(known.0 - seen.lost.0))
             } else {
                 continue;
             };
-            self.book(now, ticked.events, ticked.changes, out);
+            self.book(ticked.events, ticked.changes, step);
         }
     }
 
     /// Says when the clocks of the site and of the batch system have begun to differ, and when they agree again.
-    fn note_skew(&mut self, look: &Look, out: &mut Out) {
+    fn note_skew(&mut self, look: &Look, step: &mut Step) {
         let skew = look.clocks.map_or(Seconds::ZERO, |clocks| clocks.skew());
         let skewed = skew.0.unsigned_abs() > MOST_SKEW;
         match (self.skewed, skewed) {
@@ -369,11 +366,11 @@ impl Site {
                      promised; let both machines follow a time server",
                     skew.0
                 );
-                out.remarks.push(Remark::new(Level::Error, "clocks_differ", why));
+                step.remark(Remark::new(Level::Error, "clocks_differ", why));
             }
             (true, false) => {
                 let why = "the clock of the batch system agrees with ours again";
-                out.remarks.push(Remark::new(Level::Info, "clocks_agree", why));
+                step.remark(Remark::new(Level::Info, "clocks_agree", why));
             }
             _ => {}
         }

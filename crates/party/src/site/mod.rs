@@ -141,6 +141,22 @@ pub enum SiteFlaw {
 
 type Out = Output<SiteEvent>;
 
+/// The moment of an input, and what has come of it so far.
+struct Step {
+    now: Moment,
+    out: Out,
+}
+
+impl Step {
+    fn new(now: Moment) -> Step {
+        Step { now, out: Out::default() }
+    }
+
+    fn remark(&mut self, remark: Remark) {
+        self.out.remarks.push(remark);
+    }
+}
+
 impl Site {
     /// One with an empty book.
     pub fn new(rules: Rules, about: Heartbeat, options: SiteOptions) -> Result<Site, RulesError> {
@@ -209,7 +225,7 @@ impl Site {
         self.waiting.is_empty() && self.submitting.is_empty() && !ordered
     }
 
-    fn call(&mut self, now: Moment, call: CallId, envelope: Envelope, out: &mut Out) {
+    fn call(&mut self, call: CallId, envelope: Envelope, step: &mut Step) {
         if let Some(id) = envelope.call.id()
             && let Some(calls) = self.waiting.get_mut(&id)
             && calls.iter().any(|(_, known)| *known == envelope)
@@ -220,29 +236,29 @@ impl Site {
         if self.asks() && (blind || self.is_silent()) && self.needs_look(&envelope) {
             if !self.is_silent() && self.early.len() < MOST_EARLY {
                 // A quarter of the limit, since what is asked for then may wait for all of it.
-                let until = now + Millis(self.rules.consent.unwrap_or(Millis::ZERO).0 / 4);
+                let until = step.now + Millis(self.rules.consent.unwrap_or(Millis::ZERO).0 / 4);
                 return self.early.push((until, call, envelope));
             }
-            return out.answer(call, Problem::new(Why::NoBatchSystem));
+            return step.out.answer(call, Problem::new(Why::NoBatchSystem));
         }
         let views = self.facts.views.clone();
-        let handled = self.ledger.handle(now, &envelope, &views);
-        self.book(now, handled.events, handled.changes, out);
+        let handled = self.ledger.handle(step.now, &envelope, &views);
+        self.book(handled.events, handled.changes, step);
         match handled.waits.filter(|id| self.ledger.is_waiting(*id)) {
             Some(id) if self.is_broken(SiteFlaw::PromiseUngranted) => {
                 self.waiting.entry(id).or_default().push((call, envelope));
-                let granted = self.ledger.granted(now, id);
-                self.book(now, granted.events, granted.changes, out);
+                let granted = self.ledger.granted(step.now, id);
+                self.book(granted.events, granted.changes, step);
             }
             Some(id) => self.waiting.entry(id).or_default().push((call, envelope)),
-            None => out.answer(call, handled.answer),
+            None => step.out.answer(call, handled.answer),
         }
     }
 
     /// The first look is in, or there is none to be had: takes the calls that came before it.
-    fn take_early(&mut self, now: Moment, out: &mut Out) {
+    fn take_early(&mut self, step: &mut Step) {
         for (_, call, envelope) in std::mem::take(&mut self.early) {
-            self.call(now, call, envelope, out);
+            self.call(call, envelope, step);
         }
     }
 
@@ -255,42 +271,42 @@ impl Site {
         }
     }
 
-    fn pass_time(&mut self, now: Moment, out: &mut Out) {
-        let ticked = self.ledger.tick(now);
-        self.book(now, ticked.events, ticked.changes, out);
-        self.answer_overdue_submissions(now, out);
-        for (_, call, _) in self.early.extract_if(.., |(until, _, _)| *until <= now) {
-            out.answer(call, Problem::new(Why::NoBatchSystem));
+    fn pass_time(&mut self, step: &mut Step) {
+        let ticked = self.ledger.tick(step.now);
+        self.book(ticked.events, ticked.changes, step);
+        self.answer_overdue_submissions(step);
+        for (_, call, _) in self.early.extract_if(.., |(until, _, _)| *until <= step.now) {
+            step.out.answer(call, Problem::new(Why::NoBatchSystem));
         }
     }
 
-    fn note_job(&mut self, event: JobEvent, out: &mut Out) {
+    fn note_job(&mut self, event: JobEvent, step: &mut Step) {
         self.jobs.apply(&event, self.rules.retention);
-        out.events.push(SiteEvent::Job(event));
+        step.out.events.push(SiteEvent::Job(event));
     }
 
     /// Takes over what the ledger has decided: writes it down, tells those who watch and those who wait, and orders what the
     /// batch system is to keep.
-    fn book(&mut self, now: Moment, events: Vec<ledger::Event>, changes: Vec<Change>, out: &mut Out) {
+    fn book(&mut self, events: Vec<ledger::Event>, changes: Vec<Change>, step: &mut Step) {
         let mut settled = Vec::new();
         for event in events {
-            if let Some(notice) = self.notice(now, &event) {
-                out.notices.push((out.events.len(), notice));
+            if let Some(notice) = self.notice(step.now, &event) {
+                step.out.notices.push((step.out.events.len(), notice));
             }
             if let Some(id) = event.what.id().filter(|id| self.settles(*id, &event.what)) {
                 settled.push((id, event.what.clone()));
             }
-            out.events.push(SiteEvent::Book(event));
+            step.out.events.push(SiteEvent::Book(event));
         }
         for change in changes {
             if self.asks() {
-                self.order_keep(now, change.id, out);
+                self.order_keep(change.id, step);
             } else {
-                self.tell_scheduler(change, out);
+                self.tell_scheduler(change, step);
             }
         }
         for (id, by) in settled {
-            self.answer_waiting(now, id, &by, out);
+            self.answer_waiting(id, &by, step);
         }
     }
 
@@ -310,16 +326,16 @@ impl Site {
     }
 
     /// Answers those who waited for a reservation.
-    fn answer_waiting(&mut self, now: Moment, id: ReservationId, by: &What, out: &mut Out) {
+    fn answer_waiting(&mut self, id: ReservationId, by: &What, step: &mut Step) {
         for (call, envelope) in self.waiting.remove(&id).unwrap_or_default() {
-            let (answer, ticked) = self.ledger.settled_answer(now, &envelope, by);
-            self.book(now, ticked.events, ticked.changes, out);
-            out.answer(call, answer);
+            let (answer, ticked) = self.ledger.settled_answer(step.now, &envelope, by);
+            self.book(ticked.events, ticked.changes, step);
+            step.out.answer(call, answer);
         }
     }
 
     /// Of a scheduler in this process: room is taken now, and given back when this is durable.
-    fn tell_scheduler(&mut self, change: Change, out: &mut Out) {
+    fn tell_scheduler(&mut self, change: Change, step: &mut Step) {
         let Change { resource, id, gave_back, took } = change;
         // The change is about what can still be given back; the second that has begun is kept as it was, with its jobs.
         let took = if took.is_empty() { took } else { self.wanted(id) };
@@ -328,13 +344,13 @@ impl Site {
         if !took.is_empty() {
             let order = self.orders.number();
             let backing = self.backing(&resource, id, both.clone());
-            out.batch_now.push(BatchOrder::Keep { order, backing });
+            step.out.batch_now.push(BatchOrder::Keep { order, backing });
         }
         if both != took {
             let order = self.orders.number();
             self.unsettled.insert(id, (order, both));
             let backing = self.backing(&resource, id, took);
-            out.batch.push(BatchOrder::Keep { order, backing });
+            step.out.batch.push(BatchOrder::Keep { order, backing });
         }
     }
 
@@ -365,28 +381,28 @@ impl Site {
         })
     }
 
-    fn on_report(&mut self, now: Moment, report: BatchReport, out: &mut Out) {
+    fn on_report(&mut self, report: BatchReport, step: &mut Step) {
         match report {
-            BatchReport::Kept { order, id, outcome } => self.on_kept(now, order, id, outcome, out),
-            BatchReport::Job { order, job, outcome } => self.on_job_report(now, order, job, outcome, out),
+            BatchReport::Kept { order, id, outcome } => self.on_kept(order, id, outcome, step),
+            BatchReport::Job { order, job, outcome } => self.on_job_report(order, job, outcome, step),
             BatchReport::Looked { order, at, outcome } => {
-                self.on_look(now, order, at, outcome, out);
+                self.on_look(order, at, outcome, step);
                 if self.met || self.is_silent() {
-                    self.take_early(now, out);
+                    self.take_early(step);
                 }
             }
-            BatchReport::JobChanged(change) => self.on_job_changed(&change, out),
+            BatchReport::JobChanged(change) => self.on_job_changed(&change, step),
         }
     }
 
     /// Orders a look, unless one is under way.
-    fn order_look(&mut self, now: Moment, out: &mut Out) {
+    fn order_look(&mut self, step: &mut Step) {
         if self.orders.look.is_none() {
-            let order = self.orders.next(now);
+            let order = self.orders.next(step.now);
             self.orders.look = Some(order);
-            out.batch.push(BatchOrder::Look { order });
+            step.out.batch.push(BatchOrder::Look { order });
         }
-        self.next_look = now + self.options.look_every;
+        self.next_look = step.now + self.options.look_every;
     }
 }
 
@@ -413,43 +429,43 @@ impl Party for Site {
     }
 
     fn start(&mut self, now: Moment) -> Result<Out, String> {
-        let mut out = Out::default();
+        let mut step = Step::new(now);
         // What ended meanwhile needs no resource any more.
         let ticked = self.ledger.tick(now);
-        self.book(now, ticked.events, Vec::new(), &mut out);
+        self.book(ticked.events, Vec::new(), &mut step);
         self.ledger.check_resources().map_err(|why| why.to_string())?;
         let fitted = self.ledger.fit_rules(now);
         if !fitted.events.is_empty() {
             let why = "less is offered now than was promised; the newest reservations miss something";
-            out.remarks.push(Remark::new(Level::Warn, "promises_exceed_capacity", why));
+            step.remark(Remark::new(Level::Warn, "promises_exceed_capacity", why));
         }
-        self.book(now, fitted.events, Vec::new(), &mut out);
+        self.book(fitted.events, Vec::new(), &mut step);
         if !self.asks() {
             self.met = true;
-            self.tell_scheduler_all(&mut out);
+            self.tell_scheduler_all(&mut step);
         }
-        self.order_look(now, &mut out);
+        self.order_look(&mut step);
         self.publish(now);
-        Ok(out)
+        Ok(step.out)
     }
 
     fn step(&mut self, now: Moment, input: Input) -> Out {
-        let mut out = Out::default();
-        self.pass_time(now, &mut out);
+        let mut step = Step::new(now);
+        self.pass_time(&mut step);
         match input {
-            Input::Call { call, envelope, .. } => self.call(now, call, envelope, &mut out),
+            Input::Call { call, envelope, .. } => self.call(call, envelope, &mut step),
             Input::Submit { call, caller, key, id, job, .. } => {
-                self.submit(now, call, &caller, (key, id), *job, &mut out);
+                self.submit(call, &caller, (key, id), *job, &mut step);
             }
-            Input::CancelJob { call, caller, id } => self.cancel_job(now, call, &caller, id, &mut out),
-            Input::Go { call, caller, id } => self.go(now, call, &caller, id, &mut out),
-            Input::Batch(report) => self.on_report(now, report, &mut out),
+            Input::CancelJob { call, caller, id } => self.cancel_job(call, &caller, id, &mut step),
+            Input::Go { call, caller, id } => self.go(call, &caller, id, &mut step),
+            Input::Batch(report) => self.on_report(report, &mut step),
             Input::Heard { call, .. } => {
                 let no = Reply::Registered(Err(Problem::new(Why::NoRegister)));
-                out.replies.extend(call.map(|call| (call, no)));
+                step.out.replies.extend(call.map(|call| (call, no)));
             }
-            Input::WantLook if self.asks() => self.order_look(now, &mut out),
-            Input::Time if self.asks() && self.next_look <= now => self.order_look(now, &mut out),
+            Input::WantLook if self.asks() => self.order_look(&mut step),
+            Input::Time if self.asks() && self.next_look <= now => self.order_look(&mut step),
             Input::Answered { .. }
             | Input::JobAnswered { .. }
             | Input::Silent { .. }
@@ -457,7 +473,7 @@ impl Party for Site {
             | Input::Time => {}
         }
         self.publish(now);
-        out
+        step.out
     }
 
     fn wake_at(&self) -> Option<Moment> {

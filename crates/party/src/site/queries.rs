@@ -1,7 +1,7 @@
 //! What can be seen of a site: its book, and its batch system as it was last looked at. Of what belongs to others a user
 //! sees only that it is there.
 
-use super::{HOLDS_REMEMBERED, Out, Site};
+use super::{HOLDS_REMEMBERED, Site, Step};
 use crate::batch::Look;
 use crate::queries::{BatchHealth, BatchState, Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
 use crate::register::{Heartbeat, Known, Load, OfferedResource, Role};
@@ -43,10 +43,10 @@ pub struct SiteFacts {
 
 impl Site {
     /// Notes what was seen.
-    pub(super) fn note_look(&mut self, at: Moment, look: &Look, out: &mut Out) {
+    pub(super) fn note_look(&mut self, at: Moment, look: &Look, step: &mut Step) {
         if let Some(since) = self.facts.silent.take() {
             let why = format!("the batch system answers again after {} s", (at - since).0 / 1_000);
-            out.remarks.push(Remark::new(Level::Info, "batch_answers", why));
+            step.remark(Remark::new(Level::Info, "batch_answers", why));
         }
         let same = look.resources.iter().all(|(name, seen)| *self.facts.views.on(name) == seen.view);
         if !same || self.facts.views.0.len() != look.resources.len() {
@@ -63,11 +63,11 @@ impl Site {
     }
 
     /// Notes that the batch system does not answer, once.
-    pub(super) fn note_silence(&mut self, now: Moment, why: &str, out: &mut Out) {
+    pub(super) fn note_silence(&mut self, why: &str, step: &mut Step) {
         if self.facts.silent.is_none() {
-            self.facts.silent = Some(now);
+            self.facts.silent = Some(step.now);
             self.facts_number += 1;
-            out.remarks.push(Remark::new(Level::Error, "batch_silent", why));
+            step.remark(Remark::new(Level::Error, "batch_silent", why));
         }
     }
 

@@ -1,9 +1,8 @@
 //! Jobs that are given to a site: checked against the book, written down, and then handed to the batch system. A copy of a
 //! flooded job runs only after its broker has said so.
 
-use super::{JobEvent, LOOK_AGAIN, Out, Record, Site, SiteFlaw};
-use crate::batch::{BatchError, BatchOrder, Look, OrderId};
-use crate::job::{Ended, Job, JobChange, JobState};
+use super::{JobEvent, LOOK_AGAIN, Record, Site, SiteFlaw, Step};
+use crate::batch::{BatchError, BatchOrder, Ended, Job, JobChange, JobState, Look, OrderId};
 use crate::step::{CallId, Level, Remark};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
@@ -15,43 +14,41 @@ impl Site {
     /// Takes a job: it is written down, and handed over once that is durable. The call waits for the batch system.
     pub(super) fn submit(
         &mut self,
-        now: Moment,
         call: CallId,
         caller: &Caller,
         (key, id): (Key, JobId),
         asked: JobRequest,
-        out: &mut Out,
+        step: &mut Step,
     ) {
-        match self.admit(now, caller, (key, id), asked, out) {
+        match self.admit(caller, (key, id), asked, step) {
             Ok(None) => match self.submitting.get_mut(&id) {
                 Some((_, calls)) => calls.push(call),
-                None => out.answer_job(call, self.shown(id)),
+                None => step.out.answer_job(call, self.shown(id)),
             },
             Ok(Some(job)) => {
-                let at = now.second();
-                self.note_job(JobEvent::Submitted { job: job.clone(), key, at }, out);
-                let until = self.rules.consent.map_or(Moment::MAX, |limit| now + limit);
+                let at = step.now.second();
+                self.note_job(JobEvent::Submitted { job: job.clone(), key, at }, step);
+                let until = self.rules.consent.map_or(Moment::MAX, |limit| step.now + limit);
                 self.submitting.entry(id).or_insert_with(|| (until, Vec::new())).1.push(call);
-                self.hand_over(now, job, out);
+                self.hand_over(job, step);
             }
-            Err(problem) => out.answer_job(call, Err(problem)),
+            Err(problem) => step.out.answer_job(call, Err(problem)),
         }
     }
 
-    fn hand_over(&mut self, now: Moment, job: Job, out: &mut Out) {
-        let order = self.orders.next(now);
+    fn hand_over(&mut self, job: Job, step: &mut Step) {
+        let order = self.orders.next(step.now);
         self.orders.job_ordered(job.id, order);
-        out.batch.push(BatchOrder::Submit { order, job: Box::new(job) });
+        step.out.batch.push(BatchOrder::Submit { order, job: Box::new(job) });
     }
 
     /// The job as the batch system is to have it; None where it has it already.
     fn admit(
         &mut self,
-        now: Moment,
         caller: &Caller,
         (key, id): (Key, JobId),
         asked: JobRequest,
-        out: &mut Out,
+        step: &mut Step,
     ) -> Result<Option<Job>, Problem> {
         let resource = self.resource_for(caller, &asked)?;
         let job = Job {
@@ -75,7 +72,7 @@ impl Site {
             return if known.job == job { Ok(None) } else { Err(Problem::new(Why::JobTaken(id))) };
         }
         if let Some(reservation) = job.reservation {
-            self.attach(now, caller, reservation, id, out)?;
+            self.attach(caller, reservation, id, step)?;
         }
         Ok(Some(job))
     }
@@ -105,11 +102,10 @@ impl Site {
     /// Notes in the book that the job belongs to a reservation.
     fn attach(
         &mut self,
-        now: Moment,
         caller: &Caller,
         id: ReservationId,
         job: JobId,
-        out: &mut Out,
+        step: &mut Step,
     ) -> Result<(), Problem> {
         let envelope = Envelope {
             // The same for every repetition: a job is attached once.
@@ -118,8 +114,8 @@ impl Site {
             call: Call::Attach { id, part: 0, job },
         };
         let views = self.facts.views.clone();
-        let handled = self.ledger.handle(now, &envelope, &views);
-        self.book(now, handled.events, handled.changes, out);
+        let handled = self.ledger.handle(step.now, &envelope, &views);
+        self.book(handled.events, handled.changes, step);
         match handled.answer {
             Answer::Problem(problem) => Err(*problem),
             _ => Ok(()),
@@ -129,53 +125,50 @@ impl Site {
     /// The batch system has taken a job, a go or a cancel, or not.
     pub(super) fn on_job_report(
         &mut self,
-        now: Moment,
         order: OrderId,
         id: JobId,
         outcome: Result<(), BatchError>,
-        out: &mut Out,
+        step: &mut Step,
     ) {
-        self.orders.ended(now, order);
+        self.orders.ended(step.now, order);
         self.orders.job_reported(id);
         let submits = self.jobs.get(id).is_some_and(|record| !record.handed && record.over.is_none());
         match outcome {
-            Ok(()) if submits => self.note_job(JobEvent::Handed { id }, out),
+            Ok(()) if submits => self.note_job(JobEvent::Handed { id }, step),
             Ok(()) => {}
             Err(BatchError::Refused(why)) if submits => {
-                let remark = Remark::new(Level::Warn, "job_refused", why.clone()).of_job(id);
-                out.remarks.push(remark);
+                step.remark(Remark::new(Level::Warn, "job_refused", why.clone()).of_job(id));
                 let state = JobState::Killed(Ended::CouldNotStart(why.clone()));
-                self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
-                return self.answer_submitting(id, &Err(Problem::new(Why::JobRefused(why))), out);
+                self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);
+                return self.answer_submitting(id, &Err(Problem::new(Why::JobRefused(why))), step);
             }
             Err(why) => {
-                // A look tells whether it was carried out; what was not is ordered again then.
-                let remark = Remark::new(Level::Warn, "job_order_failed", why.to_string()).of_job(id);
-                out.remarks.push(remark);
-                self.next_look = self.next_look.min(now + LOOK_AGAIN);
+                // A look tells whether it was carried step; what was not is ordered again then.
+                step.remark(Remark::new(Level::Warn, "job_order_failed", why.to_string()).of_job(id));
+                self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
         }
         let shown = self.shown(id);
-        self.answer_submitting(id, &shown, out);
+        self.answer_submitting(id, &shown, step);
     }
 
-    fn answer_submitting(&mut self, id: JobId, answer: &Result<JobView, Problem>, out: &mut Out) {
+    fn answer_submitting(&mut self, id: JobId, answer: &Result<JobView, Problem>, step: &mut Step) {
         for call in self.submitting.remove(&id).map(|(_, calls)| calls).unwrap_or_default() {
-            out.answer_job(call, answer.clone());
+            step.out.answer_job(call, answer.clone());
         }
     }
 
     /// A job that the batch system has not taken in time waits in the book; who submitted it need not.
-    pub(super) fn answer_overdue_submissions(&mut self, now: Moment, out: &mut Out) {
-        let overdue = self.submitting.iter().filter(|(_, (until, _))| *until <= now);
+    pub(super) fn answer_overdue_submissions(&mut self, step: &mut Step) {
+        let overdue = self.submitting.iter().filter(|(_, (until, _))| *until <= step.now);
         for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
             let shown = self.shown(id);
-            self.answer_submitting(id, &shown, out);
+            self.answer_submitting(id, &shown, step);
         }
     }
 
     /// A job is in another state.
-    pub(super) fn on_job_changed(&mut self, change: &JobChange, out: &mut Out) {
+    pub(super) fn on_job_changed(&mut self, change: &JobChange, step: &mut Step) {
         let JobChange { id, state, at } = change;
         let Some(record) = self.jobs.get(*id).filter(|record| record.over.is_none()) else { return };
         let event = match state {
@@ -185,59 +178,52 @@ impl Site {
             _ => return,
         };
         if !record.handed && !matches!(event, JobEvent::Over { .. }) {
-            self.note_job(JobEvent::Handed { id: *id }, out);
+            self.note_job(JobEvent::Handed { id: *id }, step);
         }
-        self.note_job(event, out);
+        self.note_job(event, step);
     }
 
     /// Ends a job.
-    pub(super) fn cancel_job(
-        &mut self,
-        now: Moment,
-        call: CallId,
-        caller: &Caller,
-        id: JobId,
-        out: &mut Out,
-    ) {
+    pub(super) fn cancel_job(&mut self, call: CallId, caller: &Caller, id: JobId, step: &mut Step) {
         match self.owned_job(caller, id) {
-            Err(problem) => return out.answer_job(call, Err(problem)),
+            Err(problem) => return step.out.answer_job(call, Err(problem)),
             Ok(record) if record.over.is_some() => {}
             Ok(record) => {
                 // After a go it may run and not have been seen: then nobody may take it for one that never ran.
                 if record.may_run && record.started.is_none() {
-                    self.note_job(JobEvent::Started { id, at: now.second() }, out);
+                    self.note_job(JobEvent::Started { id, at: step.now.second() }, step);
                 }
                 let state = JobState::Killed(Ended::Cancelled);
-                self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
-                self.order_cancel(now, id, out);
+                self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);
+                self.order_cancel(id, step);
             }
         }
-        out.answer_job(call, self.shown(id));
+        step.out.answer_job(call, self.shown(id));
     }
 
-    fn order_cancel(&mut self, now: Moment, id: JobId, out: &mut Out) {
-        let order = self.orders.next(now);
+    fn order_cancel(&mut self, id: JobId, step: &mut Step) {
+        let order = self.orders.next(step.now);
         self.orders.job_ordered(id, order);
-        out.batch.push(BatchOrder::Cancel { order, job: id });
+        step.out.batch.push(BatchOrder::Cancel { order, job: id });
     }
 
     /// Lets a job run that claims.
-    pub(super) fn go(&mut self, now: Moment, call: CallId, caller: &Caller, id: JobId, out: &mut Out) {
+    pub(super) fn go(&mut self, call: CallId, caller: &Caller, id: JobId, step: &mut Step) {
         match self.owned_job(caller, id) {
-            Err(problem) => return out.answer_job(call, Err(problem)),
+            Err(problem) => return step.out.answer_job(call, Err(problem)),
             Ok(record) if record.job.claims && record.over.is_none() && !record.may_run => {
-                self.note_job(JobEvent::MayRun { id }, out);
-                self.order_go(now, id, out);
+                self.note_job(JobEvent::MayRun { id }, step);
+                self.order_go(id, step);
             }
             Ok(_) => {}
         }
-        out.answer_job(call, self.shown(id));
+        step.out.answer_job(call, self.shown(id));
     }
 
-    fn order_go(&mut self, now: Moment, id: JobId, out: &mut Out) {
-        let order = self.orders.next(now);
+    fn order_go(&mut self, id: JobId, step: &mut Step) {
+        let order = self.orders.next(step.now);
         self.orders.job_ordered(id, order);
-        out.batch.push(BatchOrder::Go { order, job: id });
+        step.out.batch.push(BatchOrder::Go { order, job: id });
     }
 
     fn owned_job(&self, caller: &Caller, id: JobId) -> Result<&Record, Problem> {
@@ -248,15 +234,15 @@ impl Site {
 
     /// Makes the jobs of the book and those of the batch system agree: jobs that never reached it are handed over, jobs that
     /// the book does not know, or has as over, are cancelled, and a go that was not heard is said again.
-    pub(super) fn reconcile_jobs(&mut self, now: Moment, order: Option<OrderId>, look: &Look, out: &mut Out) {
+    pub(super) fn reconcile_jobs(&mut self, order: Option<OrderId>, look: &Look, step: &mut Step) {
         let shown = |site: &Site, id: JobId| order.is_none_or(|order| site.orders.is_job_shown_by(id, order));
         let there: BTreeMap<JobId, _> = look.jobs.iter().map(|status| (status.id, status)).collect();
         for status in there.values().filter(|status| !status.state.is_over()) {
             let id = status.id;
             if shown(self, id) && self.jobs.get(id).is_none_or(|record| record.over.is_some()) {
                 let why = "waits or runs in the batch system and is not in the book; cancelled";
-                out.remarks.push(Remark::new(Level::Warn, "orphan_job_cancelled", why).of_job(id));
-                self.order_cancel(now, id, out);
+                step.remark(Remark::new(Level::Warn, "orphan_job_cancelled", why).of_job(id));
+                self.order_cancel(id, step);
             }
         }
         let live = self.jobs.live().filter(|record| shown(self, record.job.id));
@@ -266,18 +252,18 @@ impl Site {
                 // It ran and was forgotten while nobody looked; a job runs once.
                 None if record.handed && self.asks() => {
                     let state = JobState::Killed(Ended::Lost);
-                    self.note_job(JobEvent::Over { id, state, at: now.second() }, out);
+                    self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);
                 }
-                None => self.hand_over(now, record.job, out),
+                None => self.hand_over(record.job, step),
                 Some(status) => {
                     // It may have started and ended between two looks.
                     if let Some(at) = status.started {
-                        self.on_job_changed(&JobChange { id, state: JobState::Running, at }, out);
+                        self.on_job_changed(&JobChange { id, state: JobState::Running, at }, step);
                     }
-                    let at = status.ended.or(status.started).unwrap_or(now.second());
-                    self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, out);
+                    let at = status.ended.or(status.started).unwrap_or(step.now.second());
+                    self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, step);
                     if record.may_run && status.state == JobState::Claiming {
-                        self.order_go(now, id, out);
+                        self.order_go(id, step);
                     }
                 }
             }

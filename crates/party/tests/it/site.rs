@@ -1,7 +1,9 @@
 //! A site and a batch system that answers when the test says so.
 
-use bookahead_party::batch::{BatchError, BatchOrder, BatchReport, Look, OrderId, Seen, Tagged};
-use bookahead_party::job::{Ended, JobChange, JobState, JobStatus, Work};
+use bookahead_party::batch::{
+    BatchError, BatchOrder, BatchReport, Ended, JobChange, JobState, JobStatus, Look, OrderId, Seen, Tagged,
+    Work,
+};
 use bookahead_party::site::{OnLostJournal, Site, SiteEvent, SiteOptions};
 use bookahead_party::{CallId, Heartbeat, Input, Origin, Output, Party, Queries, Reply, Role};
 use bookahead_plan::placement::{Method, Request as Wanted, Rules as Placement, SlotRules};

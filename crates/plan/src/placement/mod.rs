@@ -11,17 +11,13 @@
 //! limit, reservations come first.
 
 mod impact;
-mod load;
 mod prober;
-mod refusal;
 pub mod relax;
 mod slots;
 
-pub use impact::{Admission, Impact};
-pub use load::workload_end;
+pub use impact::{Admission, Impact, workload_end};
 pub use prober::{Prober, Rules};
-pub use refusal::{Blocker, Reason, Refusal};
-pub use relax::{BUSY_STEPS, Relaxation};
+pub use relax::{BUSY_STEPS, Blocker, Reason, Refusal, Relaxation};
 pub use slots::SlotRules;
 
 use crate::profile::Need;

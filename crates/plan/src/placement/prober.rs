@@ -1,7 +1,6 @@
 //! Rates slots. It plans the queue as often as the method needs, on memory that it keeps from probe to probe.
 
-use super::impact::{Admission, Impact, last_end};
-use super::load::workload_end;
+use super::impact::{Admission, Impact, last_end, workload_end};
 use super::slots::SlotRules;
 use super::{Method, Request, Slot, Weights};
 use crate::job::Waiting;

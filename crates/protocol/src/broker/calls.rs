@@ -1,20 +1,12 @@
 //! Calls under way: whom they were sent to, what they are about, and when to repeat them or to give them up. Every call
 //! is repeated with the same key until its answer comes, each time after a longer wait.
 
+use super::Step;
 use crate::clock::{Millis, Moment};
 use crate::deadline::RoundTrips;
 use crate::ids::{Key, Name, ReservationId};
-use crate::message::Envelope;
+use crate::message::{Envelope, Outgoing};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Something to be sent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Outgoing {
-    /// To whom.
-    pub to: Name,
-    /// What.
-    pub envelope: Envelope,
-}
 
 /// What a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +20,7 @@ pub(super) enum About {
     /// Giving something back.
     Cancel { id: ReservationId, child: ReservationId },
     /// An owner's call, passed on.
-    Errand { errand: Key, part: usize },
+    Forwarded { key: Key, part: usize },
 }
 
 impl About {
@@ -81,15 +73,15 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Sends a call; it is given up if there is no answer by `until`.
-    pub(super) fn send(&mut self, now: Moment, call: Outgoing, about: About, until: Moment) -> Outgoing {
+    pub(super) fn send(&mut self, call: Outgoing, about: About, until: Moment, step: &mut Step) {
         let Outgoing { to, envelope } = call.clone();
-        let due = (now + self.patience(&to, 0)).min(until);
-        let key = envelope.key;
+        let (key, sent) = (envelope.key, step.now);
+        let due = (sent + self.patience(&to, 0)).min(until);
         self.remove(key);
-        self.pending.insert(key, Pending { to, envelope, about, sent: now, repeats: 0, until, due });
+        self.pending.insert(key, Pending { to, envelope, about, sent, repeats: 0, until, due });
         self.by_about.insert((about, key));
         self.due.insert((due, key));
-        call
+        step.effects.send.push(call);
     }
 
     /// The answer to a call has come: what was it about? None if nobody waits for it.

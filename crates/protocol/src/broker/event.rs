@@ -1,8 +1,12 @@
-//! What a broker writes down before it does anything about it. Its state after a restart is the fold of these.
+//! What a broker writes down before it does anything about it, and the snapshot that stands for all events before it. Its state
+//! after a restart is the fold of these. Whatever a crash loses (peers, calls under way, who waits, what peers have said) is
+//! not in them; the agenda and the identities follow from the rest.
 
+use super::booking::Booking;
+use super::{Broker, Rules};
 use crate::Millis;
 use crate::clock::Moment;
-use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::ids::{Identities, JobId, Key, Name, ReservationId};
 use crate::message::{Answer, Call, Caller, Slot};
 use crate::problem::Problem;
 use crate::request::Request;
@@ -59,18 +63,14 @@ pub enum Outcome {
 }
 
 /// Something that happened to a booking.
+#[allow(missing_docs, reason = "`id` is the booking that it happened to")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
     /// The broker started, for the so-and-so-many-th time.
-    Woke {
-        /// Counted from 0.
-        life: u32,
-    },
+    Woke { life: u32 },
     /// Peers are about to be asked to hold a candidate.
     Trying {
-        /// Of which booking.
         id: ReservationId,
-        /// When.
         at: Moment,
         /// What is wanted.
         asked: Asked,
@@ -78,71 +78,43 @@ pub enum Event {
         picks: Vec<Pick>,
     },
     /// The candidate cannot be held: its parts are about to be given back.
-    GaveUp {
-        /// Of which booking.
-        id: ReservationId,
-    },
+    GaveUp { id: ReservationId },
     /// All parts are held.
     Held {
-        /// Of which booking.
         id: ReservationId,
         /// Until when it can be committed; later each time a hold is extended.
         until: Moment,
     },
     /// It was decided to commit; from here on it is finished or undone, never forgotten.
     Decided {
-        /// Of which booking.
         id: ReservationId,
         /// The call that permits it.
         call: Call,
     },
     /// All parts are committed.
-    Committed {
-        /// Of which booking.
-        id: ReservationId,
-    },
+    Committed { id: ReservationId },
     /// A job was attached to a part.
-    Attached {
-        /// Of which booking.
-        id: ReservationId,
-        /// Which part.
-        part: usize,
-        /// Which job.
-        job: JobId,
-    },
+    Attached { id: ReservationId, part: usize, job: JobId },
     /// A part has other terms now.
     Changed {
-        /// Of which booking.
         id: ReservationId,
-        /// Which part.
         part: usize,
         /// Its slot now.
         slot: Slot,
     },
     /// Its first part has begun.
-    Began {
-        /// Of which booking.
-        id: ReservationId,
-    },
+    Began { id: ReservationId },
     /// Its last part has ended.
-    Ended {
-        /// Of which booking.
-        id: ReservationId,
-        /// When.
-        at: Moment,
-    },
+    Ended { id: ReservationId, at: Moment },
     /// A call about it was answered; a repetition gets the same answer.
     Answered {
-        /// Of which booking.
         id: ReservationId,
         /// The answer, and to what.
         answered: Answered,
     },
     /// It is over; what is held or committed of it is about to be given back.
     Closed {
-        /// Of which booking.
         id: ReservationId,
-        /// When.
         at: Moment,
         /// What was wanted; None where only a cancellation was ever heard of it.
         asked: Option<Asked>,
@@ -150,15 +122,9 @@ pub enum Event {
         outcome: Outcome,
     },
     /// Every peer knows that it is over.
-    Settled {
-        /// Of which booking.
-        id: ReservationId,
-    },
+    Settled { id: ReservationId },
     /// It is so long over that nobody will ask.
-    Forgot {
-        /// Of which booking.
-        id: ReservationId,
-    },
+    Forgot { id: ReservationId },
 }
 
 impl Event {
@@ -203,5 +169,46 @@ impl Event {
             Event::Settled { .. } => "settled",
             Event::Forgot { .. } => "forgot",
         }
+    }
+}
+
+/// What the events so far come to. Whoever restores it and applies the events after it has the broker that
+/// would have come of all events from the beginning.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    life: Option<u32>,
+    /// In order of their ids.
+    bookings: Vec<Booking>,
+}
+
+impl Broker {
+    /// One with the same bookings that does nothing: events are applied to it, and it is asked. Answers that were given are not
+    /// in it.
+    pub fn read_copy(&self) -> Broker {
+        let bookings = self
+            .bookings
+            .iter()
+            .map(|(id, booking)| (*id, Booking { answered: Vec::new(), ..booking.clone() }));
+        Broker { bookings: bookings.collect(), ..Broker::new(self.rules.clone()) }
+    }
+
+    /// What stands for all its events so far.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { life: self.life, bookings: self.bookings().map(Booking::as_written).collect() }
+    }
+
+    /// The broker that all events before a snapshot make. As after any replay it knows no peers, and
+    /// [`Broker::resume`] begins its next life once the events after the snapshot are applied. How long what is over
+    /// stays known follows the rules as they are now.
+    pub fn restore(rules: Rules, snapshot: Snapshot) -> Broker {
+        let mut broker = Broker::new(rules);
+        broker.life = snapshot.life;
+        broker.identities = Identities::new(broker.rules.maker, snapshot.life.unwrap_or(0));
+        for booking in snapshot.bookings {
+            let due = booking.next_change(broker.rules.retention);
+            broker.agenda.extend(due.map(|due| (due, booking.id)));
+            broker.bookings.insert(booking.id, booking);
+        }
+        broker
     }
 }

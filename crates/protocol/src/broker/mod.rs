@@ -15,20 +15,15 @@
 
 mod booking;
 mod calls;
-mod errand;
 mod event;
 mod reception;
-mod searching;
-mod settle;
-mod snapshot;
 mod survey;
 mod trying;
 
+pub use crate::message::Outgoing;
 pub use booking::{Booking, Child, name_here};
-pub use calls::Outgoing;
-pub use event::{Answered, Asked, Event, Outcome, Pick};
-pub use searching::SLICE;
-pub use snapshot::Snapshot;
+pub use event::{Answered, Asked, Event, Outcome, Pick, Snapshot};
+pub use survey::SLICE;
 
 use crate::candidates::{Budget, Search};
 use crate::clock::{Millis, Moment};
@@ -40,12 +35,11 @@ use crate::problem::{Problem, Why};
 use crate::resource::Resource;
 use bookahead_plan::Seconds;
 use calls::{About, Calls, Ended};
-use errand::Errand;
-use searching::Pending;
+use reception::ForwardedCall;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use survey::Survey;
+use survey::{Pending, Survey};
 
 /// How much work a search may take by default: 0.2 to 0.5 seconds, and about 100 megabytes at most, since what a search keeps
 /// is counted as work too. Four parts with 2,000 slots each usually take less than a twentieth of it.
@@ -136,6 +130,12 @@ pub struct Effects {
     pub replies: Vec<Reply>,
 }
 
+/// The moment of an input, and what has come of it so far.
+struct Step {
+    now: Moment,
+    effects: Effects,
+}
+
 /// Who called, and what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Client {
@@ -183,7 +183,7 @@ pub struct Broker {
     pending: VecDeque<Pending>,
     /// Who waits for the answer of a booking.
     clients: BTreeMap<ReservationId, Vec<Client>>,
-    errands: BTreeMap<Key, Errand>,
+    forwarded: BTreeMap<Key, ForwardedCall>,
     /// Leftovers whose peers know that they are given back.
     given_back: BTreeSet<ReservationId>,
     broken: Broken,
@@ -207,7 +207,7 @@ impl Broker {
             searches: BTreeMap::new(),
             pending: VecDeque::new(),
             clients: BTreeMap::new(),
-            errands: BTreeMap::new(),
+            forwarded: BTreeMap::new(),
             given_back: BTreeSet::new(),
             broken: Broken::default(),
         }
@@ -323,86 +323,92 @@ impl Broker {
 
     /// Begins a life: after the journal was replayed, also the first time.
     pub fn resume(&mut self, now: Moment) -> Effects {
-        let mut effects = Effects::default();
+        let mut step = Step::new(now);
         let life = self.life.map_or(0, |life| life + 1);
-        self.note(&mut effects, Event::Woke { life });
+        self.note(Event::Woke { life }, &mut step);
         let ids: Vec<ReservationId> = self.bookings.keys().copied().collect();
         for id in ids {
             let Some(booking) = self.bookings.get(&id) else { continue };
             if booking.state == State::Requested {
-                self.close(now, id, Outcome::Refused(Problem::new(Why::Interrupted)), &mut effects);
+                self.close(id, Outcome::Refused(Problem::new(Why::Interrupted)), &mut step);
             } else if booking.is_being_committed() && !self.broken.is(Flaw::ForgetDecisions) {
-                self.send_commits(now, id, &mut effects);
+                self.send_commits(id, &mut step);
             }
-            self.give_back(now, id, &mut effects);
+            self.give_back(id, &mut step);
         }
-        self.pass_time(now, &mut effects);
-        effects
+        self.pass_time(&mut step);
+        step.effects
     }
 
     /// A peer answers.
     pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
-        let mut effects = Effects::default();
+        let mut step = Step::new(now);
         let others = self.pending.len();
         if let Some(ended) = self.calls.answered(now, from, key) {
-            self.ended(now, &ended, Some(answer), &mut effects);
+            self.ended(&ended, Some(answer), &mut step);
         }
-        self.advance_searches(now, others, &mut effects);
-        effects
+        self.advance_searches(others, &mut step);
+        step.effects
     }
 
     /// Time has passed: repeats what was not answered, gives up what was not answered for too long, does what was due, and
     /// goes on with the searches that are under way, at most [`SLICE`] of work.
     pub fn tick(&mut self, now: Moment) -> Effects {
-        let mut effects = Effects::default();
+        let mut step = Step::new(now);
         while let Some(due) = self.calls.next_due(now) {
             match due {
-                Ok(repeated) => effects.send.push(repeated),
-                Err(ended) => self.ended(now, &ended, None, &mut effects),
+                Ok(repeated) => step.effects.send.push(repeated),
+                Err(ended) => self.ended(&ended, None, &mut step),
             }
         }
-        self.pass_time(now, &mut effects);
-        self.advance_searches(now, 0, &mut effects);
-        effects
+        self.pass_time(&mut step);
+        self.advance_searches(0, &mut step);
+        step.effects
     }
 
     /// A call came to its end, with an answer or without.
-    fn ended(&mut self, now: Moment, ended: &Ended, answer: Option<&Answer>, effects: &mut Effects) {
+    fn ended(&mut self, ended: &Ended, answer: Option<&Answer>, step: &mut Step) {
         match ended.about {
-            About::Probe { survey, part } => self.surveyed(now, survey, part, &ended.to, answer, effects),
-            About::Hold { id, part } => self.hold_ended(now, id, part, ended, answer, effects),
-            About::Commit { id, part } => self.commit_ended(now, id, part, answer, effects),
-            About::Cancel { id, child } => self.cancel_ended(now, id, child, answer, effects),
-            About::Errand { errand, part } => {
-                self.errand_ended(now, errand, part, ended.sent, answer, effects);
-            }
+            About::Probe { survey, part } => self.surveyed(survey, part, &ended.to, answer, step),
+            About::Hold { id, part } => self.hold_ended(id, part, ended, answer, step),
+            About::Commit { id, part } => self.commit_ended(id, part, answer, step),
+            About::Cancel { id, child } => self.cancel_ended(id, child, answer, step),
+            About::Forwarded { key, part } => self.forward_ended(key, part, ended.sent, answer, step),
         }
     }
 
     /// Time alone changes bookings: holds expire, reservations begin and end, what is long over is forgotten.
-    fn pass_time(&mut self, now: Moment, effects: &mut Effects) {
-        while let Some(&(at, id)) = self.agenda.first().filter(|(at, _)| *at <= now) {
+    fn pass_time(&mut self, step: &mut Step) {
+        while let Some(&(at, id)) = self.agenda.first().filter(|(at, _)| *at <= step.now) {
             match self.bookings.get(&id).map(|booking| booking.state) {
                 None => {
                     self.agenda.remove(&(at, id));
                 }
-                Some(State::Held) => self.close(now, id, Outcome::Expired, effects),
-                Some(State::Committed) => self.note(effects, Event::Began { id }),
-                Some(State::Active) => self.note(effects, Event::Ended { id, at: now }),
-                Some(_) => self.note(effects, Event::Forgot { id }),
+                Some(State::Held) => self.close(id, Outcome::Expired, step),
+                Some(State::Committed) => self.note(Event::Began { id }, step),
+                Some(State::Active) => self.note(Event::Ended { id, at: step.now }, step),
+                Some(_) => self.note(Event::Forgot { id }, step),
             }
         }
     }
 
     /// Writes an event down and takes it over.
-    fn note(&mut self, effects: &mut Effects, event: Event) {
+    fn note(&mut self, event: Event, step: &mut Step) {
         self.apply(&event);
-        effects.events.push(event);
+        step.effects.events.push(event);
     }
 }
 
-impl Effects {
+impl Step {
+    fn new(now: Moment) -> Step {
+        Step { now, effects: Effects::default() }
+    }
+
     fn reply(&mut self, client: Client, answer: Answer) {
-        self.replies.push(Reply { to: client.name, key: client.key, answer });
+        self.effects.replies.push(Reply { to: client.name, key: client.key, answer });
+    }
+
+    fn refuse(&mut self, client: Client, why: impl Into<Why>) {
+        self.reply(client, Problem::new(why).into());
     }
 }

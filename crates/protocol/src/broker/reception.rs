@@ -1,15 +1,19 @@
 //! What a broker does when somebody calls: it answers at once, from what it remembers, or as soon as the booking has come
-//! that far. Every answer about a booking is remembered for those who repeat their call.
+//! that far. Every answer about a booking is remembered for those who repeat their call. Calls about what is booked (longer
+//! holds, jobs, other terms, early release) are passed on to the peers that have it, with keys derived from the owner's, so
+//! that a repeated call has one effect everywhere.
 
 use super::booking::Booking;
+use super::calls::About;
 use super::survey::{Purpose, Survey};
-use super::{Answered, Asked, Broker, Client, Effects, Event, Opening, Outcome};
+use super::{Answered, Asked, Broker, Client, Effects, Event, Opening, Outcome, Outgoing, Step};
 use crate::clock::Moment;
-use crate::ids::{Name, ReservationId};
-use crate::level::Received;
+use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::level::{Received, release};
 use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Envelope};
-use crate::problem::{Problem, Why};
+use crate::problem::{Impossible, Problem, Why};
+use std::collections::BTreeMap;
 
 /// Nobody looks at more offers, and each costs a search.
 const MOST_OFFERS: u32 = 100;
@@ -17,11 +21,11 @@ const MOST_OFFERS: u32 = 100;
 impl Broker {
     /// Somebody calls.
     pub fn handle(&mut self, now: Moment, from: &Name, envelope: &Envelope) -> Effects {
-        let mut effects = Effects::default();
+        let mut step = Step::new(now);
         let client = Client { name: from.clone(), key: envelope.key, call: envelope.call.clone() };
         if let Some(answer) = self.answered_before(now, envelope) {
-            effects.reply(client, answer);
-            return effects;
+            step.reply(client, answer);
+            return step.effects;
         }
         let others = self.pending.len();
         let caller = &envelope.caller;
@@ -31,27 +35,27 @@ impl Broker {
                 let purpose = Purpose::Tell { client, most: (*most).min(MOST_OFFERS) };
                 let starts = &starts[..starts.len().min(self.rules.slots as usize)];
                 let survey = Survey::new(purpose, caller, received.probing(), request, starts);
-                self.begin_survey(now, survey, &mut effects);
+                self.begin_survey(survey, &mut step);
             }
             Call::Reserve { id, request, hold_for, book } => {
                 let hold_for = (*hold_for).min(self.rules.longest_hold);
                 let asked = Asked { caller: caller.clone(), request: request.clone(), hold_for, book: *book };
                 let survey = Survey::new(Purpose::Book(*id), caller, received.probing(), request, &[]);
-                self.reserve(now, client, *id, asked, survey, &mut effects);
+                self.reserve(client, *id, asked, survey, &mut step);
             }
-            Call::Commit { id, .. } => self.commit(now, client, *id, envelope, &mut effects),
-            Call::Cancel { id } => self.cancel(now, client, *id, caller, &mut effects),
-            Call::Show { id } => effects.reply(client, self.show(now, *id, caller)),
+            Call::Commit { id, .. } => self.commit(client, *id, envelope, &mut step),
+            Call::Cancel { id } => self.cancel(client, *id, caller, &mut step),
+            Call::Show { id } => step.reply(client, self.show(now, *id, caller)),
             Call::Hold { .. }
             | Call::Extend { .. }
             | Call::Attach { .. }
             | Call::Change { .. }
             | Call::Release { .. } => {
-                self.begin_errand(now, client, envelope, &mut effects);
+                self.forward(client, envelope, &mut step);
             }
         }
-        self.advance_searches(now, others, &mut effects);
-        effects
+        self.advance_searches(others, &mut step);
+        step.effects
     }
 
     /// How a booking is, for those who may see it.
@@ -84,58 +88,43 @@ impl Broker {
     }
 
     /// Answers a call about a booking, and remembers it.
-    pub(super) fn answer(
-        &mut self,
-        now: Moment,
-        id: ReservationId,
-        client: Client,
-        answer: Answer,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn answer(&mut self, id: ReservationId, client: Client, answer: Answer, step: &mut Step) {
         if self.bookings.contains_key(&id) {
             let Client { key, call, .. } = client.clone();
-            let answered = Answered { at: now, key, call, answer: answer.clone() };
-            self.note(effects, Event::Answered { id, answered });
+            let answered = Answered { at: step.now, key, call, answer: answer.clone() };
+            self.note(Event::Answered { id, answered }, step);
         }
-        effects.reply(client, answer);
+        step.reply(client, answer);
     }
 
-    fn reserve(
-        &mut self,
-        now: Moment,
-        client: Client,
-        id: ReservationId,
-        asked: Asked,
-        survey: Survey,
-        effects: &mut Effects,
-    ) {
+    fn reserve(&mut self, client: Client, id: ReservationId, asked: Asked, survey: Survey, step: &mut Step) {
         let known = self.bookings.get(&id).map(|booking| booking.asked.as_ref());
         let known = known.or_else(|| self.opening.get(&id).map(|opening| Some(&opening.asked)));
         match known {
             Some(Some(before)) if *before != asked => {
-                return effects.reply(client, Problem::new(Why::IdTaken(id)).into());
+                return step.refuse(client, Why::IdTaken(id));
             }
-            Some(_) => return self.answer_or_wait(now, client, id, effects),
+            Some(_) => return self.answer_or_wait(client, id, step),
             None => {}
         }
         if let Err(malformed) = asked.request.check() {
-            return effects.reply(client, Problem::new(malformed).into());
+            return step.refuse(client, malformed);
         }
         let under_way = [self.opening.len(), self.searches.len(), self.surveys.len(), self.pending.len()];
         if under_way.iter().sum::<usize>() >= self.rules.under_way {
-            return effects.reply(client, Problem::new(Why::Busy).into());
+            return step.refuse(client, Why::Busy);
         }
         self.clients.entry(id).or_default().push(client);
         self.opening.insert(id, Opening { asked, survey: None });
-        self.begin_survey(now, survey, effects);
+        self.begin_survey(survey, step);
     }
 
     /// Tells how a booking came out, now or as soon as it is known.
-    fn answer_or_wait(&mut self, now: Moment, client: Client, id: ReservationId, effects: &mut Effects) {
+    fn answer_or_wait(&mut self, client: Client, id: ReservationId, step: &mut Step) {
         match self.bookings.get(&id) {
             Some(booking) if booking.state != State::Requested && !booking.is_being_committed() => {
-                let answer = booking.answer(now);
-                self.answer(now, id, client, answer, effects);
+                let answer = booking.answer(step.now);
+                self.answer(id, client, answer, step);
             }
             _ => {
                 let clients = self.clients.entry(id).or_default();
@@ -147,86 +136,274 @@ impl Broker {
     }
 
     /// Tells all who wait for it how a booking came out.
-    pub(super) fn tell(&mut self, now: Moment, id: ReservationId, effects: &mut Effects) {
-        let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(now)) else { return };
+    pub(super) fn tell(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(step.now)) else { return };
         for client in self.clients.remove(&id).unwrap_or_default() {
-            self.answer(now, id, client, answer.clone(), effects);
+            self.answer(id, client, answer.clone(), step);
         }
     }
 
-    fn commit(
-        &mut self,
-        now: Moment,
-        client: Client,
-        id: ReservationId,
-        envelope: &Envelope,
-        effects: &mut Effects,
-    ) {
+    fn commit(&mut self, client: Client, id: ReservationId, envelope: &Envelope, step: &mut Step) {
         let booking = match self.owned(id, &envelope.caller) {
             Ok(booking) => booking,
-            Err(why) => return effects.reply(client, Problem::new(why).into()),
+            Err(why) => return step.refuse(client, why),
         };
         match booking.state {
-            State::Held if booking.is_being_committed() => self.answer_or_wait(now, client, id, effects),
-            State::Held if booking.until.is_some_and(|until| until <= now) => {
-                self.close(now, id, Outcome::Expired, effects);
-                self.answer(now, id, client, Problem::new(Why::Expired).into(), effects);
+            State::Held if booking.is_being_committed() => self.answer_or_wait(client, id, step),
+            State::Held if booking.until.is_some_and(|until| until <= step.now) => {
+                self.close(id, Outcome::Expired, step);
+                self.answer(id, client, Problem::new(Why::Expired).into(), step);
             }
             State::Held => {
                 self.clients.entry(id).or_default().push(client);
-                self.decide(now, id, envelope.call.clone(), effects);
+                self.decide(id, envelope.call.clone(), step);
             }
-            State::Committed | State::Active => self.begin_errand(now, client, envelope, effects),
+            State::Committed | State::Active => self.forward(client, envelope, step),
             State::Completed => {
-                let answer = booking.answer(now);
-                self.answer(now, id, client, answer, effects);
+                let answer = booking.answer(step.now);
+                self.answer(id, client, answer, step);
             }
             from => {
-                let answer = match booking.answer(now) {
+                let answer = match booking.answer(step.now) {
                     Answer::Problem(problem) => Answer::Problem(problem),
                     _ => Problem::new(IllegalMove { from, attempted: Move::Commit }).into(),
                 };
-                self.answer(now, id, client, answer, effects);
+                self.answer(id, client, answer, step);
             }
         }
     }
 
-    fn cancel(
-        &mut self,
-        now: Moment,
-        client: Client,
-        id: ReservationId,
-        caller: &Caller,
-        effects: &mut Effects,
-    ) {
+    fn cancel(&mut self, client: Client, id: ReservationId, caller: &Caller, step: &mut Step) {
         if let Some(Opening { asked, .. }) = self.opening.get(&id) {
             if asked.caller.user != caller.user {
-                return effects.reply(client, Problem::new(Why::NotOwner(id)).into());
+                return step.refuse(client, Why::NotOwner(id));
             }
             self.clients.entry(id).or_default().push(client);
-            return self.close(now, id, Outcome::Cancelled, effects);
+            return self.close(id, Outcome::Cancelled, step);
         }
         match self.owned(id, caller).map(|booking| booking.state) {
             Ok(State::Completed) => {
                 let illegal = IllegalMove { from: State::Completed, attempted: Move::Cancel };
-                effects.reply(client, Problem::new(illegal).into());
+                step.refuse(client, illegal);
             }
             Ok(state) => {
                 if !state.is_over() {
-                    self.close(now, id, Outcome::Cancelled, effects);
+                    self.close(id, Outcome::Cancelled, step);
                 }
-                if let Some(view) = self.bookings.get(&id).map(|booking| booking.view(now)) {
-                    self.answer(now, id, client, Answer::Reservation(view), effects);
+                if let Some(view) = self.bookings.get(&id).map(|booking| booking.view(step.now)) {
+                    self.answer(id, client, Answer::Reservation(view), step);
                 }
             }
             Err(Why::Unknown(_)) => {
                 // Should the call that it takes back arrive later, it is known to be taken back.
                 if !self.bookings.contains_key(&id) {
-                    self.close(now, id, Outcome::Cancelled, effects);
+                    self.close(id, Outcome::Cancelled, step);
                 }
-                effects.reply(client, Problem::new(Why::CancelledBefore(id)).into());
+                step.refuse(client, Why::CancelledBefore(id));
             }
-            Err(why) => effects.reply(client, Problem::new(why).into()),
+            Err(why) => step.refuse(client, why),
         }
     }
+}
+
+/// A call that was passed on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ForwardedCall {
+    client: Client,
+    id: ReservationId,
+    call: Call,
+    /// Whom an answer is expected from, by part.
+    waiting: usize,
+    /// What came back, and when it was asked.
+    answers: BTreeMap<usize, (Moment, Answer)>,
+}
+
+impl Broker {
+    pub(super) fn forward(&mut self, client: Client, envelope: &Envelope, step: &mut Step) {
+        let Some(id) = envelope.call.id() else { return };
+        if self.forwarded.contains_key(&client.key) {
+            // It is under way; its answer will do for both.
+            return;
+        }
+        if self.forwarded.len() >= self.rules.under_way {
+            return step.refuse(client, Why::Busy);
+        }
+        let passed_on = self.owned(id, &envelope.caller).and_then(|booking| pass_on(booking, &envelope.call));
+        let calls = match passed_on {
+            Ok(calls) => calls,
+            Err(why @ (Why::Unknown(_) | Why::NotOwner(_))) => {
+                return step.refuse(client, why);
+            }
+            Err(why) => return self.answer(id, client, Problem::new(why).into(), step),
+        };
+        let Some(booking) = self.bookings.get(&id) else { return };
+        if calls.is_empty() {
+            let answer = booking.answer(step.now);
+            return self.answer(id, client, answer, step);
+        }
+        let Some(asked) = &booking.asked else { return };
+        let waiting = calls.len();
+        for (part, call) in calls {
+            let key = envelope.key.derived(part);
+            let Some(child) = booking.children.get(part) else { continue };
+            let envelope = Envelope { key, caller: asked.caller.clone(), call };
+            let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
+            let about = About::Forwarded { key: client.key, part };
+            let until = step.now + self.hold_time(&child.pick.peer);
+            self.calls.send(outgoing, about, until, step);
+        }
+        let call = envelope.call.clone();
+        self.forwarded
+            .insert(client.key, ForwardedCall { client, id, call, waiting, answers: BTreeMap::new() });
+    }
+
+    pub(super) fn forward_ended(
+        &mut self,
+        key: Key,
+        part: usize,
+        sent: Moment,
+        answer: Option<&Answer>,
+        step: &mut Step,
+    ) {
+        let Some(forwarded) = self.forwarded.get_mut(&key) else { return };
+        forwarded.waiting -= 1;
+        let answer = answer.cloned().unwrap_or_else(|| Problem::new(Why::Silence).into());
+        forwarded.answers.insert(part, (sent, answer));
+        if forwarded.waiting == 0
+            && let Some(forwarded) = self.forwarded.remove(&key)
+        {
+            self.finish_forwarded(forwarded, step);
+        }
+    }
+
+    fn finish_forwarded(&mut self, forwarded: ForwardedCall, step: &mut Step) {
+        let ForwardedCall { client, id, call, answers, .. } = forwarded;
+        let refused = answers.values().find_map(|(_, answer)| match answer {
+            Answer::Problem(problem) => Some(problem.clone()),
+            _ => None,
+        });
+        if let Call::Hold { hold_for, .. } = call {
+            self.extend(id, step.now + hold_for.min(self.rules.longest_hold), &answers, step);
+        }
+        match refused {
+            // Whoever repeats the call may have more luck.
+            Some(problem) if !problem.why.is_final() => {
+                return step.reply(client, Answer::Problem(problem));
+            }
+            Some(problem) => return self.answer(id, client, Answer::Problem(problem), step),
+            None => {}
+        }
+        for (part, (_, answer)) in &answers {
+            self.take_over(id, *part, &call, answer, step);
+        }
+        if let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(step.now)) {
+            self.answer(id, client, answer, step);
+        }
+    }
+
+    /// The hold lasts as long as the shortest of its parts.
+    fn extend(
+        &mut self,
+        id: ReservationId,
+        asked_for: Moment,
+        answers: &BTreeMap<usize, (Moment, Answer)>,
+        step: &mut Step,
+    ) {
+        let Some(booking) = self.bookings.get_mut(&id) else { return };
+        for (part, (sent, answer)) in answers {
+            if let (Some(child), Answer::Reservation(held)) = (booking.children.get_mut(*part), answer) {
+                child.held_until = held.held_for.map(|held_for| *sent + held_for);
+            }
+        }
+        let Some(booking) = self.bookings.get(&id) else { return };
+        // A part that we were told nothing of in this life is held at least as long as all were said to be.
+        let known = booking.children.iter().all(|child| child.held_until.is_some());
+        let before = booking.until.unwrap_or(step.now);
+        let until = if known { self.commit_by(&booking.children).min(asked_for) } else { before };
+        if until > before && booking.state == State::Held && booking.decided.is_none() {
+            self.note(Event::Held { id, until }, step);
+        }
+    }
+
+    fn take_over(&mut self, id: ReservationId, part: usize, call: &Call, answer: &Answer, step: &mut Step) {
+        let Answer::Reservation(reservation) = answer else { return };
+        match call {
+            Call::Attach { job, .. } => self.note(Event::Attached { id, part, job: *job }, step),
+            Call::Commit { jobs, .. } => {
+                for &job in jobs {
+                    self.note(Event::Attached { id, part, job }, step);
+                }
+            }
+            Call::Change { .. } | Call::Extend { .. } | Call::Release { .. } => {
+                if let Some(slot) = reservation.slots.first() {
+                    self.note(Event::Changed { id, part, slot: slot.clone() }, step);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is passed on to which part.
+fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
+    let illegal = |attempted| Err(IllegalMove { from: booking.state, attempted }.into());
+    let standing = matches!(booking.state, State::Committed | State::Active);
+    let child = |part: usize| booking.children.get(part).map(|child| child.pick.child);
+    let at = |part: usize| child(part).ok_or(Why::NoSuchPart(part));
+    let received = Received::of(call);
+    match call {
+        Call::Hold { hold_for, .. } => {
+            let (State::Held, None, Some(permission)) =
+                (booking.state, &booking.decided, received.reserving())
+            else {
+                return illegal(Move::Hold);
+            };
+            let parts = booking.children.iter().enumerate();
+            Ok(parts.map(|(part, child)| (part, permission.hold(child.pick.child, *hold_for))).collect())
+        }
+        Call::Release { part, from, keep, .. } if standing => {
+            Ok(vec![(*part, release(at(*part)?, 0, *from, *keep))])
+        }
+        Call::Attach { part, job, .. } if standing => {
+            let Some(permission) = received.committing() else { return illegal(Move::Commit) };
+            Ok(vec![(*part, permission.attach(at(*part)?, 0, *job))])
+        }
+        Call::Commit { jobs, .. } if standing => more_jobs(booking, jobs, received),
+        Call::Change { version, request, .. } if standing => {
+            if let Some(seen) = version.filter(|seen| *seen != booking.version) {
+                return Err(Why::Changed { seen, now: booking.version });
+            }
+            let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
+                return Err(Why::Unsupported(Impossible::ChangeOfSeveralParts));
+            };
+            let mut request = request.clone();
+            request.parts.iter_mut().for_each(|part| part.resource = Some(only.pick.slot.resource.clone()));
+            Ok(vec![(0, permission.change(only.pick.child, None, request))])
+        }
+        Call::Extend { version, end, .. } if standing => {
+            if let Some(seen) = version.filter(|seen| *seen != booking.version) {
+                return Err(Why::Changed { seen, now: booking.version });
+            }
+            let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
+                return Err(Why::Unsupported(Impossible::ChangeOfSeveralParts));
+            };
+            Ok(vec![(0, permission.extend(only.pick.child, None, *end))])
+        }
+        Call::Extend { .. } => illegal(Move::Extend),
+        Call::Change { .. } => illegal(Move::RequestChange),
+        Call::Release { .. } => illegal(Move::Complete),
+        _ => illegal(Move::Commit),
+    }
+}
+
+/// A commit of what is committed only brings jobs.
+fn more_jobs(booking: &Booking, jobs: &[JobId], received: Received) -> Result<Vec<(usize, Call)>, Why> {
+    let (Some(permission), Some(first)) = (received.committing(), booking.children.first()) else {
+        return Ok(Vec::new());
+    };
+    let new: Vec<JobId> = jobs.iter().copied().filter(|job| !booking.jobs.contains(&(0, *job))).collect();
+    if new.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![(0, permission.commit(first.pick.child, new))])
 }

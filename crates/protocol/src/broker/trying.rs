@@ -1,40 +1,37 @@
-//! Trying candidates: the parts of one are held all at once; if one is refused or silent, the others are given back and
-//! the next best candidate without it is tried.
+//! Trying candidates, committing what is held, and giving back what is not wanted any more. The parts of a candidate are held
+//! all at once; if one is refused or silent, the others are given back and the next best candidate without it is tried.
+//! Commits and cancels go on until every peer has answered: that is what makes it all or nothing.
 
+use super::Outgoing;
 use super::booking::Child;
-use super::calls::{About, Ended, Outgoing};
-use super::{Asked, Broker, Effects, Event, LeftOut, Outcome, Pick};
+use super::calls::{About, Ended};
+use super::{Asked, Broker, Event, LeftOut, Outcome, Pick, Step};
 use crate::candidates::{Candidate, Excluded};
 use crate::clock::{Millis, Moment};
 use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
 use crate::flaw::Flaw;
 use crate::ids::{Key, Name, ReservationId};
-use crate::level::Received;
+use crate::level::{Received, cancel};
+use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
 
 impl Broker {
     /// Looks for the next best candidate, unless enough were tried.
-    pub(super) fn try_next(&mut self, now: Moment, id: ReservationId, effects: &mut Effects) {
+    pub(super) fn try_next(&mut self, id: ReservationId, step: &mut Step) {
         let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
         if tried < self.rules.attempts {
-            return self.search_next(now, id);
+            return self.search_next(step.now, id);
         }
         if self.searches.contains_key(&id) {
             let why = Why::NoCandidate { tried, all: false };
-            self.close(now, id, Outcome::Refused(Problem::new(why)), effects);
+            self.close(id, Outcome::Refused(Problem::new(why)), step);
         }
     }
 
     /// Writes down who will be asked for what, then asks.
-    pub(super) fn try_candidate(
-        &mut self,
-        now: Moment,
-        id: ReservationId,
-        candidate: &Candidate,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn try_candidate(&mut self, id: ReservationId, candidate: &Candidate, step: &mut Step) {
         let known = self.bookings.get(&id).and_then(|booking| booking.asked.clone());
         let opened = self.opening.remove(&id).map(|opening| opening.asked);
         let Some(asked) = opened.or(known) else { return };
@@ -46,13 +43,13 @@ impl Broker {
                 slot: slot.clone(),
             })
             .collect();
-        self.note(effects, Event::Trying { id, at: now, asked: asked.clone(), picks: picks.clone() });
+        self.note(Event::Trying { id, at: step.now, asked: asked.clone(), picks: picks.clone() }, step);
         let longest = self.longest_hold_time(picks.iter().map(|pick| &pick.peer));
         for (part, pick) in picks.into_iter().enumerate() {
             let Some(envelope) = self.hold_call(id, &asked, part, &pick, longest) else { continue };
-            let until = now + self.hold_time(&pick.peer);
+            let until = step.now + self.hold_time(&pick.peer);
             let outgoing = Outgoing { to: pick.peer, envelope };
-            effects.send.push(self.calls.send(now, outgoing, About::Hold { id, part }, until));
+            self.calls.send(outgoing, About::Hold { id, part }, until, step);
         }
     }
 
@@ -86,12 +83,11 @@ impl Broker {
 
     pub(super) fn hold_ended(
         &mut self,
-        now: Moment,
         id: ReservationId,
         part: usize,
         ended: &Ended,
         answer: Option<&Answer>,
-        effects: &mut Effects,
+        step: &mut Step,
     ) {
         let Some(booking) = self.bookings.get_mut(&id).filter(|booking| booking.is_trying()) else { return };
         let several = booking.children.len() > 1;
@@ -100,13 +96,13 @@ impl Broker {
             Some(Answer::Reservation(held)) if child.pick.is_held_by(held) => {
                 child.held_until = held.held_for.map(|held_for| ended.sent + held_for);
                 if booking.children.iter().all(|child| child.held_until.is_some()) {
-                    self.all_held(now, id, effects);
+                    self.all_held(id, step);
                 }
             }
             Some(_) if self.broken.is(Flaw::IgnoreRefusals) && several => {
                 booking.children.remove(part);
                 self.calls.forget(About::holds(id));
-                self.all_held(now, id, effects);
+                self.all_held(id, step);
             }
             _ => {
                 let peer = child.pick.peer.clone();
@@ -117,44 +113,44 @@ impl Broker {
                     (Some(_), LeftOut::Resource) => Excluded::Resource { peer, resource },
                     (Some(_), LeftOut::Slot) => Excluded::Slot { peer, resource, start },
                 };
-                self.give_up(now, id, &left_out, effects);
+                self.give_up(id, &left_out, step);
             }
         }
     }
 
-    fn give_up(&mut self, now: Moment, id: ReservationId, left_out: &Excluded, effects: &mut Effects) {
+    fn give_up(&mut self, id: ReservationId, left_out: &Excluded, step: &mut Step) {
         self.calls.forget(About::holds(id));
-        self.note(effects, Event::GaveUp { id });
-        self.give_back(now, id, effects);
+        self.note(Event::GaveUp { id }, step);
+        self.give_back(id, step);
         if let Some(search) = self.searches.get_mut(&id) {
             search.without(left_out);
         }
-        self.try_next(now, id, effects);
+        self.try_next(id, step);
     }
 
-    fn all_held(&mut self, now: Moment, id: ReservationId, effects: &mut Effects) {
+    fn all_held(&mut self, id: ReservationId, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id) else { return };
         let Some(asked) = booking.asked.clone() else { return };
-        let until = self.commit_by(&booking.children).min(now + asked.hold_for);
+        let until = self.commit_by(&booking.children).min(step.now + asked.hold_for);
         let first = booking.children.iter().min_by_key(|child| child.held_until);
         let first = first.map(|child| Excluded::Resource {
             peer: child.pick.peer.clone(),
             resource: child.pick.slot.resource.clone(),
         });
-        if until <= now && !asked.book {
+        if until <= step.now && !asked.book {
             // It would be over before the owner could hear of it.
             return match first {
-                Some(shortest) => self.give_up(now, id, &shortest, effects),
-                None => self.close(now, id, Outcome::Expired, effects),
+                Some(shortest) => self.give_up(id, &shortest, step),
+                None => self.close(id, Outcome::Expired, step),
             };
         }
         self.searches.remove(&id);
-        self.note(effects, Event::Held { id, until });
+        self.note(Event::Held { id, until }, step);
         if asked.book {
             let Asked { request, hold_for, .. } = asked;
-            self.decide(now, id, Call::Reserve { id, request, hold_for, book: true }, effects);
+            self.decide(id, Call::Reserve { id, request, hold_for, book: true }, step);
         } else {
-            self.tell(now, id, effects);
+            self.tell(id, step);
         }
     }
 
@@ -162,5 +158,126 @@ impl Broker {
     pub(super) fn commit_by(&self, children: &[Child]) -> Moment {
         let by = |child: &Child| child.held_until.map(|until| until - self.round_trip(&child.pick.peer));
         children.iter().filter_map(by).min().unwrap_or(Moment::MAX)
+    }
+}
+
+impl Broker {
+    /// Decides to commit: from here on it is finished or undone.
+    pub(super) fn decide(&mut self, id: ReservationId, call: Call, step: &mut Step) {
+        self.note(Event::Decided { id, call }, step);
+        self.send_commits(id, step);
+    }
+
+    pub(super) fn send_commits(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let (Some(asked), Some(call)) = (&booking.asked, &booking.decided) else { return };
+        let Some(permission) = Received::of(call).committing() else { return };
+        // Who has not answered by the time it begins is too late.
+        let begins = booking.begins().map_or(step.now, Moment::of);
+        let uncommitted = booking.children.iter().enumerate().filter(|(_, child)| !child.committed);
+        for (part, child) in uncommitted {
+            let jobs = booking.jobs.iter().filter(|(at, _)| *at == part).map(|(_, job)| *job).collect();
+            let envelope = Envelope {
+                key: Key(self.identities.make()),
+                caller: asked.caller.clone(),
+                call: permission.commit(child.pick.child, jobs),
+            };
+            let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
+            let until = begins.max(step.now + self.hold_time(&child.pick.peer));
+            self.calls.send(outgoing, About::Commit { id, part }, until, step);
+        }
+    }
+
+    pub(super) fn commit_ended(
+        &mut self,
+        id: ReservationId,
+        part: usize,
+        answer: Option<&Answer>,
+        step: &mut Step,
+    ) {
+        let Some(booking) = self.bookings.get_mut(&id) else { return };
+        if !booking.is_being_committed() {
+            return;
+        }
+        let committed = matches!(answer, Some(Answer::Reservation(reservation))
+            if matches!(reservation.state, State::Committed | State::Active | State::Completed));
+        if !committed {
+            return self.close(id, Outcome::PartLost, step);
+        }
+        if let Some(child) = booking.children.get_mut(part) {
+            child.committed = true;
+        }
+        if booking.children.iter().all(|child| child.committed) {
+            self.note(Event::Committed { id }, step);
+            self.tell(id, step);
+        }
+    }
+
+    /// It is over: says so to whoever waits, and gives back what there is.
+    pub(super) fn close(&mut self, id: ReservationId, outcome: Outcome, step: &mut Step) {
+        let opened = self.opening.remove(&id).map(|opening| {
+            self.drop_survey(opening.survey);
+            opening.asked
+        });
+        let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
+        self.drop_searches(id);
+        self.calls.forget(About::holds(id));
+        self.calls.forget(About::commits(id));
+        self.note(Event::Closed { id, at: step.now, asked, outcome }, step);
+        self.tell(id, step);
+        self.give_back(id, step);
+    }
+
+    /// Asks the peers to take back what is left over, as far as they are not asked already.
+    pub(super) fn give_back(&mut self, id: ReservationId, step: &mut Step) {
+        if self.broken.is(Flaw::ForgetToCancel) {
+            return;
+        }
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let Some(asked) = &booking.asked else { return };
+        // What was never to be committed evaporates by itself, so that nobody needs to be asked for ever.
+        let until = match booking.decided {
+            None => {
+                let longest = self.longest_hold_time(booking.leftovers.iter().map(|pick| &pick.peer));
+                step.now + asked.hold_for + asked.hold_for + longest + self.rules.longest_hold
+            }
+            Some(_) => Moment::MAX,
+        };
+        for pick in &booking.leftovers {
+            let about = About::Cancel { id, child: pick.child };
+            if self.given_back.contains(&pick.child) || self.calls.is_under_way(about) {
+                continue;
+            }
+            let envelope = Envelope {
+                key: Key(self.identities.make()),
+                caller: asked.caller.clone(),
+                call: cancel(pick.child),
+            };
+            let outgoing = Outgoing { to: pick.peer.clone(), envelope };
+            self.calls.send(outgoing, about, until, step);
+        }
+    }
+
+    pub(super) fn cancel_ended(
+        &mut self,
+        id: ReservationId,
+        child: ReservationId,
+        answer: Option<&Answer>,
+        step: &mut Step,
+    ) {
+        if let Some(Answer::Problem(problem)) = answer
+            && problem.why.is_passing()
+        {
+            // It was not even looked at.
+            return self.give_back(id, step);
+        }
+        self.given_back.insert(child);
+        let Some(booking) = self.bookings.get(&id) else { return };
+        if booking.leftovers.iter().all(|pick| self.given_back.contains(&pick.child)) {
+            for pick in &booking.leftovers {
+                self.given_back.remove(&pick.child);
+            }
+            self.note(Event::Settled { id }, step);
+        }
     }
 }

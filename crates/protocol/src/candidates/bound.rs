@@ -2,11 +2,8 @@
 //! only for candidates that cost as little as the bound says: no part begins before the first of its cheapest
 //! slots. Where no candidate is that cheap, the earliest begins of all slots do. Working it out can pause.
 
-use super::meter::Meter;
-use super::narrowing::Narrowing;
-use super::node::{Key, Narrowed};
-use super::scope::{Domain, Scan, Scope};
-use super::sharing::Settling;
+use super::narrowing::{Narrowing, Settling};
+use super::scope::{Domain, Key, Meter, Narrowed, Scan, Scope};
 use super::table::Cost;
 use bookahead_plan::Time;
 use std::task::{Poll, ready};

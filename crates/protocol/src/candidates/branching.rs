@@ -2,9 +2,7 @@
 //! into the queue with a bound. Working them out can pause, and goes on where it was.
 
 use super::bound::{Bounding, Cheapest, Keying};
-use super::meter::Meter;
-use super::node::{Key, Node, Queue};
-use super::scope::{Domain, Scan, Scope};
+use super::scope::{Domain, Key, Meter, Node, Queue, Scan, Scope};
 use super::table::{Cost, Table};
 use bookahead_plan::Time;
 use std::cmp::Reverse;

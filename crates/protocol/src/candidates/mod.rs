@@ -23,14 +23,9 @@
 
 mod bound;
 mod branching;
-mod meter;
 mod narrowing;
-mod node;
 mod scope;
-mod sharing;
-mod spatial;
 mod table;
-mod temporal;
 
 use crate::ids::Name;
 use crate::message::Slot;
@@ -38,9 +33,7 @@ use crate::request::Request;
 use bookahead_plan::{Interval, Seconds, Time};
 use bound::Bounding;
 use branching::Branching;
-use meter::Meter;
-use node::{Key, Node, Queue};
-use scope::{Domain, Scope};
+use scope::{Domain, Key, Meter, Node, Queue, Scope};
 use std::sync::Arc;
 use std::task::{Poll, ready};
 use table::{Preparing, Table};

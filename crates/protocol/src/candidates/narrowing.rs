@@ -1,10 +1,10 @@
-//! Narrowing moves the earliest begins of all parts forward until each is one that some slot allows, jumping from slot to
-//! slot. The result is the earliest that each part can begin at, whatever is chosen in the end. It can pause after every
-//! round over the differences and after every slot.
+//! Narrowing moves the earliest begins of all parts forward until each is one that some slot allows. Settling then puts parts
+//! one after the other that do not fit together on one resource: every order of every two is tried, since intervals that
+//! overlap two by two all overlap at one instant. There can be very many orders. Both can pause.
 
-use super::meter::Meter;
-use super::scope::{Scan, Scope};
-use super::temporal::{Bounds, Difference};
+use super::scope::{Meter, Scan, Scope};
+use super::table::{Bounds, Choice, Difference};
+use bookahead_plan::{Capacity, Interval, Time};
 use std::task::{Poll, ready};
 
 /// What it takes to begin, in units of work: memory for the bounds. Measured.
@@ -85,5 +85,170 @@ impl Narrowing {
                 }
             }
         }
+    }
+}
+
+/// What it takes to list the parts that share a resource with one, in units of work, beside looking at each. Measured.
+const SHARING_WORK: usize = 8;
+
+/// Looks for the best begins with which all parts that are decided fit together: depth first over the orders.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Settling {
+    /// The conflicts that the orders so far have led to, the first at the bottom.
+    conflicts: Vec<Conflict>,
+    /// The order that is tried for each of these conflicts.
+    orders: Vec<Difference>,
+    stage: SettleStage,
+    /// The end of all parts, and their begins.
+    best: Option<(Time, Vec<Time>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum SettleStage {
+    /// With the orders so far, parts begin then at the earliest.
+    Begins(Vec<Time>),
+    /// How early they begin with the last order is being worked out.
+    Narrow(Narrowing),
+    /// The last conflict has a next order to be tried.
+    NextOrder,
+}
+
+/// Parts that do not fit together, and how many of the pairs of them were tried.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Conflict {
+    parts: Vec<usize>,
+    tried: usize,
+}
+
+impl Conflict {
+    /// The next pair: one part, and another that begins after it ends.
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let many = self.parts.len();
+        loop {
+            let (from, to) = (self.tried / many, self.tried % many);
+            let from = *self.parts.get(from)?;
+            self.tried += 1;
+            if from != self.parts[to] {
+                return Some((from, self.parts[to]));
+            }
+        }
+    }
+}
+
+impl Settling {
+    /// `bounds` are what narrowing left.
+    pub(super) fn new(bounds: Bounds) -> Settling {
+        let stage = SettleStage::Begins(bounds.earliest);
+        Settling { conflicts: Vec::new(), orders: Vec::new(), stage, best: None }
+    }
+
+    /// The begins with the earliest end, then the earliest begins part by part; None where nothing fits.
+    pub(super) fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<Vec<Time>>> {
+        loop {
+            match &mut self.stage {
+                SettleStage::Begins(begins) => {
+                    if meter.is_spent() {
+                        return Poll::Pending;
+                    }
+                    let begins = std::mem::take(begins);
+                    self.settle(begins, scope, meter);
+                    self.stage = SettleStage::NextOrder;
+                }
+                SettleStage::Narrow(narrowing) => {
+                    let narrowed = ready!(narrowing.advance(scope, &self.orders, meter));
+                    self.leave_or_enter(narrowed);
+                }
+                SettleStage::NextOrder => {
+                    let Some(conflict) = self.conflicts.last_mut() else {
+                        return Poll::Ready(self.best.take().map(|(_, begins)| begins));
+                    };
+                    let Some((from, to)) = conflict.next() else {
+                        self.conflicts.pop();
+                        self.orders.pop();
+                        continue;
+                    };
+                    self.orders.push(Difference { from, to, least: scope.table.rows[from].duration });
+                    match Narrowing::new(scope) {
+                        Some(narrowing) => self.stage = SettleStage::Narrow(narrowing),
+                        None => self.leave_or_enter(None),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the last order back where it cannot be kept, otherwise goes on with it.
+    fn leave_or_enter(&mut self, narrowed: Option<Bounds>) {
+        self.stage = match narrowed {
+            Some(bounds) => SettleStage::Begins(bounds.earliest),
+            None => {
+                self.orders.pop();
+                SettleStage::NextOrder
+            }
+        };
+    }
+
+    fn settle(&mut self, begins: Vec<Time>, scope: Scope<'_>, meter: &mut Meter) {
+        meter.charge(begins.len());
+        let settled = (scope.table.end(&begins), begins);
+        // More orders never make it better.
+        if self.best.as_ref().is_none_or(|best| *best > settled) {
+            let parts = scope.conflict(&settled.1, meter);
+            if !parts.is_empty() {
+                self.conflicts.push(Conflict { parts, tried: 0 });
+                return;
+            }
+            self.best = Some(settled);
+        }
+        self.orders.pop();
+    }
+}
+
+impl Scope<'_> {
+    /// Parts that do not fit together, of which none could be left out; empty where all fit.
+    fn conflict(&self, begins: &[Time], meter: &mut Meter) -> Vec<usize> {
+        let decided = || (0..begins.len()).filter_map(|part| Some((part, self.choice(part)?)));
+        for (part, choice) in decided() {
+            meter.charge(SHARING_WORK + begins.len());
+            let active = |&(other, _): &(usize, _)| {
+                Interval::starting(begins[other], self.table.rows[other].duration).contains(begins[part])
+            };
+            let sharing = decided().filter(|(_, other)| other.resource == choice.resource).filter(active);
+            let mut together: Vec<usize> = sharing.map(|(other, _)| other).collect();
+            if self.fit(&together) {
+                continue;
+            }
+            meter.charge(together.len() * together.len());
+            for other in together.clone() {
+                let fewer: Vec<usize> = together.iter().copied().filter(|&part| part != other).collect();
+                if !self.fit(&fewer) {
+                    together = fewer;
+                }
+            }
+            return together;
+        }
+        Vec::new()
+    }
+
+    /// Whether a choice cannot be had together with one that is made already: on one resource, at the same time.
+    pub(super) fn clashes(&self, part: usize, choice: &Choice) -> bool {
+        self.table.rows[part].overlaps.iter().any(|&other| match self.choice(other) {
+            Some(decided) if decided.resource == choice.resource => {
+                let taken =
+                    [part, other].map(|part| u64::from(self.table.rows[part].capacity.0)).iter().sum();
+                [choice.free, decided.free]
+                    .into_iter()
+                    .flatten()
+                    .any(|Capacity(free)| u64::from(free) < taken)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether parts that share a resource fit into the least that any of their slots says is free.
+    fn fit(&self, parts: &[usize]) -> bool {
+        let taken: u64 = parts.iter().map(|&part| u64::from(self.table.rows[part].capacity.0)).sum();
+        let free = parts.iter().filter_map(|&part| self.choice(part)?.free).min();
+        free.is_none_or(|Capacity(free)| taken <= free.into())
     }
 }

@@ -1,10 +1,11 @@
-//! What is open: for each part either a choice that was made, or all choices that are left; and the walk over those of
-//! one part, slot by slot. A walk can pause after every slot. Nothing here decides.
+//! The decisions of a search: choices for some parts and what is open for the others, the walk over the choices of one part, the
+//! queue of decisions to be looked at, and the meter of work. Work is counted in elementary operations, so that the cost of a
+//! unit does not depend on the request. Nothing here decides.
 
-use super::meter::Meter;
-use super::spatial;
-use super::table::{Choice, Table};
+use super::bound::Cheapest;
+use super::table::{Bounds, Choice, Cost, Table, possible};
 use bookahead_plan::Time;
+use std::collections::BTreeSet;
 use std::task::Poll;
 
 /// What is open for one part.
@@ -61,7 +62,7 @@ impl<'a> Scope<'a> {
         if self.gone[part][choice.found] {
             return false;
         }
-        let broken = row.spatial.iter().position(|constraint| !spatial::possible(constraint, place));
+        let broken = row.spatial.iter().position(|constraint| !possible(constraint, place));
         meter.charge(broken.map_or(row.spatial.len() + row.overlaps.len(), |at| at + 1));
         broken.is_none() && !self.clashes(part, choice)
     }
@@ -89,5 +90,93 @@ impl Scan {
             }
         }
         Poll::Ready(None)
+    }
+}
+
+/// How good a candidate is, the least being the best; or what no candidate of a decision can beat.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(super) struct Key {
+    pub(super) cost: Cost,
+    pub(super) end: Time,
+    pub(super) begins: Vec<Time>,
+    /// The places of slots in the order found.
+    pub(super) found: Vec<usize>,
+}
+
+/// What every candidate of a decision keeps to: when each part can begin, and the least that it costs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(super) struct Narrowed {
+    pub(super) bounds: Bounds,
+    pub(super) cheapest: Vec<Cheapest>,
+}
+
+/// Ordered by the key, which comes first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Node {
+    pub(super) key: Key,
+    pub(super) picks: Vec<Option<usize>>,
+    pub(super) narrowed: Narrowed,
+    /// Some of what is left for the next part, the best last; none before the first was taken.
+    pub(super) choices: Option<Vec<usize>>,
+}
+
+impl Node {
+    /// What is open in it.
+    pub(super) fn domains(&self) -> Vec<Domain> {
+        let floors = &self.narrowed.bounds.earliest;
+        let domain = |(&pick, &floor)| Domain { pick, floor };
+        self.picks.iter().zip(floors).map(domain).collect()
+    }
+
+    /// About how much memory it keeps. Counted as work, this bounds the memory of a search by its budget, and covers what
+    /// it takes to put a decision in order among thousands of others and to drop it.
+    fn bytes(&self) -> usize {
+        256 + 96 * self.picks.len() + 8 * self.choices.as_ref().map_or(0, Vec::len)
+    }
+}
+
+/// Decisions to be looked at, the best first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Queue(BTreeSet<Node>);
+
+impl Queue {
+    pub(super) fn insert(&mut self, node: Node, meter: &mut Meter) {
+        meter.charge(node.bytes());
+        self.0.insert(node);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Node> {
+        self.0.pop_first()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The work of one slice.
+#[derive(Debug)]
+pub(super) struct Meter {
+    work: u64,
+    pause_at: u64,
+}
+
+impl Meter {
+    /// Goes on counting from `work`, up to `pause_at`.
+    pub(super) fn new(work: u64, pause_at: u64) -> Meter {
+        Meter { work, pause_at }
+    }
+
+    pub(super) fn charge(&mut self, operations: usize) {
+        self.work = self.work.saturating_add(operations as u64);
+    }
+
+    /// Whether nothing more may be begun. What has begun is charged in full, also beyond the limit.
+    pub(super) fn is_spent(&self) -> bool {
+        self.work >= self.pause_at
+    }
+
+    pub(super) fn work(&self) -> u64 {
+        self.work
     }
 }

@@ -1,10 +1,9 @@
-//! What is searched, made ready once: for each part the slots that can serve it at all, in the order of their
-//! begins, with numbers instead of names. It never changes while the search goes on.
+//! What is searched, made ready once: for each part the slots that can serve it at all, in the order of their begins, with
+//! numbers instead of names. It never changes while the search goes on. Constraints about time become bounds on differences of
+//! begins, a simple temporal network; constraints about places are checked as far as sites are chosen already.
 
 use super::Found;
-use super::meter::Meter;
-use super::spatial::{self, Place};
-use super::temporal::{self, Difference};
+use super::scope::Meter;
 use crate::ids::Name;
 use crate::message::Slot;
 use crate::request::{Constraint, Objective, Part, Request};
@@ -84,7 +83,7 @@ impl Preparing {
         }
         let request = Request { constraints: request.different_constraints(), ..request.clone() };
         let table = Table {
-            differences: temporal::folded(&request.constraints, &request.parts),
+            differences: folded(&request.constraints, &request.parts),
             costly: request.objective != Objective::EarliestEnd,
             ..Table::default()
         };
@@ -111,7 +110,7 @@ impl Preparing {
             let next = Row::new(&self.request, part + 1);
             let mut row = std::mem::replace(&mut self.row, next);
             row.complete();
-            row.overlaps = temporal::overlaps(part, &self.table.differences, &self.request.parts, meter);
+            row.overlaps = overlaps(part, &self.table.differences, &self.request.parts, meter);
             self.table.rows.push(row);
             self.slots = 0;
         }
@@ -119,7 +118,7 @@ impl Preparing {
         table.order = (0..table.rows.len()).collect();
         table.order.sort_by_cached_key(|&at| {
             let Row { choices, spatial, .. } = &table.rows[at];
-            (choices.len() > 1, spatial::rank(spatial, at), choices.len(), at)
+            (choices.len() > 1, rank(spatial, at), choices.len(), at)
         });
         Poll::Ready(table)
     }
@@ -133,7 +132,7 @@ impl Preparing {
         let choice = self.numbers.choice(part, self.slots, found, self.request.objective);
         let here = |part| (part == at).then_some(choice.place);
         if choice.earliest <= choice.latest
-            && self.row.spatial.iter().all(|constraint| spatial::possible(constraint, here))
+            && self.row.spatial.iter().all(|constraint| possible(constraint, here))
         {
             self.row.choices.push(choice);
         }
@@ -143,7 +142,7 @@ impl Preparing {
 impl Row {
     /// Without choices. There is none to be made after that of the last part.
     fn new(request: &Request, at: usize) -> Row {
-        let about_place = |constraint: &&Constraint| spatial::concerns(constraint, at);
+        let about_place = |constraint: &&Constraint| concerns(constraint, at);
         let wanted = request.parts.get(at).map(|part| part.wanted);
         Row {
             duration: wanted.map_or(Seconds::ZERO, |wanted| wanted.duration),
@@ -249,3 +248,145 @@ impl Sum for Cost {
         costs.fold(Cost::default(), Add::add)
     }
 }
+
+/// Where a choice is. Sites are numbers here; two are the same where their names are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) site: usize,
+    /// Of a link: the sites that it joins.
+    pub(super) joins: Option<[usize; 2]>,
+}
+
+/// Whether a constraint can still be fulfilled, where `place` tells the places that are chosen.
+pub(super) fn possible(constraint: &Constraint, place: impl Fn(usize) -> Option<Place>) -> bool {
+    let site = |part| place(part).map(|place| place.site);
+    let same = |one, other| Some(site(one)? == site(other)?);
+    match *constraint {
+        Constraint::SameSite(one, other) => same(one, other) != Some(false),
+        Constraint::DifferentSites(one, other) => same(one, other) != Some(true),
+        Constraint::Joins { link, ends } => match place(link) {
+            None => true,
+            Some(Place { joins: None, .. }) => false,
+            Some(Place { joins: Some([one, other]), .. }) => {
+                let at = |end: usize, wanted| site(ends[end]).is_none_or(|site| site == wanted);
+                at(0, one) && at(1, other) || at(0, other) && at(1, one)
+            }
+        },
+        Constraint::Offset { .. } | Constraint::After { .. } | Constraint::EndsBefore { .. } => true,
+    }
+}
+
+/// Whether a constraint is about the place of a part.
+pub(super) fn concerns(constraint: &Constraint, part: usize) -> bool {
+    match *constraint {
+        Constraint::SameSite(one, other) | Constraint::DifferentSites(one, other) => {
+            part == one || part == other
+        }
+        Constraint::Joins { link, ends } => part == link || ends.contains(&part),
+        Constraint::Offset { .. } | Constraint::After { .. } | Constraint::EndsBefore { .. } => false,
+    }
+}
+
+/// How much the choice of a part narrows the places of others: 0 for a link, which leaves two sites, 1 where it
+/// leaves one site, 2 where it hardly does.
+pub(super) fn rank(constraints: &[Constraint], part: usize) -> u8 {
+    let rank = |constraint: &Constraint| match constraint {
+        Constraint::Joins { link, .. } if *link == part => 0,
+        Constraint::Joins { .. } | Constraint::SameSite(..) => 1,
+        _ => 2,
+    };
+    constraints.iter().filter(|one| concerns(one, part)).map(rank).min().unwrap_or(2)
+}
+
+/// One part begins at least so long after the beginning of another; less than zero is before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Difference {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) least: Seconds,
+}
+
+/// When parts can begin.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(super) struct Bounds {
+    pub(super) earliest: Vec<Time>,
+    pub(super) latest: Vec<Time>,
+}
+
+/// What a constraint means for differences; those about places mean nothing.
+fn differences(constraint: &Constraint, parts: &[Part]) -> Vec<Difference> {
+    let least = |from, to, least| Difference { from, to, least: Seconds(least) };
+    let most = |from, to, most: i64| least(to, from, most.saturating_neg());
+    let lasts = |part: usize| parts[part].wanted.duration.0;
+    match *constraint {
+        Constraint::Offset { first, second, by } => {
+            vec![least(first, second, by.0), most(first, second, by.0)]
+        }
+        Constraint::After { first, second, least: shortest, most: longest } => {
+            let after = |gap: Seconds| lasts(first).saturating_add(gap.0);
+            let mut both = vec![least(first, second, after(shortest))];
+            both.extend(longest.map(|gap| most(first, second, after(gap))));
+            both
+        }
+        Constraint::EndsBefore { first, second } => {
+            vec![least(first, second, lasts(first).saturating_sub(lasts(second)))]
+        }
+        Constraint::SameSite(..) | Constraint::DifferentSites(..) | Constraint::Joins { .. } => vec![],
+    }
+}
+
+impl Bounds {
+    /// One round over all differences: whether a bound moved; None where nothing is left.
+    pub(super) fn round(&mut self, always: &[Difference], orders: &[Difference]) -> Option<bool> {
+        let mut moved = false;
+        for &Difference { from, to, least } in always.iter().chain(orders) {
+            let earliest = self.earliest[from] + least;
+            let latest = self.latest[to] - least;
+            moved |= earliest > self.earliest[to] || latest < self.latest[from];
+            self.earliest[to] = self.earliest[to].max(earliest);
+            self.latest[from] = self.latest[from].min(latest);
+        }
+        let empty = self.earliest.iter().zip(&self.latest).any(|(earliest, latest)| earliest > latest);
+        (!empty).then_some(moved)
+    }
+}
+
+/// The strongest difference for each two parts, in the order of the parts: there are no more than pairs of parts, however
+/// many constraints say the same or less.
+pub(super) fn folded(constraints: &[Constraint], parts: &[Part]) -> Vec<Difference> {
+    let mut strongest: BTreeMap<(usize, usize), Seconds> = BTreeMap::new();
+    for Difference { from, to, least } in constraints.iter().flat_map(|one| differences(one, parts)) {
+        let known = strongest.entry((from, to)).or_insert(least);
+        *known = least.max(*known);
+    }
+    strongest.into_iter().map(|((from, to), least)| Difference { from, to, least }).collect()
+}
+
+/// The parts that overlap `part` in time, whenever it begins.
+pub(super) fn overlaps(
+    part: usize,
+    differences: &[Difference],
+    parts: &[Part],
+    meter: &mut Meter,
+) -> Vec<usize> {
+    let lasts: Vec<Seconds> = parts.iter().map(|part| part.wanted.duration).collect();
+    let mut from_here =
+        Bounds { earliest: vec![Time(-ANY); lasts.len()], latest: vec![Time(ANY); lasts.len()] };
+    (from_here.earliest[part], from_here.latest[part]) = (Time(0), Time(0));
+    let mut moved = Some(true);
+    for _ in 0..=lasts.len() {
+        if moved == Some(true) {
+            meter.charge(differences.len() + lasts.len());
+            moved = from_here.round(differences, &[]);
+        }
+    }
+    let overlap = |other: &usize| {
+        let (earliest, latest) = (from_here.earliest[*other], from_here.latest[*other]);
+        *other != part && earliest + lasts[*other] > Time(0) && latest < Time(0) + lasts[part]
+    };
+    // Whatever still moves moves forever: then there is no candidate.
+    if moved == Some(false) { (0..lasts.len()).filter(overlap).collect() } else { Vec::new() }
+}
+
+/// More than any difference between times that can be asked for, and far from where sums saturate.
+const ANY: i64 = 1 << 60;

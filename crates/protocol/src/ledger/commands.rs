@@ -2,15 +2,14 @@
 //! what is to happen is a list of events.
 
 use super::Ledger;
-use super::decision::Decision;
+use super::answers::Decision;
+use super::book::{extended, lowered};
 use super::entry::{Denied, Entry, Then, Waiting};
 use super::event::{Because, What};
 use super::fold::rest_from;
-use super::offers::choose;
 use super::placing::Wish;
-use super::slots::Search;
-use super::spans::{extended, lowered};
-use super::view::Views;
+use super::sight::Views;
+use super::slots::{Search, choose};
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
@@ -22,80 +21,80 @@ use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 /// No reservation has more jobs, so that none grows without bound.
 const MOST_JOBS: usize = 65_536;
 
+/// What is to happen, or why not.
+type Decided = Result<Decision, Problem>;
+
+/// The moment of a call, its caller, and what is to be seen on the resources then.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) now: Moment,
+    pub(super) caller: &'a Caller,
+    pub(super) views: &'a Views,
+}
+
 impl Ledger {
-    pub(super) fn decide(&mut self, now: Moment, caller: &Caller, call: &Call, views: &Views) -> Decision {
+    pub(super) fn decide(&mut self, ctx: Context<'_>, call: &Call) -> Decision {
         let decided = match call {
-            Call::Probe { request, most, starts } => self.probe(now, caller, request, *most, starts, views),
+            Call::Probe { request, most, starts } => self.probe(ctx, request, *most, starts),
             Call::Reserve { id, request, hold_for, book } => {
-                self.reserve(now, caller, *id, request, *hold_for, *book, views)
+                self.reserve(ctx, *id, request, *hold_for, *book)
             }
-            Call::Hold { id, hold_for } => self.hold_longer(now, caller, *id, *hold_for),
-            Call::Extend { id, version, end } => self.extend(now, caller, *id, *version, *end, views),
-            Call::Commit { id, jobs } => self.commit(now, caller, *id, jobs, views),
-            Call::Attach { id, part, job } => self.attach(caller, *id, *part, *job),
-            Call::Change { id, version, request } => self.change(now, caller, *id, *version, request, views),
-            Call::Release { id, part, from, keep } => self.release(now, caller, *id, *part, *from, *keep),
-            Call::Cancel { id } => self.cancel(caller, *id),
-            Call::Show { id } => self.owned(*id, caller).map(|_| Decision::show(*id)),
+            Call::Hold { id, hold_for } => self.hold_longer(ctx, *id, *hold_for),
+            Call::Extend { id, version, end } => self.extend(ctx, *id, *version, *end),
+            Call::Commit { id, jobs } => self.commit(ctx, *id, jobs),
+            Call::Attach { id, part, job } => self.attach(ctx.caller, *id, *part, *job),
+            Call::Change { id, version, request } => self.change(ctx, *id, *version, request),
+            Call::Release { id, part, from, keep } => self.release(ctx, *id, *part, *from, *keep),
+            Call::Cancel { id } => self.cancel(ctx.caller, *id),
+            Call::Show { id } => self.owned(*id, ctx.caller).map(|_| Decision::show(*id)),
         };
         decided.unwrap_or_else(Decision::say)
     }
 
-    fn probe(
-        &mut self,
-        now: Moment,
-        caller: &Caller,
-        request: &Request,
-        most: u32,
-        starts: &[Time],
-        views: &Views,
-    ) -> Result<Decision, Problem> {
-        let wish = self.wish(now, caller, request, false).map_err(Problem::new)?;
+    fn probe(&mut self, ctx: Context<'_>, request: &Request, most: u32, starts: &[Time]) -> Decided {
+        let wish = self.wish(ctx.now, ctx.caller, request, false)?;
         let reveal = self.rules.reveal;
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(reveal.slots);
         let impacts = reveal.impacts || request.objective == Objective::LeastImpact;
         let starts = &starts[..starts.len().min(reveal.slots)];
         let search = Search { most: most.max(1), starts, runs: reveal.slack, impacts };
-        let found = self.place(&wish, views, &search)?;
+        let found = self.place(&wish, ctx.views, &search)?;
         let chosen = choose(found, request.objective, most);
         let offers = chosen.iter().map(|candidate| self.offer(candidate, &wish.part.wanted)).collect();
         Ok(Decision::say(Answer::Offers(offers)))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "they are the fields of the call")]
     fn reserve(
         &mut self,
-        now: Moment,
-        caller: &Caller,
+        ctx: Context<'_>,
         id: ReservationId,
         request: &Request,
         hold_for: Millis,
         book: bool,
-        views: &Views,
-    ) -> Result<Decision, Problem> {
-        if let Some(decision) = self.known(caller, id, request) {
+    ) -> Decided {
+        if let Some(decision) = self.known(ctx.caller, id, request) {
             return decision;
         }
-        let wish = self.wish(now, caller, request, book).map_err(Problem::new);
-        match wish.and_then(|wish| self.best(&wish, views)) {
+        let wish = self.wish(ctx.now, ctx.caller, request, book).map_err(Problem::new);
+        match wish.and_then(|wish| self.best(&wish, ctx.views)) {
             Ok(best) => {
-                let (owner, request, resource, span) = self.placed(caller, request, &best);
+                let (owner, request, resource, span) = self.placed(ctx.caller, request, &best);
                 if let Some(limit) = self.rules.consent {
                     // What is booked may be granted after its begin, as long as something of it is left.
                     let latest = if book { span.interval.end } else { span.interval.begin };
-                    let until = self.answer_by(now, limit, latest);
+                    let until = self.answer_by(ctx.now, limit, latest);
                     let asks = What::Requested { id, owner, request, resource, span, hold_for, book, until };
                     return Ok(Decision::wait_after(id, vec![asks]));
                 }
                 // What is committed at once is held for no time at all.
                 let hold_for = if book { Millis::ZERO } else { hold_for };
-                let deadline = self.deadline(now, hold_for, best.slot.start);
+                let deadline = self.deadline(ctx.now, hold_for, best.slot.start);
                 let held = What::Held { id, owner, request, resource, span, deadline };
                 let committed = book.then(|| What::Committed { id, jobs: Vec::new(), late: None });
                 Ok(Decision::show_after(id, [held].into_iter().chain(committed).collect()))
             }
             Err(problem) => {
-                let owner = caller.user.clone();
+                let owner = ctx.caller.user.clone();
                 let refused = What::Refused { id, owner, request: request.clone(), problem: problem.clone() };
                 Ok(Decision::say_after(vec![refused], problem))
             }
@@ -103,12 +102,7 @@ impl Ledger {
     }
 
     /// What is said of an id that stands for something already.
-    fn known(
-        &self,
-        caller: &Caller,
-        id: ReservationId,
-        request: &Request,
-    ) -> Option<Result<Decision, Problem>> {
+    fn known(&self, caller: &Caller, id: ReservationId, request: &Request) -> Option<Decided> {
         let same = |owner, known: &Request| caller.may_act_for(owner) && known == request;
         if let Some(entry) = self.entries.get(&id) {
             return Some(match (same(&entry.owner, &entry.request), entry.state) {
@@ -127,17 +121,11 @@ impl Ledger {
         Some(Err(problem))
     }
 
-    fn hold_longer(
-        &self,
-        now: Moment,
-        caller: &Caller,
-        id: ReservationId,
-        hold_for: Millis,
-    ) -> Result<Decision, Problem> {
-        let entry = self.owned(id, caller)?;
+    fn hold_longer(&self, ctx: Context<'_>, id: ReservationId, hold_for: Millis) -> Decided {
+        let entry = self.owned(id, ctx.caller)?;
         match entry.state {
             State::Held => {
-                let deadline = self.deadline(now, hold_for, entry.begin());
+                let deadline = self.deadline(ctx.now, hold_for, entry.begin());
                 let longer = (deadline > entry.deadline).then_some(What::HeldLonger { id, deadline });
                 Ok(Decision::show_after(id, longer.into_iter().collect()))
             }
@@ -149,15 +137,8 @@ impl Ledger {
         }
     }
 
-    fn commit(
-        &mut self,
-        now: Moment,
-        caller: &Caller,
-        id: ReservationId,
-        jobs: &[JobId],
-        views: &Views,
-    ) -> Result<Decision, Problem> {
-        let entry = self.owned(id, caller)?;
+    fn commit(&mut self, ctx: Context<'_>, id: ReservationId, jobs: &[JobId]) -> Decided {
+        let entry = self.owned(id, ctx.caller)?;
         let jobs = new_jobs(entry, jobs)?;
         match &entry.waiting {
             Some(Waiting { then: Then::CommitLate(with), .. })
@@ -168,29 +149,23 @@ impl Ledger {
             Some(_) => return Err(Problem::new(Why::Busy)),
             None => {}
         }
-        entry.state.after(Move::Commit).map_err(Problem::new)?;
+        entry.state.after(Move::Commit)?;
         let late = match entry.state {
             State::Expired if !self.rules.holds.late_commits => return Err(Problem::new(Why::Expired)),
-            State::Expired => Some(self.still_free(now, id, caller, views).map_err(Problem::new)?),
+            State::Expired => Some(self.still_free(ctx.now, id, ctx.caller, ctx.views)?),
             State::Committed | State::Active if jobs.is_empty() => return Ok(Decision::show(id)),
             _ => None,
         };
         if let (Some(limit), Some(spans)) = (self.rules.consent, &late) {
             let end = spans.last().map_or(Time::MIN, |span| span.interval.end);
-            let until = self.answer_by(now, limit, end);
+            let until = self.answer_by(ctx.now, limit, end);
             let asks = What::CommitRequested { id, jobs, spans: spans.clone(), until };
             return Ok(Decision::wait_after(id, vec![asks]));
         }
         Ok(Decision::show_after(id, vec![What::Committed { id, jobs, late }]))
     }
 
-    fn attach(
-        &self,
-        caller: &Caller,
-        id: ReservationId,
-        part: usize,
-        job: JobId,
-    ) -> Result<Decision, Problem> {
+    fn attach(&self, caller: &Caller, id: ReservationId, part: usize, job: JobId) -> Decided {
         let entry = self.owned(id, caller)?;
         only_part(part)?;
         if entry.state == State::ChangeRequested {
@@ -200,7 +175,7 @@ impl Ledger {
             let why = Why::Unsupported(Impossible::JobsOfAHold);
             return Err(Problem::new(why));
         }
-        entry.state.after(Move::Commit).map_err(Problem::new)?;
+        entry.state.after(Move::Commit)?;
         let jobs = new_jobs(entry, &[job])?;
         if jobs.is_empty() {
             return Ok(Decision::show(id));
@@ -210,41 +185,31 @@ impl Ledger {
 
     fn change(
         &mut self,
-        now: Moment,
-        caller: &Caller,
+        ctx: Context<'_>,
         id: ReservationId,
         version: Option<u32>,
         request: &Request,
-        views: &Views,
-    ) -> Result<Decision, Problem> {
-        let entry = self.changeable(id, caller, version, Move::RequestChange)?;
-        // Limits are those of the owner, whoever acts for him.
-        let owner = Caller { user: entry.owner.clone(), roles: caller.roles.clone() };
+    ) -> Decided {
+        let entry = self.changeable(id, ctx.caller, version, Move::RequestChange)?;
+        // Limits are those of the owner, whoever acts for it.
+        let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
         let usage = self.usage_beside(&owner.user, Some(entry.promised()));
-        let wish = self.wish(now, &owner, request, true).map_err(Problem::new)?;
+        let wish = self.wish(ctx.now, &owner, request, true)?;
         // Of the second that has begun nothing can be given back, so nothing of it can be taken instead.
-        let wish = Wish { usage, replaces: Some(id), first_begin: rest_from(now), ..wish };
-        let best = self.best(&wish, views)?;
+        let wish = Wish { usage, replaces: Some(id), first_begin: rest_from(ctx.now), ..wish };
+        let best = self.best(&wish, ctx.views)?;
         let span = best.span(&wish.part.wanted);
-        Ok(self.want(now, id, vec![span], false))
+        Ok(self.want(ctx.now, id, vec![span], false))
     }
 
     /// More time at its end, with the capacity that it has there.
-    fn extend(
-        &mut self,
-        now: Moment,
-        caller: &Caller,
-        id: ReservationId,
-        version: Option<u32>,
-        end: Time,
-        views: &Views,
-    ) -> Result<Decision, Problem> {
-        let entry = self.changeable(id, caller, version, Move::Extend)?;
+    fn extend(&mut self, ctx: Context<'_>, id: ReservationId, version: Option<u32>, end: Time) -> Decided {
+        let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
         let Some(last) = entry.spans.last().copied().filter(|last| last.interval.end < end) else {
             return Ok(Decision::show(id));
         };
         let more = Span { interval: Interval::new(last.interval.end, end), capacity: last.capacity };
-        let owner = Caller { user: entry.owner.clone(), roles: caller.roles.clone() };
+        let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
         let spans = extended(&entry.spans, more);
         let mut request = entry.request.clone();
         if let Some(part) = request.parts.first_mut() {
@@ -258,9 +223,9 @@ impl Ledger {
             };
         }
         let usage = self.usage_beside(&owner.user, Some(&[]));
-        let wish = self.wish(now, &owner, &request, true).map_err(Problem::new)?;
-        self.best(&Wish { usage, ..wish }, views)?;
-        Ok(self.want(now, id, spans, true))
+        let wish = self.wish(ctx.now, &owner, &request, true)?;
+        self.best(&Wish { usage, ..wish }, ctx.views)?;
+        Ok(self.want(ctx.now, id, spans, true))
     }
 
     /// A reservation whose terms the caller may change.
@@ -275,7 +240,7 @@ impl Ledger {
         if entry.waiting.is_some() {
             return Err(Problem::new(Why::Busy));
         }
-        entry.state.after(by).map_err(Problem::new)?;
+        entry.state.after(by)?;
         match version.filter(|seen| *seen != entry.version) {
             Some(seen) => Err(Problem::new(Why::Changed { seen, now: entry.version })),
             None => Ok(entry),
@@ -299,14 +264,13 @@ impl Ledger {
 
     fn release(
         &self,
-        now: Moment,
-        caller: &Caller,
+        ctx: Context<'_>,
         id: ReservationId,
         part: usize,
         from: Time,
         keep: Capacity,
-    ) -> Result<Decision, Problem> {
-        let entry = self.owned(id, caller)?;
+    ) -> Decided {
+        let entry = self.owned(id, ctx.caller)?;
         only_part(part)?;
         if !entry.is_live() {
             return Err(Problem::new(IllegalMove { from: entry.state, attempted: Move::Complete }));
@@ -314,12 +278,12 @@ impl Ledger {
         if entry.waiting.is_some() {
             return Err(Problem::new(Why::Busy));
         }
-        let over = keep == Capacity::ZERO && from <= rest_from(now).max(entry.begin());
+        let over = keep == Capacity::ZERO && from <= rest_from(ctx.now).max(entry.begin());
         let event = match entry.state {
             State::Active if over => What::Completed { id },
             _ if over => What::Cancelled { id, because: Because::Owner },
             _ => {
-                let spans = lowered(&entry.spans, from.max(rest_from(now)), keep);
+                let spans = lowered(&entry.spans, from.max(rest_from(ctx.now)), keep);
                 if spans == entry.spans || spans.is_empty() {
                     return Ok(Decision::show(id));
                 }
@@ -329,7 +293,7 @@ impl Ledger {
         Ok(Decision::show_after(id, vec![event]))
     }
 
-    fn cancel(&self, caller: &Caller, id: ReservationId) -> Result<Decision, Problem> {
+    fn cancel(&self, caller: &Caller, id: ReservationId) -> Decided {
         if let Some(Denied { owner, refusal: Some(_), .. }) = self.denied.get(&id)
             && caller.may_act_for(owner)
         {
@@ -349,7 +313,7 @@ impl Ledger {
             // late.
             State::Cancelled | State::Terminated => Ok(Decision::show(id)),
             state => {
-                state.after(Move::Cancel).map_err(Problem::new)?;
+                state.after(Move::Cancel)?;
                 Ok(Decision::show_after(id, vec![What::Cancelled { id, because: Because::Owner }]))
             }
         }

@@ -1,8 +1,8 @@
 //! One reservation in the book. It relies on the life cycle for its moves and knows when it must be looked at
 //! next.
 
+use super::book;
 use super::event::What;
-use super::spans;
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::State;
@@ -125,9 +125,9 @@ impl Entry {
         match &self.waiting {
             Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) if self.is_live() => {
                 let from = if *extends { self.end() } else { Time::MIN };
-                spans::both(&spans::less(&self.spans, self.missing), &spans::since(spans, from))
+                book::both(&book::less(&self.spans, self.missing), &book::since(spans, from))
             }
-            _ => spans::less(self.promised(), self.missing),
+            _ => book::less(self.promised(), self.missing),
         }
     }
 

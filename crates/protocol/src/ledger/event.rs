@@ -19,15 +19,13 @@ pub struct Event {
 }
 
 /// What can happen.
+#[allow(missing_docs, reason = "`id` is the reservation that it happened to")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum What {
     /// A request has room in the book; the batch system is asked for it. Its room is taken meanwhile.
     Requested {
-        /// Its id.
         id: ReservationId,
-        /// Whose it is.
         owner: Name,
-        /// What was asked for.
         request: Request,
         /// The resource on which it is placed.
         resource: Name,
@@ -42,25 +40,16 @@ pub enum What {
     },
     /// The batch system granted a request: its room is held.
     Granted {
-        /// Which.
         id: ReservationId,
         /// Until when it is held if nobody commits it.
         deadline: Moment,
     },
     /// The batch system did not grant a request, a late commit or a change, or did not answer in time.
-    NotGranted {
-        /// Which.
-        id: ReservationId,
-        /// Why.
-        problem: Problem,
-    },
+    NotGranted { id: ReservationId, problem: Problem },
     /// A request was accepted: its room is held.
     Held {
-        /// Its id.
         id: ReservationId,
-        /// Whose it is.
         owner: Name,
-        /// What was asked for.
         request: Request,
         /// The resource on which it is promised.
         resource: Name,
@@ -71,25 +60,21 @@ pub enum What {
     },
     /// A request was refused.
     Refused {
-        /// Its id.
         id: ReservationId,
         /// Whose it would have been.
         owner: Name,
-        /// What was asked for.
         request: Request,
         /// Why it cannot be had.
         problem: Problem,
     },
     /// A hold lasts longer.
     HeldLonger {
-        /// Which.
         id: ReservationId,
         /// Until when.
         deadline: Moment,
     },
     /// A hold was committed, in time or late, or jobs were attached to what was committed.
     Committed {
-        /// Which.
         id: ReservationId,
         /// Jobs that were not attached before.
         jobs: Vec<JobId>,
@@ -98,7 +83,6 @@ pub enum What {
     },
     /// A late commit has room in the book; the batch system is asked for it.
     CommitRequested {
-        /// Which.
         id: ReservationId,
         /// Jobs that were not attached before.
         jobs: Vec<JobId>,
@@ -108,13 +92,9 @@ pub enum What {
         until: Moment,
     },
     /// Nobody committed it in time.
-    Expired {
-        /// Which.
-        id: ReservationId,
-    },
+    Expired { id: ReservationId },
     /// Its owner wants other terms, for which there is room. Old and new terms are taken until it is settled.
     ChangeRequested {
-        /// Of which.
         id: ReservationId,
         /// The new terms.
         spans: Vec<Span>,
@@ -124,84 +104,47 @@ pub enum What {
         until: Moment,
     },
     /// The new terms are promised now.
-    ChangeSettled {
-        /// Of which.
-        id: ReservationId,
-    },
+    ChangeSettled { id: ReservationId },
     /// Part of it was given back early.
     Released {
-        /// Of which.
         id: ReservationId,
         /// What is left.
         spans: Vec<Span>,
     },
     /// Its start came.
-    Begun {
-        /// Of which.
-        id: ReservationId,
-    },
+    Begun { id: ReservationId },
     /// Its end came, or its owner gave back the rest.
-    Completed {
-        /// Of which.
-        id: ReservationId,
-    },
+    Completed { id: ReservationId },
     /// It was given up before its start.
-    Cancelled {
-        /// Which.
-        id: ReservationId,
-        /// Why.
-        because: Because,
-    },
+    Cancelled { id: ReservationId, because: Because },
     /// It was given up while active.
-    Terminated {
-        /// Which.
-        id: ReservationId,
-    },
+    Terminated { id: ReservationId },
     /// An id was cancelled before anything was reserved under it, so nothing ever will be.
-    CancelledBefore {
-        /// Which.
-        id: ReservationId,
-        /// By whom.
-        owner: Name,
-    },
+    CancelledBefore { id: ReservationId, owner: Name },
     /// Capacity failed.
     Lost {
-        /// Of which resource.
         resource: Name,
         /// How much more.
         capacity: Capacity,
     },
     /// Capacity is back.
     Restored {
-        /// Of which resource.
         resource: Name,
         /// How much.
         capacity: Capacity,
     },
     /// So much of a reservation is missing now, since capacity failed.
     Missing {
-        /// Of which.
         id: ReservationId,
         /// How much; zero where it is whole again.
         capacity: Capacity,
     },
     /// The call because of which a reservation waits for the batch system. It is answered when that is settled.
-    Asked {
-        /// The call.
-        envelope: Box<Envelope>,
-    },
+    Asked { envelope: Box<Envelope> },
     /// A call was answered, and a repeat will get the same answer.
-    Answered {
-        /// The call.
-        envelope: Box<Envelope>,
-        /// The answer.
-        answer: Answer,
-    },
+    Answered { envelope: Box<Envelope>, answer: Answer },
     /// What was over for long is forgotten.
-    Forgotten {
-        /// Which.
-        id: ReservationId,
-    },
+    Forgotten { id: ReservationId },
     /// An answer is no longer remembered.
     AnswerForgotten {
         /// The key of its call.

@@ -1,15 +1,17 @@
 //! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first, and those that
 //! are in use last: what waits for the batch system is refused, holds are cancelled, and of what is committed as much is
-//! marked as missing as must be. Whenever room appears, the oldest that miss something get it first.
+//! marked as missing as must be. Whenever room appears, the oldest that miss something get it first. A book that was lost
+//! is made anew from what is kept free on the machines ([`Ledger::adopt`]).
 
 use super::event::{Because, Ticked, What};
 use super::fold::rest_from;
-use super::{Ledger, spans};
+use super::{Ledger, book};
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use crate::problem::{Problem, Why};
-use bookahead_plan::{Capacity, Interval, Span, Time};
+use crate::request::{Part, Request};
+use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 use std::collections::BTreeSet;
 
 impl Ledger {
@@ -97,13 +99,13 @@ impl Ledger {
             self.entries.get(&id).filter(|entry| entry.is_live() && entry.missing > Capacity::ZERO)?;
         let free = self.free_beside(id, self.at(&entry.resource)?);
         let missing = Capacity(entry.missing.0.saturating_sub(free));
-        (missing < entry.missing).then(|| spans::less(&entry.spans, missing))
+        (missing < entry.missing).then(|| book::less(&entry.spans, missing))
     }
 
     /// How much more a reservation could have, for the rest of its time.
     fn free_beside(&self, id: ReservationId, at: usize) -> u32 {
         let Some(entry) = self.entries.get(&id) else { return 0 };
-        let rest = spans::since(&entry.spans, rest_from(self.latest));
+        let rest = book::since(&entry.spans, rest_from(self.latest));
         let free = rest.iter().map(|span| self.books[at].profile.min_free(span.interval)).min();
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
@@ -177,4 +179,51 @@ impl Ledger {
 
 fn since(interval: Interval, from: Time) -> Interval {
     Interval::new(interval.begin.max(from), interval.end)
+}
+
+impl Ledger {
+    /// Whether nothing was ever promised by it.
+    pub fn is_unused(&self) -> bool {
+        self.accepted == 0
+    }
+
+    /// Takes over a reservation that is kept free already, as committed. It is not placed anew: it is where it is. Nothing
+    /// happens where the id is known, there is no such resource, or it is over.
+    pub fn adopt(
+        &mut self,
+        now: Moment,
+        id: ReservationId,
+        owner: &Name,
+        resource: &Name,
+        spans: &[Span],
+    ) -> Ticked {
+        let mut course = self.tick(now);
+        let now = self.latest;
+        let Some(at) = self.at(resource) else { return course };
+        let left = spans.iter().filter(|span| span.interval.end > now.second() && span.area() > 0);
+        let left: Vec<Span> = left.copied().collect();
+        let (Some(first), Some(last)) = (left.first(), left.last()) else { return course };
+        let known = self.entries.contains_key(&id) || self.denied.contains_key(&id);
+        if known {
+            return course;
+        }
+        let offered = &self.rules.resources[at].resource;
+        let wanted = placement::Request {
+            earliest_start: first.interval.begin,
+            latest_end: last.interval.end,
+            duration: last.interval.end - first.interval.begin,
+            capacity: first.capacity,
+        };
+        let (kind, resource) = (offered.kind.clone(), Some(resource.clone()));
+        let request = Request::single(Part { wanted, kind, requirements: Vec::new(), resource });
+        let (owner, resource, span) = (owner.clone(), offered.name.clone(), *first);
+        self.record(now, What::Held { id, owner, request, resource, span, deadline: now }, &mut course);
+        self.record(now, What::Committed { id, jobs: Vec::new(), late: None }, &mut course);
+        if left.len() > 1 {
+            self.record(now, What::Released { id, spans: left }, &mut course);
+        }
+        self.hit(at, &BTreeSet::new(), &mut course);
+        self.mend(self.latest, at, &mut course);
+        course
+    }
 }

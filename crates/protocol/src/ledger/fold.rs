@@ -7,7 +7,7 @@ use super::answers::Answered;
 use super::book::Footprint;
 use super::entry::{Denied, Entry, Then, Waiting, forgotten_at};
 use super::event::{Change, Event, What};
-use super::{Ledger, spans};
+use super::{Ledger, book};
 use crate::clock::Moment;
 use crate::flaw::Flaw;
 use crate::ids::{JobId, Name, ReservationId};
@@ -265,7 +265,7 @@ impl Entry {
     fn wants(&mut self, at: Moment, spans: &[Span], extends: bool, until: Moment) {
         let begun = self.state == State::Active;
         if self.moves(if extends { Move::Extend } else { Move::RequestChange }) {
-            let (spans, both) = (spans.to_vec(), spans::both(&self.spans, spans));
+            let (spans, both) = (spans.to_vec(), book::both(&self.spans, spans));
             self.waits(at, until, Then::Change { spans, both, begun, extends });
         }
     }
@@ -307,7 +307,7 @@ impl Entry {
             self.ended = at;
             self.waiting = None;
             if matches!(self.state, State::Completed | State::Terminated) {
-                self.spans = spans::until(&self.spans, rest_from(at));
+                self.spans = book::until(&self.spans, rest_from(at));
             }
         }
     }

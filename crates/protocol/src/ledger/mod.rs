@@ -15,37 +15,26 @@
 //! - *Seconds*: rooms are planned in whole seconds. Whoever gives something back in the middle of a second
 //!   keeps the rest of it.
 
-mod adopting;
 mod answers;
 mod book;
 mod commands;
-mod decision;
 mod entry;
 mod event;
 mod failure;
 mod fold;
-mod holding;
-mod limits;
-mod offers;
 mod placing;
-mod refusal;
 mod rules;
-mod share;
 mod sight;
 mod slots;
 mod snapshot;
-mod spans;
-mod state;
-mod view;
 mod waiting;
 
+pub use book::{both, taken};
 pub use entry::{Denied, Entry, Then, Waiting};
 pub use event::{Because, Change, Event, Handled, Ticked, What};
-pub use limits::Usage;
-pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, UserLimits};
+pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
+pub use sight::{View, Views};
 pub use snapshot::{RestoreError, Snapshot};
-pub use spans::{both, taken};
-pub use view::{View, Views};
 
 use crate::clock::Moment;
 use crate::deadline::Observed;
@@ -54,10 +43,10 @@ use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Caller, Envelope, Reservation};
 use crate::problem::{Problem, Why};
-use answers::Answers;
+use answers::{Answers, Decision};
 use book::Book;
 use bookahead_plan::{Capacity, Span};
-use decision::Decision;
+use commands::Context;
 use entry::forgotten_at;
 use sight::Memory;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +62,7 @@ pub struct Ledger {
     denied: BTreeMap<ReservationId, Denied>,
     answers: Answers,
     observed: Observed,
-    holds: holding::Granted,
+    holds: waiting::Granted,
     /// How many were ever accepted.
     accepted: u64,
     /// For each resource of the rules.
@@ -101,7 +90,7 @@ impl Ledger {
             denied: BTreeMap::new(),
             answers: Answers::default(),
             observed: Observed::default(),
-            holds: holding::Granted::default(),
+            holds: waiting::Granted::default(),
             accepted: 0,
             usage: BTreeMap::new(),
             agenda: BTreeSet::new(),
@@ -131,7 +120,7 @@ impl Ledger {
         if !call.only_asks() {
             return Problem::new(Why::Busy).into();
         }
-        let decision = self.decide(now, caller, call, views);
+        let decision = self.decide(Context { now, caller, views }, call);
         self.carry_out(now, decision, &mut Ticked::default())
     }
 
@@ -143,7 +132,7 @@ impl Ledger {
     ) -> (Answer, Option<ReservationId>) {
         let now = self.latest;
         if envelope.call.only_asks() {
-            let decision = self.decide(now, &envelope.caller, &envelope.call, views);
+            let decision = self.decide(Context { now, caller: &envelope.caller, views }, &envelope.call);
             return (self.carry_out(now, decision, course), None);
         }
         if let Some(known) = self.answers.get(envelope.key) {
@@ -156,7 +145,7 @@ impl Ledger {
             let decision = if same { Decision::show(id) } else { Decision::say(key_taken(envelope)) };
             return (self.carry_out(now, decision, course), same.then_some(id));
         }
-        let decision = self.decide(now, &envelope.caller, &envelope.call, views);
+        let decision = self.decide(Context { now, caller: &envelope.caller, views }, &envelope.call);
         let waits = decision.waits();
         let answer = self.carry_out(now, decision, course);
         let passing = matches!(&answer, Answer::Problem(problem) if problem.why.is_passing());

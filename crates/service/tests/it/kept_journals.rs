@@ -2,9 +2,8 @@
 //! what stands beside them. The files are made with `BOOKAHEAD_UPDATE=1`, once for each schema, and never changed after.
 
 use crate::folder;
-use bookahead_party::batch::{BatchError, BatchOrder, BatchReport, Look};
+use bookahead_party::batch::{BatchError, BatchOrder, BatchReport, JobChange, JobState, Look, Work};
 use bookahead_party::broker::{Broker, JobRules};
-use bookahead_party::job::{JobChange, JobState, Work};
 use bookahead_party::site::{Site, SiteOptions};
 use bookahead_party::{
     CallId, Filter, Heartbeat, Input, OfferedResource, Origin, Output, Party, PeerRequest, Role, Viewer,

@@ -7,7 +7,7 @@
 
 use super::cluster::Cluster;
 use super::external::External;
-use super::tally::Tally;
+use super::log::Tally;
 use bookahead_party::{BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
 use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};

@@ -1,7 +1,7 @@
 //! A simulated client: wants reservations and jobs, repeats its calls until they are answered, and does step by step with what
 //! it was promised what it was told to. It never crashes: what it was told is what promises are held against.
 
-use super::message::Message;
+use super::network::Message;
 use bookahead_party::JobCall;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::ids::Identities;

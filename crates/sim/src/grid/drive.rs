@@ -3,8 +3,7 @@
 
 use super::external::{Work, Worked};
 use super::host::{About, Asker, Driven};
-use super::message::{Message, Packet};
-use super::network::Fate;
+use super::network::{Fate, Message, Packet};
 use super::{CrashPoint, Flaw, Grid, Happening, Role, Row};
 use bookahead_party::{
     BatchOrder, CallId, Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest, Queries, Reply,

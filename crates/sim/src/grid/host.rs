@@ -2,7 +2,7 @@
 //! only then the rest of it leaves. While one group of events is on its way to the disk more may be decided on top of it. A
 //! crash loses all that is not on disk; then the party starts anew from a snapshot and the events after it.
 
-use super::tally::Tally;
+use super::log::Tally;
 use bookahead_party::{BatchOrder, CallId, Input, JobCall, Output, Party, PeerCall, Reply};
 use bookahead_protocol::{JobId, Key, Millis, Moment, ReservationId};
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@
 
 use super::external::covers;
 use super::host::Written;
-use super::message::Message;
+use super::network::Message;
 use super::{Cluster, Party, Role, Site, Tally};
 use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
 use bookahead_protocol::broker::{Booking, Event, Outcome};

@@ -22,23 +22,22 @@ const LOOKS_BEFORE_SILENCE: i64 = 20;
 
 impl Jobs {
     /// Begins to flood a job.
-    pub(super) fn flood(&mut self, now: Moment, id: JobId, around: Around<'_>, effects: &mut Effects) {
+    pub(super) fn flood(&mut self, id: JobId, around: Around<'_>, effects: &mut Effects) {
         let Some(record) = self.all.get(&id) else { return };
         let job = &record.job;
         let at_once = job.copies.and_then(|copies| usize::try_from(copies).ok()).unwrap_or(Best::THREE);
         let (_, ranked) = ranked(job, around, &self.rules);
-        let (entries, nowhere) = entries(now, id, job, ranked);
+        let (entries, nowhere) = entries(effects.now, id, job, ranked);
         let order = Order { entries, at_once, claims: job.claims };
         if order.entries.is_empty() {
-            self.end(now, id, JobWord::CouldNotStart, Some(nowhere.to_string()), effects);
+            self.end(id, JobWord::CouldNotStart, Some(nowhere.to_string()), effects);
         }
-        self.race(now, id, effects, |race, pace| race.start(now, order, pace));
+        self.race(id, effects, |race, now, pace| race.start(now, order, pace));
     }
 
     /// A site tells how a copy is.
     pub(super) fn copy_reported(
         &mut self,
-        now: Moment,
         from: &Name,
         (id, copy, asked): (JobId, JobId, JobCall),
         answer: Result<Box<JobView>, Problem>,
@@ -55,13 +54,13 @@ impl Jobs {
             self.note_seen(id, from, view);
         }
         let answer = Incoming { from: from.clone(), copy, asked, report };
-        self.race(now, id, effects, |race, pace| race.on_answer(now, answer, pace));
+        self.race(id, effects, |race, now, pace| race.on_answer(now, answer, pace));
     }
 
     /// Goes on after a restart.
-    pub(super) fn resume_race(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
+    pub(super) fn resume_race(&mut self, id: JobId, effects: &mut Effects) {
         let unwanted = self.all.get(&id).is_some_and(|record| record.unwanted || record.over.is_some());
-        self.race(now, id, effects, |race, pace| {
+        self.race(id, effects, |race, now, pace| {
             let mut effects = if unwanted { race.withdraw(now, pace) } else { race::Effects::default() };
             let resumed = race.resume(now, pace);
             effects.events.extend(resumed.events);
@@ -73,19 +72,18 @@ impl Jobs {
     /// Has a race do something, and takes over what it decided.
     pub(super) fn race(
         &mut self,
-        now: Moment,
         id: JobId,
         effects: &mut Effects,
-        act: impl FnOnce(&mut Race, &Pace) -> race::Effects,
+        act: impl FnOnce(&mut Race, Moment, &Pace) -> race::Effects,
     ) {
         let pace = self.pace();
         let Some(race) = self.all.get_mut(&id).and_then(Record::race) else { return };
         #[cfg(feature = "flaws")]
         self.flaw.into_iter().for_each(|flaw| race.break_by(flaw));
-        let raced = act(race, &pace);
+        let raced = act(race, effects.now, &pace);
         // Written before the rest: should that be lost in a crash, the copies are dropped all the same.
         if let Some(outcome) = raced.outcome {
-            self.race_over(now, id, &outcome, effects);
+            self.race_over(id, &outcome, effects);
         }
         for event in raced.events {
             if let race::Event::Gone { site, how: Gone::Dropped { ran } } = &event
@@ -119,23 +117,23 @@ impl Jobs {
     }
 
     /// The job is over, and this is how it is told.
-    fn race_over(&mut self, now: Moment, id: JobId, outcome: &Outcome, effects: &mut Effects) {
+    fn race_over(&mut self, id: JobId, outcome: &Outcome, effects: &mut Effects) {
         let Some(record) = self.all.get(&id).filter(|record| record.over.is_none()) else { return };
         match outcome {
             Outcome::Ended { site, .. } => {
                 let view = Box::new(record.unfinished(&self.seen));
                 let ran = matches!(SiteReport::of(&Ok(view.clone())), Some(SiteReport::Ran { .. }));
                 if ran {
-                    self.note(JobEvent::Over { job: view, at: now.second() }, effects);
+                    self.note(JobEvent::Over { job: view, at: effects.now.second() }, effects);
                 } else {
                     let why = format!("{site} knows nothing of it any more");
-                    self.end(now, id, JobWord::Lost, Some(why), effects);
+                    self.end(id, JobWord::Lost, Some(why), effects);
                 }
             }
-            Outcome::Withdrawn => self.end(now, id, JobWord::Cancelled, None, effects),
+            Outcome::Withdrawn => self.end(id, JobWord::Cancelled, None, effects),
             Outcome::NowhereLeft => {
                 let why = why_nowhere(record);
-                self.end(now, id, JobWord::CouldNotStart, Some(why), effects);
+                self.end(id, JobWord::CouldNotStart, Some(why), effects);
             }
         }
     }

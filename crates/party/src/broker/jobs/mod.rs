@@ -3,20 +3,18 @@
 //! ([`flooded`]); one that names a reservation runs in a part of that ([`part`]).
 
 mod flooded;
-mod part;
 mod record;
 mod reserved;
 mod sites;
 
 use super::event::{JobEvent, JobRules};
-use super::register::Register;
 use crate::queries::Viewer;
+use crate::register::Register;
 use crate::step::{JobCall, Level, Origin, PeerCall, PeerRequest, Remark};
 use bookahead_plan::Time;
 use bookahead_protocol::broker::Broker as Head;
 use bookahead_protocol::ids::Identities;
-use bookahead_protocol::jobs::choice;
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, MOST_COPIES, Mode};
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, MOST_COPIES, Mode, Race, choice};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
 use record::{Course, Record};
@@ -55,12 +53,19 @@ pub(super) struct Jobs {
     pub(super) flaw: Option<bookahead_protocol::flaw::Flaw>,
 }
 
-/// What is to be done: first written, then sent.
-#[derive(Debug, Default)]
+/// The moment of an input, and what has come of it so far: first written, then sent.
+#[derive(Debug)]
 pub(super) struct Effects {
+    now: Moment,
     pub(super) events: Vec<JobEvent>,
     pub(super) calls: Vec<PeerCall>,
     pub(super) remarks: Vec<Remark>,
+}
+
+impl Effects {
+    pub(super) fn new(now: Moment) -> Effects {
+        Effects { now, events: Vec::new(), calls: Vec::new(), remarks: Vec::new() }
+    }
 }
 
 /// What a job broker knows of its surroundings.
@@ -230,7 +235,6 @@ impl Jobs {
     /// Takes a job; the same one twice is taken once.
     pub(super) fn submit(
         &mut self,
-        now: Moment,
         submission: Submission,
         around: Around<'_>,
         effects: &mut Effects,
@@ -253,17 +257,17 @@ impl Jobs {
         let part = match job.reservation {
             Some(named) => {
                 let reservation = (named, around.head.booking(named));
-                let found = part::find(now, &caller, &job, reservation, around.register.up());
+                let found = sites::find(effects.now, &caller, &job, reservation, around.register.up());
                 Some(Box::new(found.map_err(Problem::new)?))
             }
             None => None,
         };
-        let (at, via) = (now.second(), via.to_vec());
+        let (at, via) = (effects.now.second(), via.to_vec());
         self.note(JobEvent::Submitted { id, key, caller, job, at, via, part }, effects);
         match self.all.get(&id).map(|record| &record.course) {
-            Some(Course::Part(..)) => self.visit(now, id, effects),
-            Some(Course::Reserved(..)) => self.reserve(now, id, around, effects),
-            Some(Course::Flooded(_)) => self.flood(now, id, around, effects),
+            Some(Course::Part(..)) => self.visit(id, effects),
+            Some(Course::Reserved(..)) => self.reserve(id, around, effects),
+            Some(Course::Flooded(_)) => self.flood(id, around, effects),
             None => {}
         }
         self.rearm(id);
@@ -273,7 +277,6 @@ impl Jobs {
     /// A site tells how a job is, or a copy of one.
     pub(super) fn on_report(
         &mut self,
-        now: Moment,
         from: &Name,
         (there, asked): (JobId, JobCall),
         answer: Result<Box<JobView>, Problem>,
@@ -281,11 +284,11 @@ impl Jobs {
     ) {
         let id = match self.copies.get(&there) {
             Some(&job) => {
-                self.copy_reported(now, from, (job, there, asked), answer, effects);
+                self.copy_reported(from, (job, there, asked), answer, effects);
                 job
             }
             None => {
-                self.reserved_one_reported(now, from, there, answer, effects);
+                self.reserved_one_reported(from, there, answer, effects);
                 there
             }
         };
@@ -295,7 +298,6 @@ impl Jobs {
     /// Its owner no longer wants it.
     pub(super) fn cancel(
         &mut self,
-        now: Moment,
         caller: &Caller,
         id: JobId,
         effects: &mut Effects,
@@ -305,23 +307,17 @@ impl Jobs {
         }
         self.note(JobEvent::Unwanted { id }, effects);
         match self.all.get(&id).map(|record| &record.course) {
-            Some(Course::Flooded(_)) => self.race(now, id, effects, |race, pace| race.withdraw(now, pace)),
-            _ => self.visit(now, id, effects),
+            Some(Course::Flooded(_)) => self.race(id, effects, Race::withdraw),
+            _ => self.visit(id, effects),
         }
         self.rearm(id);
         Ok(())
     }
 
     /// Another broker, whose copy a job is, lets it run.
-    pub(super) fn go(
-        &mut self,
-        now: Moment,
-        caller: &Caller,
-        id: JobId,
-        effects: &mut Effects,
-    ) -> Result<(), Problem> {
+    pub(super) fn go(&mut self, caller: &Caller, id: JobId, effects: &mut Effects) -> Result<(), Problem> {
         self.owned(caller, id)?;
-        self.race(now, id, effects, |race, pace| race.go(now, pace));
+        self.race(id, effects, Race::go);
         self.rearm(id);
         Ok(())
     }
@@ -335,12 +331,12 @@ impl Jobs {
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, now: Moment, effects: &mut Effects) {
-        let due = self.agenda.iter().take_while(|(due, _)| *due <= now);
+    pub(super) fn tick(&mut self, effects: &mut Effects) {
+        let due = self.agenda.iter().take_while(|(due, _)| *due <= effects.now);
         for id in due.map(|(_, id)| *id).collect::<Vec<_>>() {
             match self.all.get(&id).map(|record| &record.course) {
-                Some(Course::Flooded(_)) => self.race(now, id, effects, |race, pace| race.tick(now, pace)),
-                _ => self.tick_reserved(now, id, effects),
+                Some(Course::Flooded(_)) => self.race(id, effects, Race::tick),
+                _ => self.tick_reserved(id, effects),
             }
             self.rearm(id);
         }
@@ -352,15 +348,15 @@ impl Jobs {
     }
 
     /// Goes on after a restart.
-    pub(super) fn resume(&mut self, now: Moment, effects: &mut Effects) {
+    pub(super) fn resume(&mut self, effects: &mut Effects) {
         for id in self.all.keys().copied().collect::<Vec<_>>() {
             if self.all.get(&id).is_some_and(Record::is_interrupted) {
                 let why = Why::Interrupted.to_string();
-                self.end(now, id, JobWord::CouldNotStart, Some(why), effects);
+                self.end(id, JobWord::CouldNotStart, Some(why), effects);
             }
             match self.all.get(&id).map(|record| &record.course) {
-                Some(Course::Flooded(_)) => self.resume_race(now, id, effects),
-                _ => self.resume_reserved(now, id, effects),
+                Some(Course::Flooded(_)) => self.resume_race(id, effects),
+                _ => self.resume_reserved(id, effects),
             }
             self.rearm(id);
         }
@@ -383,7 +379,7 @@ impl Jobs {
 
     /// The job is over in this way; where its owner has taken it back, it is cancelled. A copy that may have run stays lost, so
     /// that whoever may have sent it here does not run the job again.
-    fn end(&mut self, now: Moment, id: JobId, state: JobWord, detail: Option<String>, effects: &mut Effects) {
+    fn end(&mut self, id: JobId, state: JobWord, detail: Option<String>, effects: &mut Effects) {
         let Some(record) = self.all.get(&id).filter(|record| record.over.is_none()) else { return };
         let may_have_run = state == JobWord::Lost && matches!(record.course, Course::Flooded(_));
         let state = if record.unwanted && !may_have_run { JobWord::Cancelled } else { state };
@@ -391,9 +387,9 @@ impl Jobs {
             let why = detail.clone().unwrap_or_default();
             effects.remarks.push(Remark::new(Level::Warn, "job_lost", why).of_job(id));
         }
-        let (ended, expected_start) = (Some(now.second()), None);
+        let (ended, expected_start) = (Some(effects.now.second()), None);
         let view = JobView { state, detail, ended, expected_start, ..record.unfinished(&self.seen) };
-        self.note(JobEvent::Over { job: Box::new(view), at: now.second() }, effects);
+        self.note(JobEvent::Over { job: Box::new(view), at: effects.now.second() }, effects);
     }
 
     /// Of a job that its owner wants in a reservation: which, and in which of its parts.
@@ -436,7 +432,7 @@ fn check(job: &JobRequest) -> Result<(), Problem> {
         return bad("a job has a capacity of at least 1 and a limit of at least one second".to_owned());
     }
     if job.reservation.is_some()
-        && let Some(field) = part::without_sense(job)
+        && let Some(field) = sites::without_sense(job)
     {
         return bad(format!(
             "{field} is for a job that a broker finds a place for; leave it out with a reservation"

@@ -13,12 +13,12 @@ use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Millis, Moment, Nam
 
 impl Jobs {
     /// Begins to look for a reservation.
-    pub(super) fn reserve(&mut self, now: Moment, id: JobId, around: Around<'_>, effects: &mut Effects) {
+    pub(super) fn reserve(&mut self, id: JobId, around: Around<'_>, effects: &mut Effects) {
         let Some(record) = self.all.get(&id) else { return };
-        let order = self.order(now, record, around);
+        let order = self.order(effects.now, record, around);
         let Some(choice) = self.all.get_mut(&id).and_then(Record::choice) else { return };
-        let chosen = choice.start(now, order, &mut self.identities);
-        self.chosen(now, id, chosen, effects);
+        let chosen = choice.start(effects.now, order, &mut self.identities);
+        self.chosen(id, chosen, effects);
     }
 
     fn order(&self, now: Moment, record: &Record, around: Around<'_>) -> Order {
@@ -39,10 +39,10 @@ impl Jobs {
     }
 
     /// Takes over what a choice decided.
-    fn chosen(&mut self, now: Moment, id: JobId, chosen: choice::Effects, effects: &mut Effects) {
+    fn chosen(&mut self, id: JobId, chosen: choice::Effects, effects: &mut Effects) {
         // Written before the rest: should that be lost in a crash, what is left at sites is given back all the same.
         if let Some(Outcome::Failed(why)) = &chosen.outcome {
-            self.end(now, id, JobWord::CouldNotStart, Some(why.to_string()), effects);
+            self.end(id, JobWord::CouldNotStart, Some(why.to_string()), effects);
         }
         for event in chosen.events {
             // The choice has taken it over already.
@@ -55,14 +55,13 @@ impl Jobs {
             effects.calls.extend(chosen.send.into_iter().map(call));
         }
         if let Some(Outcome::Booked { .. }) = chosen.outcome {
-            self.visit(now, id, effects);
+            self.visit(id, effects);
         }
     }
 
     /// A peer answers a call about a reservation. Whether that was a call for a job.
     pub(in crate::broker) fn on_answer(
         &mut self,
-        now: Moment,
         from: &Name,
         key: Key,
         answer: &Answer,
@@ -70,8 +69,8 @@ impl Jobs {
     ) -> bool {
         let Some(&id) = self.calls.get(&key) else { return false };
         if let Some(choice) = self.all.get_mut(&id).and_then(Record::choice) {
-            let chosen = choice.on_answer(now, from, key, answer);
-            self.chosen(now, id, chosen, effects);
+            let chosen = choice.on_answer(effects.now, from, key, answer);
+            self.chosen(id, chosen, effects);
             self.rearm(id);
         }
         true
@@ -80,22 +79,21 @@ impl Jobs {
     /// The site tells how the job is.
     pub(super) fn reserved_one_reported(
         &mut self,
-        now: Moment,
         from: &Name,
         id: JobId,
         answer: Result<Box<JobView>, Problem>,
         effects: &mut Effects,
     ) {
-        let next = now + self.rules.look_every;
+        let next = effects.now + self.rules.look_every;
         let Some(record) = self.all.get_mut(&id).filter(|record| record.over.is_none()) else { return };
         if record.place().is_none_or(|(site, _)| site != *from) {
             return;
         }
         let Some(visits) = record.visits() else { return };
-        visits.heard = now;
+        visits.heard = effects.now;
         let handed = visits.handed;
         // The submission may be under way and arrive after the question.
-        let under_way = !handed && now < visits.sent + self.rules.flood.doubt;
+        let under_way = !handed && effects.now < visits.sent + self.rules.flood.doubt;
         match answer {
             Ok(view) => {
                 if !handed {
@@ -104,7 +102,7 @@ impl Jobs {
                 let Some(record) = self.all.get_mut(&id) else { return };
                 if view.state.is_over() {
                     let job = Box::new(record.as_here(from, *view));
-                    self.note(JobEvent::Over { job, at: now.second() }, effects);
+                    self.note(JobEvent::Over { job, at: effects.now.second() }, effects);
                     return self.give_back(id, effects);
                 }
                 record.visits().into_iter().for_each(|visits| visits.next = next);
@@ -114,7 +112,7 @@ impl Jobs {
             Err(problem) if problem.why.is_final() => {
                 // What the site had, and does not tell of any more, may have run.
                 let state = if handed { JobWord::Lost } else { JobWord::CouldNotStart };
-                self.end(now, id, state, Some(problem.why.to_string()), effects);
+                self.end(id, state, Some(problem.why.to_string()), effects);
                 self.give_back(id, effects);
             }
             Err(_) => {}
@@ -122,49 +120,52 @@ impl Jobs {
     }
 
     /// Time has passed.
-    pub(super) fn tick_reserved(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
+    pub(super) fn tick_reserved(&mut self, id: JobId, effects: &mut Effects) {
         let Some(record) = self.all.get_mut(&id) else { return };
         if let Some(choice) = record.choice()
-            && choice.next_timer().is_some_and(|due| due <= now)
+            && choice.next_timer().is_some_and(|due| due <= effects.now)
         {
-            let chosen = choice.tick(now);
-            self.chosen(now, id, chosen, effects);
+            let chosen = choice.tick(effects.now);
+            self.chosen(id, chosen, effects);
         }
         let Some(record) = self.all.get_mut(&id).filter(|record| record.over.is_none()) else { return };
-        if record.visits().is_some_and(|visits| visits.next <= now) {
-            self.visit(now, id, effects);
+        if record.visits().is_some_and(|visits| visits.next <= effects.now) {
+            self.visit(id, effects);
         }
     }
 
     /// Goes on after a restart.
-    pub(super) fn resume_reserved(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
+    pub(super) fn resume_reserved(&mut self, id: JobId, effects: &mut Effects) {
         let Some(record) = self.all.get_mut(&id) else { return };
-        record.visits().into_iter().for_each(|visits| (visits.heard, visits.sent) = (now, now));
+        record
+            .visits()
+            .into_iter()
+            .for_each(|visits| (visits.heard, visits.sent) = (effects.now, effects.now));
         if let Some(choice) = record.choice() {
-            let chosen = choice.resume(now);
-            self.chosen(now, id, chosen, effects);
+            let chosen = choice.resume(effects.now);
+            self.chosen(id, chosen, effects);
         }
         if self.all.get(&id).is_some_and(|record| record.over.is_none()) {
-            self.visit(now, id, effects);
+            self.visit(id, effects);
         }
     }
 
     /// Does what is next for a job that has a place: hands it over, asks how it is, or has it ended.
-    pub(super) fn visit(&mut self, now: Moment, id: JobId, effects: &mut Effects) {
-        let (next, retention) = (now + self.rules.look_every, self.rules.retention);
+    pub(super) fn visit(&mut self, id: JobId, effects: &mut Effects) {
+        let (next, retention) = (effects.now + self.rules.look_every, self.rules.retention);
         let Some(record) = self.all.get_mut(&id) else { return };
         let (when, unwanted) = (record.when(), record.unwanted);
         let Some(visits) = record.visits() else { return };
         let last = when.map(|when| when.end.max(visits.heard.second()));
         // The job must be over, and its site, silent ever since, would have forgotten it.
-        if last.is_some_and(|last| last + retention < now.second()) {
+        if last.is_some_and(|last| last + retention < effects.now.second()) {
             let why = "its reservation is long over, and its site has not said what became of it";
-            return self.end(now, id, JobWord::Lost, Some(why.to_owned()), effects);
+            return self.end(id, JobWord::Lost, Some(why.to_owned()), effects);
         }
         visits.next = next;
         let handed = visits.handed;
         if !handed && !unwanted {
-            visits.sent = now;
+            visits.sent = effects.now;
         }
         effects.calls.extend(record.visit_call(handed));
     }

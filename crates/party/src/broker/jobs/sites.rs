@@ -1,10 +1,16 @@
-//! What peers offer, as the ranking of sites wants it.
+//! Where a job can run. Without a reservation, on any machine that peers offer, as the ranking of sites wants it. With a
+//! reservation that its owner names, in one of its parts: relies on the booking, and on what peers offer only where the job
+//! requires something of the resource. It refuses as a site refuses, and changes nothing.
 
 use super::{Around, JobRules};
+use crate::broker::event::PartThere;
 use crate::register::Known;
-use bookahead_protocol::broker::name_here;
+use bookahead_protocol::broker::{Booking, Child, name_here};
 use bookahead_protocol::jobs::{JobRequest, Ranked, Site, Task, rank};
-use bookahead_protocol::{Millis, Name, Resource, Value};
+use bookahead_protocol::life_cycle::{IllegalMove, Move};
+use bookahead_protocol::problem::{Impossible, Why};
+use bookahead_protocol::{Caller, Millis, Moment, Name, ReservationId, Resource, State, Value};
+use std::collections::BTreeSet;
 
 /// What a job needs, and the machines that suit it, the shortest expected delay first.
 pub(super) fn ranked(job: &JobRequest, around: Around<'_>, rules: &JobRules) -> (Task, Vec<Ranked>) {
@@ -57,4 +63,130 @@ fn number(resource: &Resource, attribute: &str) -> Option<u64> {
         Some(Value::Number(number)) => u64::try_from(*number).ok(),
         _ => None,
     }
+}
+
+/// A part, which of them it is, and what its resource is called here.
+struct Candidate<'a> {
+    number: usize,
+    child: &'a Child,
+    resource: Name,
+}
+
+/// The one part of a reservation that suits a job, and where it is.
+pub(super) fn find<'a>(
+    now: Moment,
+    caller: &Caller,
+    job: &JobRequest,
+    (id, booking): (ReservationId, Option<&Booking>),
+    peers: impl Iterator<Item = &'a Known>,
+) -> Result<PartThere, Why> {
+    let booking = standing(caller, id, booking)?;
+    let required = required(job, peers);
+    let suiting: Vec<Candidate> = candidates(booking)
+        .filter(|part| suits(job, booking, part))
+        .filter(|part| required.as_ref().is_none_or(|having| having.contains(&part.resource)))
+        .collect();
+    let lasting = |part: &&Candidate| Moment::of(part.child.pick.slot.interval.end) > now;
+    match suiting.iter().filter(lasting).collect::<Vec<_>>()[..] {
+        [part] => Ok(there(part)),
+        [] if suiting.is_empty() => Err(none(booking)),
+        [] => Err(IllegalMove { from: State::Completed, attempted: Move::Commit }.into()),
+        ref several => Err(which(id, several)),
+    }
+}
+
+/// A field that has no meaning for a job whose reservation is there already.
+pub(super) fn without_sense(job: &JobRequest) -> Option<&'static str> {
+    let said = [
+        ("mode", job.mode.is_some()),
+        ("copies", job.copies.is_some()),
+        ("latest_end", job.latest_end.is_some()),
+        ("reference_mhz", job.reference_mhz.is_some()),
+        ("input_bytes", job.input_bytes.is_some()),
+    ];
+    said.into_iter().find_map(|(field, is_said)| is_said.then_some(field))
+}
+
+/// The reservation, if it is the caller's and takes jobs.
+fn standing<'a>(
+    caller: &Caller,
+    id: ReservationId,
+    booking: Option<&'a Booking>,
+) -> Result<&'a Booking, Why> {
+    let booking = booking.filter(|booking| booking.asked.is_some()).ok_or(Why::Unknown(id))?;
+    if !caller.may_act_for(&booking.owner()) {
+        return Err(Why::NotOwner(id));
+    }
+    if matches!(booking.state, State::Requested | State::Held | State::Rejected) {
+        return Err(Why::Unsupported(Impossible::JobsOfAHold));
+    }
+    if booking.state == State::Expired {
+        // A site could still commit it late; a broker has given its parts back.
+        return Err(Why::Expired);
+    }
+    booking.state.after(Move::Commit)?;
+    Ok(booking)
+}
+
+fn candidates(booking: &Booking) -> impl Iterator<Item = Candidate<'_>> {
+    booking.children.iter().enumerate().map(|(number, child)| {
+        let resource = name_here(&child.pick.peer, &child.pick.slot.resource);
+        Candidate { number, child, resource }
+    })
+}
+
+/// By the resource where one is named, else by its kind; and the job must fit.
+fn suits(job: &JobRequest, booking: &Booking, part: &Candidate) -> bool {
+    let wanted = booking.asked.as_ref().and_then(|asked| asked.request.parts.get(part.number));
+    let is_meant = match &job.resource {
+        Some(named) => *named == part.resource,
+        None => wanted.is_some_and(|wanted| wanted.kind == job.kind),
+    };
+    is_meant && job.capacity <= part.child.pick.slot.capacity
+}
+
+/// The resources that have what the job requires; None where it requires nothing.
+fn required<'a>(job: &JobRequest, peers: impl Iterator<Item = &'a Known>) -> Option<BTreeSet<Name>> {
+    let has = |resource: &Resource| job.requirements.iter().all(|requirement| resource.meets(requirement));
+    let here = |known: &'a Known| {
+        let having = known.said.resources.iter().map(|one| &one.resource).filter(move |one| has(one));
+        having.map(|one| name_here(&known.said.name, &one.name))
+    };
+    (!job.requirements.is_empty()).then(|| peers.flat_map(here).collect())
+}
+
+fn there(part: &Candidate) -> PartThere {
+    let pick = &part.child.pick;
+    PartThere {
+        site: pick.peer.clone(),
+        reservation: pick.child,
+        resource: pick.slot.resource.clone(),
+        number: part.number,
+        when: pick.slot.interval,
+    }
+}
+
+fn none(booking: &Booking) -> Why {
+    let all: Vec<Candidate> = candidates(booking).collect();
+    let listed = listed(&all.iter().collect::<Vec<_>>());
+    Why::JobRefused(format!(
+        "no part of {} has the resource or kind, the capacity and the attributes that the job wants; it has {listed}: \
+         name one of them as the resource (--resource), and take no more than it has",
+        booking.id
+    ))
+}
+
+fn which(id: ReservationId, several: &[&Candidate]) -> Why {
+    let names: BTreeSet<&Name> = several.iter().map(|part| &part.resource).collect();
+    // A name does not tell parts apart that are on one resource.
+    let remedy = match names.len() == several.len() {
+        true => "name one as the resource (--resource)",
+        false => "where several are on one resource, submit it at the site that holds them",
+    };
+    Why::JobRefused(format!("the job could run in several parts of {id}: {}; {remedy}", listed(several)))
+}
+
+fn listed(parts: &[&Candidate]) -> String {
+    let one = |part: &&Candidate| format!("{} with {}", part.resource, part.child.pick.slot.capacity.0);
+    parts.iter().map(one).collect::<Vec<_>>().join(", ")
 }

@@ -8,12 +8,12 @@
 //! It relies on [`super::ranking`] for the order, and on sites to know a repeated call by its key. It never has two
 //! reservations committed, and knows no clock: time is an argument.
 
-mod entry;
 mod words;
 
-pub use words::{Effects, Event, Identity, Order, Outcome, Outgoing};
+pub use crate::message::Outgoing;
+pub use words::{Effects, Event, Identity, Order, Outcome};
 
-use super::patience::Repeated;
+use super::Repeated;
 use crate::clock::{Millis, Moment};
 use crate::ids::{Identities, Key, Name, ReservationId};
 use crate::level::{Committing, Permission};
@@ -22,7 +22,7 @@ use crate::message::{Answer, Reservation, Slot};
 use crate::problem::Why;
 use bookahead_plan::Time;
 use bookahead_plan::placement::Reason;
-use entry::{Entry, Stand, call};
+use words::{Entry, Stand, call};
 
 /// The choice for one job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,6 +38,12 @@ pub struct Choice {
     until: Option<Moment>,
     /// Whether something was lost that had been chosen.
     lost: bool,
+}
+
+/// The moment of an input, and what has come of it so far.
+struct Step {
+    now: Moment,
+    effects: Effects,
 }
 
 impl Choice {
@@ -56,57 +62,57 @@ impl Choice {
 
     /// Begins. Does nothing where it has begun before.
     pub fn start(&mut self, now: Moment, mut order: Order, identities: &mut Identities) -> Effects {
-        let mut effects = Effects::default();
+        let mut step = Step { now, effects: Effects::default() };
         if self.order.is_some() {
-            return effects;
+            return step.effects;
         }
         let suitable = order.ranked.len();
         let latest_end = order.latest_end;
         order.ranked.retain(|ranked| ranked.ready(now) + ranked.delay.duration() <= latest_end);
         let too_late = order.ranked.is_empty() && suitable > 0;
         let identities = order.ranked.iter().map(|_| Identity::make(identities)).collect();
-        self.note(Event::Begun { order: Box::new(order), identities }, &mut effects);
+        self.note(Event::Begun { order: Box::new(order), identities }, &mut step);
         if too_late {
-            self.decide(Outcome::Failed(Why::NoSlot(Reason::NoWindow)), &mut effects);
+            self.decide(Outcome::Failed(Why::NoSlot(Reason::NoWindow)), &mut step);
         } else {
-            self.ask_next(now, &mut effects);
+            self.ask_next(&mut step);
         }
-        effects
+        step.effects
     }
 
     /// A site has answered the call with this key. Answers to calls that matter no more are ignored.
     pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
-        let mut effects = Effects::default();
-        let Some(at) = self.place_of(from, key) else { return effects };
+        let mut step = Step { now, effects: Effects::default() };
+        let Some(at) = self.place_of(from, key) else { return step.effects };
         let Entry { known_as, stand, .. } = self.all[at];
         match stand {
             Stand::Asked(ready) if key == known_as.reserve => {
-                self.reserve_answered(now, at, ready, answer, &mut effects);
+                self.reserve_answered(at, ready, answer, &mut step);
             }
             Stand::Committing(start) if key == known_as.commit => {
-                self.commit_answered(now, at, start, answer, &mut effects);
+                self.commit_answered(at, start, answer, &mut step);
             }
             Stand::Cancelling if key == known_as.cancel && !is_busy(answer) => {
-                self.note(Event::Settled(known_as.id), &mut effects);
+                self.note(Event::Settled(known_as.id), &mut step);
             }
             _ => {}
         }
-        self.go_on(now, &mut effects);
-        effects
+        self.go_on(&mut step);
+        step.effects
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Moment) -> Effects {
-        let mut effects = Effects::default();
-        self.give_up_what_is_over(now, &mut effects);
-        self.go_on(now, &mut effects);
-        let Some(order) = self.order.as_deref() else { return effects };
+        let mut step = Step { now, effects: Effects::default() };
+        self.give_up_what_is_over(&mut step);
+        self.go_on(&mut step);
+        let Some(order) = self.order.as_deref() else { return step.effects };
         for (entry, ranked) in self.all.iter_mut().zip(&order.ranked) {
             if entry.stand.is_open() && entry.repeated.is_due(&order.patience, now) {
-                effects.send.extend(call(order, ranked, self.permission, entry));
+                step.effects.send.extend(call(order, ranked, self.permission, entry));
             }
         }
-        effects
+        step.effects
     }
 
     /// When [`Choice::tick`] wants to be called next.
@@ -175,20 +181,20 @@ impl Choice {
     /// Goes on after a restart, once all events were applied: finishes what was chosen, and otherwise gives everything
     /// back.
     pub fn resume(&mut self, now: Moment) -> Effects {
-        let mut effects = Effects::default();
+        let mut step = Step { now, effects: Effects::default() };
         self.until = None;
         if self.order.is_none() {
-            return effects;
+            return step.effects;
         }
         if self.outcome.is_none() && self.chosen.is_none() {
-            self.decide(Outcome::Failed(Why::Interrupted), &mut effects);
+            self.decide(Outcome::Failed(Why::Interrupted), &mut step);
         }
-        self.cancel_others(now, &mut effects);
+        self.cancel_others(&mut step);
         let committing = |entry: &Entry| matches!(entry.stand, Stand::Committing(_));
         if let Some(at) = self.all.iter().position(committing) {
-            self.send(now, at, &mut effects);
+            self.send(at, &mut step);
         }
-        effects
+        step.effects
     }
 
     /// The site that sent an answer to a call with this key.
@@ -198,14 +204,14 @@ impl Choice {
         all.position(|(entry, ranked)| ranked.site == *from && entry.known_as.keys().contains(&key))
     }
 
-    fn note(&mut self, event: Event, effects: &mut Effects) {
+    fn note(&mut self, event: Event, step: &mut Step) {
         self.apply(&event);
-        effects.events.push(event);
+        step.effects.events.push(event);
     }
 
-    fn decide(&mut self, outcome: Outcome, effects: &mut Effects) {
-        self.note(Event::Decided(outcome.clone()), effects);
-        effects.outcome = Some(outcome);
+    fn decide(&mut self, outcome: Outcome, step: &mut Step) {
+        self.note(Event::Decided(outcome.clone()), step);
+        step.effects.outcome = Some(outcome);
     }
 
     fn set(&mut self, id: ReservationId, stand: Stand) {
@@ -213,21 +219,21 @@ impl Choice {
     }
 
     /// Asks the next sites of the ranking, or says that there are none.
-    fn ask_next(&mut self, now: Moment, effects: &mut Effects) {
+    fn ask_next(&mut self, step: &mut Step) {
         let Some(order) = self.order.as_deref() else { return };
         let Some(first) = self.all.iter().position(|entry| entry.stand == Stand::Unasked) else {
             self.until = None;
             let why = self.why_nowhere();
-            return self.decide(Outcome::Failed(why), effects);
+            return self.decide(Outcome::Failed(why), step);
         };
         let last = first.saturating_add(order.at_a_time.max(1)).min(self.all.len());
         let asked = &order.ranked[first..last];
-        self.until = asked.iter().map(|ranked| now + ranked.hold_time).max();
-        let ready: Vec<Time> = asked.iter().map(|ranked| ranked.ready(now)).collect();
-        self.note(Event::Asking(last), effects);
+        self.until = asked.iter().map(|ranked| step.now + ranked.hold_time).max();
+        let ready: Vec<Time> = asked.iter().map(|ranked| ranked.ready(step.now)).collect();
+        self.note(Event::Asking(last), step);
         for (at, ready) in (first..last).zip(ready) {
             self.all[at].stand = Stand::Asked(ready);
-            self.send(now, at, effects);
+            self.send(at, step);
         }
     }
 
@@ -247,27 +253,20 @@ impl Choice {
         Why::NoCandidate { tried: u32::try_from(self.all.len()).unwrap_or(u32::MAX), all: true }
     }
 
-    fn reserve_answered(
-        &mut self,
-        now: Moment,
-        at: usize,
-        ready: Time,
-        answer: &Answer,
-        effects: &mut Effects,
-    ) {
+    fn reserve_answered(&mut self, at: usize, ready: Time, answer: &Answer, step: &mut Step) {
         let id = self.all[at].known_as.id;
         match answer {
             Answer::Reservation(held) => match self.promised(at, ready, held) {
-                Some(start) => self.held(now, at, start, held.held_for),
+                Some(start) => self.held(step.now, at, start, held.held_for),
                 // What was not asked for is given back.
                 None => {
                     self.all[at].stand = Stand::Cancelling;
-                    self.send(now, at, effects);
+                    self.send(at, step);
                 }
             },
             // One that is too busy now may have time before the others have answered.
             answer if is_busy(answer) => {}
-            Answer::Problem(_) | Answer::Offers(_) => self.note(Event::Settled(id), effects),
+            Answer::Problem(_) | Answer::Offers(_) => self.note(Event::Settled(id), step),
         }
     }
 
@@ -292,14 +291,7 @@ impl Choice {
         (ours && fits).then_some(interval.begin)
     }
 
-    fn commit_answered(
-        &mut self,
-        now: Moment,
-        at: usize,
-        start: Time,
-        answer: &Answer,
-        effects: &mut Effects,
-    ) {
+    fn commit_answered(&mut self, at: usize, start: Time, answer: &Answer, step: &mut Step) {
         if is_busy(answer) {
             return;
         }
@@ -309,31 +301,31 @@ impl Choice {
             Answer::Problem(_) | Answer::Offers(_) => false,
         };
         if !kept {
-            self.note(Event::Lost(id), effects);
-            return self.send(now, at, effects);
+            self.note(Event::Lost(id), step);
+            return self.send(at, step);
         }
         let Some(ranked) = self.order.as_deref().and_then(|order| order.ranked.get(at)) else { return };
         let (site, finish) = (ranked.site.clone(), ranked.delay.finish(Moment::of(start)));
-        self.decide(Outcome::Booked { site, id, start, finish }, effects);
+        self.decide(Outcome::Booked { site, id, start, finish }, step);
     }
 
     /// Chooses once all have answered or the time is up; where there is nothing to choose, asks further sites.
-    fn go_on(&mut self, now: Moment, effects: &mut Effects) {
+    fn go_on(&mut self, step: &mut Step) {
         if self.outcome.is_some() || self.chosen.is_some() || self.order.is_none() {
             return;
         }
         let waiting = self.all.iter().any(|entry| matches!(entry.stand, Stand::Asked(_)));
-        if waiting && self.until.is_some_and(|until| now < until) {
+        if waiting && self.until.is_some_and(|until| step.now < until) {
             return;
         }
         let Some((id, start, at)) = self.best() else {
-            self.cancel_others(now, effects);
-            return self.ask_next(now, effects);
+            self.cancel_others(step);
+            return self.ask_next(step);
         };
         self.until = None;
-        self.note(Event::Chosen { id, start }, effects);
-        self.send(now, at, effects);
-        self.cancel_others(now, effects);
+        self.note(Event::Chosen { id, start }, step);
+        self.send(at, step);
+        self.cancel_others(step);
     }
 
     /// The hold that is done first, of equals the better ranked.
@@ -350,34 +342,34 @@ impl Choice {
     }
 
     /// Cancels whatever may be held and was not chosen.
-    fn cancel_others(&mut self, now: Moment, effects: &mut Effects) {
+    fn cancel_others(&mut self, step: &mut Step) {
         for at in 0..self.all.len() {
             let under_way = self.all[at].stand == Stand::Cancelling && self.all[at].repeated.at < Moment::MAX;
             let held = matches!(self.all[at].stand, Stand::Asked(_) | Stand::Held(_) | Stand::Cancelling);
             if held && !under_way {
                 self.all[at].stand = Stand::Cancelling;
-                self.send(now, at, effects);
+                self.send(at, step);
             }
         }
     }
 
     /// Sends what a site is to answer, and from now on repeats it.
-    fn send(&mut self, now: Moment, at: usize, effects: &mut Effects) {
+    fn send(&mut self, at: usize, step: &mut Step) {
         let Some(order) = self.order.as_deref() else { return };
         let (Some(entry), Some(ranked)) = (self.all.get_mut(at), order.ranked.get(at)) else { return };
-        entry.repeated = Repeated::new(&order.patience, now);
-        effects.send.extend(call(order, ranked, self.permission, entry));
+        entry.repeated = Repeated::new(&order.patience, step.now);
+        step.effects.send.extend(call(order, ranked, self.permission, entry));
     }
 
     /// A commit that was never answered is of no use once its slot is over.
-    fn give_up_what_is_over(&mut self, now: Moment, effects: &mut Effects) {
+    fn give_up_what_is_over(&mut self, step: &mut Step) {
         let Some(order) = self.order.as_deref() else { return };
         let over = self.all.iter().zip(&order.ranked).any(|(entry, ranked)| match entry.stand {
-            Stand::Committing(start) => now >= Moment::of(start + ranked.delay.duration()),
+            Stand::Committing(start) => step.now >= Moment::of(start + ranked.delay.duration()),
             _ => false,
         });
         if over {
-            self.decide(Outcome::Failed(Why::Silence), effects);
+            self.decide(Outcome::Failed(Why::Silence), step);
         }
     }
 }

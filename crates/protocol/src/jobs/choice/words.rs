@@ -1,12 +1,14 @@
-//! What the best of three reservations is made of: the order, the identities made for it, what is journalled, and what
-//! comes out. Plain values; nothing here decides.
+//! What the best of three reservations is made of: the order, the identities made for it, what is journalled, what comes out, and
+//! for each site of the ranking how things stand with it and which call it owes an answer to. Nothing here decides.
 
 use crate::clock::{Millis, Moment};
 use crate::ids::{Identities, JobId, Key, Name, ReservationId};
-use crate::jobs::patience::Patience;
 use crate::jobs::ranking::{Ranked, Task};
-use crate::message::{Caller, Envelope};
+use crate::jobs::{Patience, Repeated};
+use crate::level::{self, Committing, Permission};
+use crate::message::{Caller, Envelope, Outgoing};
 use crate::problem::Why;
+use crate::request::{Part, Request};
 use bookahead_plan::Time;
 use serde::{Deserialize, Serialize};
 
@@ -94,15 +96,6 @@ pub enum Outcome {
     Failed(Why),
 }
 
-/// A call to be sent.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Outgoing {
-    /// To which site.
-    pub to: Name,
-    /// The call.
-    pub envelope: Envelope,
-}
-
 /// What is to be done, in this order: journal the events, then send, then tell the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effects {
@@ -127,4 +120,65 @@ impl Identity {
     pub(super) fn keys(&self) -> [Key; 3] {
         [self.reserve, self.commit, self.cancel]
     }
+}
+
+/// A site, by its place in the ranking.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Entry {
+    pub(super) known_as: Identity,
+    pub(super) stand: Stand,
+    pub(super) repeated: Repeated,
+}
+
+/// How things stand with one site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stand {
+    /// Not asked so far.
+    Unasked,
+    /// Asked to hold, from when on, not answered.
+    Asked(Time),
+    /// It holds.
+    Held(Time),
+    /// Asked to commit, not answered.
+    Committing(Time),
+    /// Asked to cancel, not answered.
+    Cancelling,
+    /// Nothing more to say.
+    Settled,
+}
+
+impl Stand {
+    /// Whether an answer is expected.
+    pub(super) fn is_open(self) -> bool {
+        matches!(self, Stand::Asked(_) | Stand::Committing(_) | Stand::Cancelling)
+    }
+}
+
+impl Entry {
+    pub(super) fn new(known_as: &Identity) -> Entry {
+        Entry { known_as: *known_as, stand: Stand::Unasked, repeated: Repeated::NEVER }
+    }
+}
+
+/// The call that a site owes an answer to, if it owes one. A reservation is asked for of this very machine, from the end
+/// of the transfer on, for as long as the job takes there; it is committed with the job in it.
+pub(super) fn call(
+    order: &Order,
+    ranked: &Ranked,
+    permission: Permission<Committing>,
+    entry: &Entry,
+) -> Option<Outgoing> {
+    let Identity { id, reserve, commit, cancel } = entry.known_as;
+    let (key, call) = match entry.stand {
+        Stand::Asked(ready) => {
+            let part = order.task.part(ready, order.latest_end, ranked.delay.duration());
+            let part = Part { resource: Some(ranked.resource.clone()), ..part };
+            (reserve, permission.reserve(id, Request::single(part), order.hold_for))
+        }
+        Stand::Committing(_) => (commit, permission.commit(id, vec![order.job])),
+        Stand::Cancelling => (cancel, level::cancel(id)),
+        Stand::Unasked | Stand::Held(_) | Stand::Settled => return None,
+    };
+    let envelope = Envelope { key, caller: order.caller.clone(), call };
+    Some(Outgoing { to: ranked.site.clone(), envelope })
 }

@@ -4,7 +4,7 @@
 use super::messages::{Ask, Entry, Outgoing, Pace};
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Key};
-use crate::jobs::patience::{Patience, Repeated};
+use crate::jobs::{Patience, Repeated};
 
 /// While a site is silent its copy is looked at less often, down to once in so many times the usual pause.
 const RAREST: i64 = 8;

@@ -24,12 +24,11 @@
 
 mod copy;
 mod messages;
-mod report;
 
 pub use messages::{
-    Ask, Effects, Entry, Event, GO_WITHIN, Gone, Incoming, Order, Outcome, Outgoing, Pace, copy_of,
+    Ask, Effects, Entry, Event, GO_WITHIN, Gone, Incoming, Order, Outcome, Outgoing, Pace, SiteReport,
+    copy_of,
 };
-pub use report::SiteReport;
 
 use super::words::Ending;
 use crate::clock::Moment;
@@ -55,6 +54,13 @@ pub struct Race {
     broken: Broken,
 }
 
+/// The moment of an input, how often sites are asked at present, and what has come of the input so far.
+struct Turn<'a> {
+    now: Moment,
+    pace: &'a Pace,
+    effects: Effects,
+}
+
 impl Race {
     /// Breaks it on purpose.
     #[cfg(feature = "flaws")]
@@ -64,7 +70,7 @@ impl Race {
 
     /// Sends copies to the best sites. Does nothing where that was done before.
     pub fn start(&mut self, now: Moment, mut order: Order, pace: &Pace) -> Effects {
-        let mut effects = Effects::default();
+        let mut turn = Turn { now, pace, effects: Effects::default() };
         if self.copies.is_empty() && self.outcome.is_none() {
             let mut one_each: Vec<Entry> = Vec::new();
             for entry in order.entries {
@@ -73,20 +79,20 @@ impl Race {
                 }
             }
             order.entries = one_each;
-            self.note(Event::Begun(order), &mut effects);
-            self.fill(now, pace, &mut effects);
+            self.note(Event::Begun(order), &mut turn);
+            self.fill(&mut turn);
         }
-        effects
+        turn.effects
     }
 
     /// A site has answered a question about a copy. What matters no more is ignored.
     pub fn on_answer(&mut self, now: Moment, answer: Incoming, pace: &Pace) -> Effects {
-        let mut effects = Effects::default();
+        let mut turn = Turn { now, pace, effects: Effects::default() };
         let Incoming { from, copy, asked, report } = answer;
         let its = |known: &Copy| known.id() == copy && known.entry.site == from && known.sent > 0;
-        let Some(at) = self.copies.iter().position(its) else { return effects };
+        let Some(at) = self.copies.iter().position(its) else { return turn.effects };
         if report == SiteReport::Unknown {
-            self.unknown(now, at, asked, pace, &mut effects);
+            self.unknown(at, asked, &mut turn);
         } else {
             // A site that does not let us look is as good as silent.
             if asked == Ask::Submit || !matches!(report, SiteReport::Refused(_)) {
@@ -94,49 +100,49 @@ impl Race {
             }
             match self.copies[at].state {
                 CopyState::Sent | CopyState::Queued => {
-                    self.waiting_one_reported(now, at, asked, report, pace, &mut effects);
+                    self.waiting_one_reported(at, asked, report, &mut turn);
                 }
-                CopyState::Granted => self.granted_one_reported(now, at, report, pace, &mut effects),
-                CopyState::Dropping => self.unwanted_one_reported(now, at, asked, report, pace, &mut effects),
-                CopyState::Gone => self.gone_one_reported(now, at, &report, pace, &mut effects),
+                CopyState::Granted => self.granted_one_reported(at, report, &mut turn),
+                CopyState::Dropping => self.unwanted_one_reported(at, asked, report, &mut turn),
+                CopyState::Gone => self.gone_one_reported(at, &report, &mut turn),
                 CopyState::Unasked => {}
             }
         }
-        self.drop_the_late(now, pace, &mut effects);
-        self.grant_a_claim(now, pace, &mut effects);
-        self.fill(now, pace, &mut effects);
-        effects
+        self.drop_the_late(&mut turn);
+        self.grant_a_claim(&mut turn);
+        self.fill(&mut turn);
+        turn.effects
     }
 
     /// Of a job that is itself a copy of another broker's: it may run.
     pub fn go(&mut self, now: Moment, pace: &Pace) -> Effects {
-        let mut effects = Effects::default();
+        let mut turn = Turn { now, pace, effects: Effects::default() };
         if !self.allowed && self.outcome.is_none() {
-            self.note(Event::Allowed, &mut effects);
-            self.grant_a_claim(now, pace, &mut effects);
+            self.note(Event::Allowed, &mut turn);
+            self.grant_a_claim(&mut turn);
         }
-        effects
+        turn.effects
     }
 
     /// The owner does not want it any more.
     pub fn withdraw(&mut self, now: Moment, pace: &Pace) -> Effects {
-        let mut effects = Effects::default();
+        let mut turn = Turn { now, pace, effects: Effects::default() };
         if self.outcome.is_none() && !self.withdrawn {
-            self.note(Event::Withdrawn, &mut effects);
-            self.ask_all(now, pace, &mut effects, |copy| copy.state == CopyState::Dropping);
+            self.note(Event::Withdrawn, &mut turn);
+            self.ask_all(&mut turn, |copy| copy.state == CopyState::Dropping);
         }
-        effects
+        turn.effects
     }
 
     /// Time has passed.
     pub fn tick(&mut self, now: Moment, pace: &Pace) -> Effects {
-        let mut effects = Effects::default();
-        self.drop_the_late(now, pace, &mut effects);
+        let mut turn = Turn { now, pace, effects: Effects::default() };
+        self.drop_the_late(&mut turn);
         for copy in &mut self.copies {
-            effects.send.extend(copy.ask_again(now, pace));
+            turn.effects.send.extend(copy.ask_again(now, pace));
         }
-        self.fill(now, pace, &mut effects);
-        effects
+        self.fill(&mut turn);
+        turn.effects
     }
 
     /// When [`Race::tick`] wants to be called next.
@@ -192,11 +198,11 @@ impl Race {
 
     /// Goes on after a restart, once all events were applied: asks everybody who may have a copy.
     pub fn resume(&mut self, now: Moment, pace: &Pace) -> Effects {
-        let mut effects = Effects::default();
+        let mut turn = Turn { now, pace, effects: Effects::default() };
         self.copies.iter_mut().for_each(|copy| copy.since = now);
-        self.ask_all(now, pace, &mut effects, |_| true);
-        self.fill(now, pace, &mut effects);
-        effects
+        self.ask_all(&mut turn, |_| true);
+        self.fill(&mut turn);
+        turn.effects
     }
 
     /// Whether it knows what is to be done.
@@ -267,12 +273,12 @@ impl Race {
     }
 
     /// Takes an event, and tells the outcome with the one that decides it.
-    fn note(&mut self, event: Event, effects: &mut Effects) {
+    fn note(&mut self, event: Event, turn: &mut Turn<'_>) {
         let was_open = self.outcome.is_none();
         self.apply(&event);
-        effects.events.push(event);
+        turn.effects.events.push(event);
         if was_open {
-            effects.outcome = self.outcome.clone();
+            turn.effects.outcome = self.outcome.clone();
         }
     }
 
@@ -333,15 +339,7 @@ impl Race {
     }
 
     /// A site reports on a copy that waits there.
-    fn waiting_one_reported(
-        &mut self,
-        now: Moment,
-        at: usize,
-        asked: Ask,
-        report: SiteReport,
-        pace: &Pace,
-        effects: &mut Effects,
-    ) {
+    fn waiting_one_reported(&mut self, at: usize, asked: Ask, report: SiteReport, turn: &mut Turn<'_>) {
         let site = self.copies[at].entry.site.clone();
         let is_new = self.copies[at].state == CopyState::Sent;
         let gone = match report {
@@ -353,101 +351,79 @@ impl Race {
             }
             SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. } | SiteReport::Ran { .. } => {
                 if is_new {
-                    self.note(Event::Queued(site.clone()), effects);
+                    self.note(Event::Queued(site.clone()), turn);
                     // From now on it is looked at.
-                    self.copies[at].heard(now, pace);
+                    self.copies[at].heard(turn.now, turn.pace);
                 }
                 self.copies[at].claims = report == SiteReport::Claims;
                 self.copies[at].runs = matches!(report, SiteReport::Runs { .. });
                 // A site that does not wait for a go has decided which copy runs.
                 if self.copies[at].runs || matches!(report, SiteReport::Ran { .. }) {
-                    self.grant(now, at, pace, effects);
+                    self.grant(at, turn);
                 }
                 if let SiteReport::Ran { how, .. } = report {
-                    self.note(Event::Ended(how), effects);
+                    self.note(Event::Ended(how), turn);
                 }
                 return;
             }
         };
-        self.note(Event::Gone { site, how: gone }, effects);
+        self.note(Event::Gone { site, how: gone }, turn);
     }
 
     /// A site reports on the copy that may run.
-    fn granted_one_reported(
-        &mut self,
-        now: Moment,
-        at: usize,
-        report: SiteReport,
-        pace: &Pace,
-        effects: &mut Effects,
-    ) {
+    fn granted_one_reported(&mut self, at: usize, report: SiteReport, turn: &mut Turn<'_>) {
         match report {
             // The go is said again until it runs.
             SiteReport::Waits | SiteReport::Claims | SiteReport::Refused(_) | SiteReport::Unknown => {}
             SiteReport::Runs { .. } => {
                 self.copies[at].runs = true;
-                self.copies[at].heard(now, pace);
+                self.copies[at].heard(turn.now, turn.pace);
             }
-            SiteReport::Ran { how, .. } => self.note(Event::Ended(how), effects),
+            SiteReport::Ran { how, .. } => self.note(Event::Ended(how), turn),
             SiteReport::NeverRan { .. } if self.copies[at].runs => {
-                self.note(Event::Ended(Ending::Failed), effects);
+                self.note(Event::Ended(Ending::Failed), turn);
             }
             SiteReport::NeverRan { why, again } => {
                 let site = self.copies[at].entry.site.clone();
-                self.note(Event::Gone { site, how: Gone::NeverRan { why, again } }, effects);
+                self.note(Event::Gone { site, how: Gone::NeverRan { why, again } }, turn);
             }
         }
     }
 
     /// A site reports on a copy that is to be dropped.
-    fn unwanted_one_reported(
-        &mut self,
-        now: Moment,
-        at: usize,
-        asked: Ask,
-        report: SiteReport,
-        pace: &Pace,
-        effects: &mut Effects,
-    ) {
+    fn unwanted_one_reported(&mut self, at: usize, asked: Ask, report: SiteReport, turn: &mut Turn<'_>) {
         let site = self.copies[at].entry.site.clone();
         let granted = self.granted.as_ref() == Some(&site) && self.outcome.is_none();
         let ran = match report {
-            SiteReport::Ran { how, .. } if granted => return self.note(Event::Ended(how), effects),
+            SiteReport::Ran { how, .. } if granted => return self.note(Event::Ended(how), turn),
             SiteReport::Ran { since, until, .. } => since.map_or(Seconds(0), |since| until - since),
             SiteReport::NeverRan { .. } => Seconds(0),
             SiteReport::Refused(why) if asked == Ask::Submit => {
-                return self.note(Event::Gone { site, how: Gone::Refused(why) }, effects);
+                return self.note(Event::Gone { site, how: Gone::Refused(why) }, turn);
             }
             // The drop may have come before the submission; now there is something to drop.
             SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. } if asked == Ask::Submit => {
-                return effects.send.extend(self.copies[at].ask(now, pace));
+                return self.ask(at, turn);
             }
             _ => return,
         };
-        self.note(Event::Gone { site, how: Gone::Dropped { ran } }, effects);
+        self.note(Event::Gone { site, how: Gone::Dropped { ran } }, turn);
     }
 
     /// A site reports on a copy that counted as gone. If it is there, it is dropped.
-    fn gone_one_reported(
-        &mut self,
-        now: Moment,
-        at: usize,
-        report: &SiteReport,
-        pace: &Pace,
-        effects: &mut Effects,
-    ) {
+    fn gone_one_reported(&mut self, at: usize, report: &SiteReport, turn: &mut Turn<'_>) {
         if matches!(report, SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. }) {
             let site = self.copies[at].entry.site.clone();
-            self.note(Event::Found(site), effects);
-            effects.send.extend(self.copies[at].ask(now, pace));
+            self.note(Event::Found(site), turn);
+            self.ask(at, turn);
         }
     }
 
     /// A site does not know its copy. One that had the go may have run.
-    fn unknown(&mut self, now: Moment, at: usize, asked: Ask, pace: &Pace, effects: &mut Effects) {
+    fn unknown(&mut self, at: usize, asked: Ask, turn: &mut Turn<'_>) {
         let copy = &mut self.copies[at];
         let acknowledged = matches!(copy.state, CopyState::Queued | CopyState::Granted | CopyState::Dropping);
-        if !acknowledged || asked == Ask::Submit || !copy.is_unknown(now, pace) {
+        if !acknowledged || asked == Ask::Submit || !copy.is_unknown(turn.now, turn.pace) {
             return;
         }
         let (site, state) = (copy.entry.site.clone(), copy.state);
@@ -458,57 +434,63 @@ impl Race {
         } else {
             Event::Gone { site, how: Gone::Dropped { ran: Seconds(0) } }
         };
-        self.note(event, effects);
+        self.note(event, turn);
     }
 
     /// Grants a claim where that is allowed; of several, that of the best ranked site.
-    fn grant_a_claim(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
+    fn grant_a_claim(&mut self, turn: &mut Turn<'_>) {
         let claims = |copy: &Copy| copy.state.waits() && copy.claims;
         if self.is_open()
             && self.allowed
             && let Some(at) = self.copies.iter().position(claims)
         {
-            self.grant(now, at, pace, effects);
+            self.grant(at, turn);
         }
     }
 
-    fn grant(&mut self, now: Moment, at: usize, pace: &Pace, effects: &mut Effects) {
-        self.note(Event::Granted(self.copies[at].entry.site.clone()), effects);
-        effects.send.extend(self.copies[at].ask(now, pace));
-        self.ask_all(now, pace, effects, |copy| copy.state == CopyState::Dropping);
+    fn grant(&mut self, at: usize, turn: &mut Turn<'_>) {
+        self.note(Event::Granted(self.copies[at].entry.site.clone()), turn);
+        self.ask(at, turn);
+        self.ask_all(turn, |copy| copy.state == CopyState::Dropping);
     }
 
-    fn drop_the_late(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
+    fn drop_the_late(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now;
         let is_late = |copy: &Copy| copy.start_by().is_some_and(|by| by <= now);
         while self.is_open()
             && let Some(at) = self.copies.iter().position(is_late)
         {
-            self.note(Event::Late(self.copies[at].entry.site.clone()), effects);
-            effects.send.extend(self.copies[at].ask(now, pace));
+            self.note(Event::Late(self.copies[at].entry.site.clone()), turn);
+            self.ask(at, turn);
         }
     }
 
     /// Sends copies until as many wait as should: first to sites where none has failed, the best first.
-    fn fill(&mut self, now: Moment, pace: &Pace, effects: &mut Effects) {
-        let present = self.copies.iter().filter(|copy| copy.is_present(now, pace)).count();
+    fn fill(&mut self, turn: &mut Turn<'_>) {
+        let present = self.copies.iter().filter(|copy| copy.is_present(turn.now, turn.pace)).count();
         for copy in self.copies.iter_mut().filter(|copy| copy.state.waits()) {
-            copy.replaced = !copy.is_present(now, pace);
+            copy.replaced = !copy.is_present(turn.now, turn.pace);
         }
         for _ in present..self.at_once {
             let free = self.copies.iter().enumerate().filter(|(_, copy)| copy.is_free());
             let next = free.min_by_key(|(at, copy)| (copy.failed, *at)).map(|(at, _)| at);
             let Some(at) = next.filter(|_| self.is_open()) else { return };
-            self.note(Event::Sent(self.copies[at].entry.site.clone()), effects);
+            self.note(Event::Sent(self.copies[at].entry.site.clone()), turn);
             let copy = &mut self.copies[at];
-            copy.since = now;
-            effects.send.extend(copy.ask(now, pace));
+            copy.since = turn.now;
+            turn.effects.send.extend(copy.ask(turn.now, turn.pace));
         }
     }
 
+    /// Asks a site about its copy.
+    fn ask(&mut self, at: usize, turn: &mut Turn<'_>) {
+        turn.effects.send.extend(self.copies[at].ask(turn.now, turn.pace));
+    }
+
     /// Asks the sites of some copies what is to be asked.
-    fn ask_all(&mut self, now: Moment, pace: &Pace, effects: &mut Effects, which: impl Fn(&Copy) -> bool) {
+    fn ask_all(&mut self, turn: &mut Turn<'_>, which: impl Fn(&Copy) -> bool) {
         for copy in self.copies.iter_mut().filter(|copy| which(copy)) {
-            effects.send.extend(copy.ask(now, pace));
+            turn.effects.send.extend(copy.ask(turn.now, turn.pace));
         }
     }
 }

@@ -10,7 +10,7 @@ mod parties;
 mod troubles;
 mod wishes;
 
-use super::tally::Tally;
+use super::log::Tally;
 use super::witness::Violation;
 use super::{Flaw, Grid};
 use bookahead_protocol::{Millis, Moment};
