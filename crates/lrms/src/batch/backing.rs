@@ -33,7 +33,6 @@ pub(super) struct Order {
     chose: Cell<bool>,
 }
 
-/// A step that was taken.
 enum Done {
     Changed { before: Piece, after: Handle },
     Created(Handle),

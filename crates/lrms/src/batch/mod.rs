@@ -197,7 +197,6 @@ impl Batch {
     }
 }
 
-/// What is known.
 struct State {
     settings: Arc<Settings>,
     traits: Traits,

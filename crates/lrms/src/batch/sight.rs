@@ -72,12 +72,10 @@ impl Sight {
         Picture { clock, ..self.picture.clone() }
     }
 
-    /// Whether it was ever looked at.
     pub(super) fn is_there(&self) -> bool {
         self.taken.is_some()
     }
 
-    /// Whether it is younger than this.
     pub(super) fn is_young(&self, now: Moment, than: Millis) -> bool {
         self.taken.is_some_and(|taken| now - taken < than)
     }
@@ -115,7 +113,6 @@ impl Sight {
         looked
     }
 
-    /// Applies a change of ours.
     pub(super) fn note(&mut self, own: &Own) {
         own.put_into(&mut self.picture);
         self.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(own.clone()));

@@ -44,7 +44,6 @@ impl<'a> ResourceView<'a> {
         ResourceView { picture, place, capacity, now, nodes, reservations, ours: state.pieces.by_handle() }
     }
 
-    /// All that is to be seen.
     pub(super) fn seen(&self) -> Seen {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: foreign(self) };
         Seen { view, lost: self.lost(), backings: backings(self), in_use: in_use(self) }

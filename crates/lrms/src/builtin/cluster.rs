@@ -74,7 +74,6 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// An idle one.
     pub(super) fn new(hosted: Hosted, now: Time) -> Cluster {
         let mut source = hosted.source;
         let upcoming = source.next();
@@ -103,12 +102,10 @@ impl Cluster {
         self.capacity
     }
 
-    /// What failed.
     pub(super) fn lost(&self) -> Capacity {
         self.lost
     }
 
-    /// What is kept free, for whom.
     pub(super) fn reserved(&self) -> &Reserved {
         &self.reserved
     }

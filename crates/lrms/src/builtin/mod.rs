@@ -159,7 +159,6 @@ impl Builtin {
         self.clusters.get_mut(resource).ok_or_else(unknown)
     }
 
-    /// Whether a job can be taken.
     fn check(&self, job: &Job) -> Result<(), LrmsError> {
         let real = !matches!(job.work, Work::Pretended { .. });
         if real && self.processes.is_none() {
@@ -254,13 +253,6 @@ impl Builtin {
         let busy = self.processes.as_ref().is_some_and(Processes::is_busy) || !self.unwritten.is_empty();
         let look = busy.then_some(self.now + LOOK_EVERY);
         [planned, look].into_iter().flatten().min().map(|event| event.max(self.now))
-    }
-
-    /// Whether it keeps its jobs while the site is away. One that it does not know any more then ended meanwhile; else it
-    /// has to be submitted again.
-    pub fn keeps_jobs(&self) -> bool {
-        // What is only pretended ends with us.
-        self.processes.is_some()
     }
 
     fn version(&self) -> u64 {

@@ -44,7 +44,6 @@ pub(super) struct Guest {
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
     backings: BTreeMap<ReservationId, Vec<Span>>,
-    /// When each is over.
     ends: BTreeSet<(Time, ReservationId)>,
     /// In the order of submission; only of reservations that have some.
     guests: BTreeMap<ReservationId, Vec<Guest>>,
@@ -71,12 +70,10 @@ impl Reserved {
         self.backings.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// All that is kept free.
     pub(super) fn backings(&self) -> &BTreeMap<ReservationId, Vec<Span>> {
         &self.backings
     }
 
-    /// Forgets reservations that are over.
     pub(super) fn forget_past(&mut self, now: Time) {
         while let Some((_, id)) = self.ends.first().copied().filter(|(end, _)| *end <= now) {
             self.ends.pop_first();
@@ -84,7 +81,6 @@ impl Reserved {
         }
     }
 
-    /// Whether there are jobs inside.
     pub(super) fn has_guests(&self) -> bool {
         !self.guests.is_empty()
     }

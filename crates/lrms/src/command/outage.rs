@@ -43,7 +43,6 @@ struct Silence {
 /// What a command may do that wants to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Run.
     Free,
     /// Run, and what comes of it says whether silence is over.
     Trial,
@@ -137,7 +136,6 @@ pub(super) struct Slot<'a>(&'a Slots);
 pub(super) enum Outside {
     /// No place became free in time.
     Full,
-    /// It gave up.
     GaveUp,
 }
 
@@ -152,7 +150,6 @@ impl Slots {
         self.changed.notify_all();
     }
 
-    /// How many may be inside.
     pub(super) fn most(&self) -> usize {
         self.counts().most
     }

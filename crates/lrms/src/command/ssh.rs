@@ -51,7 +51,6 @@ pub const LONGEST_CONTROL_FOLDER: usize = LONGEST_SOCKET - "/".len() - 40 - 17;
 /// The whole line is one argument of the shell over there, and Linux takes none that is longer (execve(2), `MAX_ARG_STRLEN`).
 const LONGEST_LINE: usize = (1 << 17) - 1;
 
-/// A line for the other side.
 pub(super) struct Line {
     text: String,
     /// What the other side says if 255 is the command's own exit code; not to be guessed by what a command prints.
@@ -198,7 +197,6 @@ impl Ssh {
 }
 
 impl Line {
-    /// A line of these words.
     pub(super) fn of(program: &str, words: &[String]) -> Result<Line, LrmsError> {
         let refused = |why: String| LrmsError::NotRunnable { what: program.into(), why };
         let quoted: Option<Vec<String>> = words.iter().map(|word| quoted(word)).collect();

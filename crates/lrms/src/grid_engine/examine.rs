@@ -15,7 +15,6 @@ const HOUR: Seconds = Seconds(3600);
 /// Jobs in a reservation start up to a schedule interval late; more than this is worth a word.
 const SLOW: i64 = 5;
 
-/// What is well, doubtful and wrong.
 pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
     let (answers, mut findings) = master(tools);
     if !answers {

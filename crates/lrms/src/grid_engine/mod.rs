@@ -37,7 +37,6 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-/// Why whole hosts are refused.
 const NO_WHOLE_HOSTS: &str = "Grid Engine reserves slots of queues, and jobs of other queues may run on the same \
      host, so that whole hosts cannot be promised; count this resource in cores";
 
@@ -151,7 +150,6 @@ const DOWN: [&str; 4] = [
     "can't get answer from",
 ];
 
-/// How the commands are run.
 fn tools(runner: Runner, settings: &Settings) -> Tools {
     let variables = [
         ("SGE_ROOT", settings.root.as_ref().map(|root| root.to_string_lossy().into_owned())),

@@ -83,7 +83,6 @@ fn has_go(tools: &Tools) -> String {
     format!("{} -j \"$JOB_ID\" 2> /dev/null | grep -q '^context:.*{CONTEXT}={GO}'", tools.called("qstat"))
 }
 
-/// Lets a job run that claims.
 pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let command = tools.command("qalter").args(["-ac", &format!("{CONTEXT}={GO}"), native]);
     let denied = ["does not exist", "denied", "privileges"];

@@ -36,7 +36,6 @@ fn chosen(wanted: &Wanted, clock: Time, picture: &Picture) -> Result<(Interval, 
     Ok((interval, choice.map_err(|there| refused(what(wanted), short(there)))?))
 }
 
-/// Makes a reservation.
 pub(super) fn create(tools: &Tools, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
     check(wanted)?;
     let clock = tools.clock()?;

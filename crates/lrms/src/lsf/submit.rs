@@ -16,7 +16,6 @@ const GO: &str = "bookahead_go";
 /// Messages with lower numbers are used by others: the first is a job's external status (bstatus).
 const MESSAGE: &str = "97";
 
-/// Submits a job.
 pub(super) fn submit(tools: &Tools, job: &Submission, output: Option<&Path>) -> Result<String, LrmsError> {
     let input = job_script(job, Some("#BSUB"), &has_go(tools))?;
     let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);

@@ -15,7 +15,6 @@ const LONGEST: Seconds = Seconds(98 * 86_400);
 /// So many seconds may pass until one begins that is to begin at once.
 const AT_ONCE: Seconds = Seconds(10);
 
-/// Makes a reservation.
 pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
     check(wanted)?;
     let before = reservations::all(commands, &picture.nodes)?;

@@ -17,7 +17,6 @@ const LONGEST_NAME: usize = 15;
 pub(super) const NO_CLAIMS: &str = "Torque has nothing by which a running job could be told to go on, so that a copy of a job \
      would run without asking; submit it to this site alone";
 
-/// Submits a job.
 pub(super) fn submit(
     commands: &Commands,
     job: &Submission,

@@ -14,7 +14,6 @@ const HOUR: Seconds = Seconds(3600);
 /// As long as names of reservations really are: old versions take 15 characters.
 const NAME: &str = "bookahead.examination.0123456789abcdef0123456789abcdef.0";
 
-/// What is well, doubtful and wrong.
 pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
     let server = match ask_json(tools, &tools.command("qstat").args(["-B", "-f", "-F", "json"])) {
         Ok(server) => server,

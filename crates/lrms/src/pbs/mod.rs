@@ -131,7 +131,6 @@ impl BatchSystem for Pbs {
 const DOWN: [&str; 4] =
     ["cannot connect to server", "Connection refused", "Communication failure", "End of File"];
 
-/// How the commands are run.
 fn tools(runner: Runner, settings: &Settings) -> Tools {
     let conf = settings.conf.as_ref().map(|conf| conf.to_string_lossy().into_owned());
     let environment = conf.map(|conf| ("PBS_CONF_FILE".to_owned(), conf)).into_iter().collect();

@@ -77,7 +77,6 @@ fn has_go(tools: &Tools) -> String {
     format!("{} -f \"$PBS_JOBID\" 2> /dev/null | grep -q 'comment = {GO}'", tools.called("qstat"))
 }
 
-/// Lets a job run that claims.
 pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let command = tools.command("qalter").args(["-W", &format!("comment={GO}"), native]);
     let denied = ["Unauthorized", "Unknown Job Id", "Job has finished", "invalid for state"];

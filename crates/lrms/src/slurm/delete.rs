@@ -78,7 +78,6 @@ fn jobs_in(tools: &Tools, handle: &Handle) -> Result<Vec<(i64, Vec<Handle>)>, Lr
     Ok(named.filter(|(_, named)| named.contains(handle)).collect())
 }
 
-/// Gives a job other reservations.
 fn rebind(tools: &Tools, id: i64, names: &[&str]) -> Result<(Command, Outcome), LrmsError> {
     let words = ["update".to_owned(), format!("JobId={id}"), format!("ReservationName={}", names.join(","))];
     let command = scontrol(tools, words);

@@ -215,7 +215,6 @@ fn clock(config: &str) -> Option<Time> {
     config.lines().find_map(|line| formats::time(line.strip_prefix("Configuration data as of ")?.trim()))
 }
 
-/// Puts together what was read.
 fn picture(
     settings: &Settings,
     clock: Option<Time>,

@@ -48,7 +48,6 @@ pub(super) fn claims(comment: &str) -> bool {
     comment.starts_with("bookahead: ") && comment.ends_with(CLAIMS)
 }
 
-/// Lets a job run that claims.
 pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let what = format!("to let the job {native} run");
     let Some(native) = named(native) else { return Err(refused(what, "that is no job")) };
@@ -56,7 +55,6 @@ pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
 }
 
-/// Why a job was not taken.
 fn denied(tools: &Tools, job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
     if is_about_projects(outcome.said()) {
         let us = || tools.account().unwrap_or_else(|| "the account of the service".into());

@@ -117,13 +117,11 @@ impl JobFolder {
         self.0.join("script")
     }
 
-    /// What was submitted.
     pub(super) fn record(&self) -> Result<Record, LrmsError> {
         let path = self.0.join("job.json");
         read_json(&path)?.ok_or_else(|| LrmsError::Damaged { path, why: "it is missing".into() })
     }
 
-    /// How far it has come.
     pub(super) fn progress(&self) -> Result<Progress, LrmsError> {
         Ok(read_json(&self.0.join("progress.json"))?.unwrap_or_default())
     }

@@ -141,7 +141,6 @@ impl Daemon {
         }
     }
 
-    /// What it wrote so far.
     pub(super) fn log(&self) -> String {
         let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
         read(&self.log) + &read(&self.log.with_extension("out"))
@@ -167,7 +166,6 @@ impl Daemon {
         self.kill();
     }
 
-    /// Ends it at once.
     pub(super) fn kill(&mut self) {
         let _ended = self.child.kill();
         let _waited = self.child.wait();

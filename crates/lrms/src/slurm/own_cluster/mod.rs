@@ -58,38 +58,24 @@ pub struct OwnCluster {
 
 /// Why there is no such cluster.
 #[derive(Debug, Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum OwnClusterError {
     /// A program is not there.
     #[error(
         "{program} is not installed; install Debian's packages slurmctld, slurmd, slurm-client and munge"
     )]
-    NotInstalled {
-        /// Which.
-        program: String,
-    },
+    NotInstalled { program: String },
     /// Sockets could not be made in the folder.
     #[error(
         "the folder {} is too long by {by} characters for the sockets in it; take a shorter one, such as /tmp/c1", folder.display()
     )]
-    FolderTooLong {
-        /// Which.
-        folder: PathBuf,
-        /// By so many bytes.
-        by: usize,
-    },
+    FolderTooLong { folder: PathBuf, by: usize },
     /// It cannot be as it is asked for.
     #[error("a cluster cannot be like that: {0}")]
     Malformed(String),
     /// A daemon ended, or is not ready in time.
     #[error("{daemon} {what}; the last lines of its log:\n{log}")]
-    Daemon {
-        /// Which.
-        daemon: String,
-        /// What is wrong with it.
-        what: String,
-        /// The end of its log.
-        log: String,
-    },
+    Daemon { daemon: String, what: String, log: String },
     /// A command of it could not be run.
     #[error(transparent)]
     Command(#[from] LrmsError),
