@@ -3,7 +3,7 @@
 //! nodes are made up and all run on this machine.
 //!
 //! It relies on Debian's packages (or a Slurm in another place, see [`OwnClusterSettings::programs`]). When it is
-//! stopped or dropped, all its processes end, jobs included; [`guard`] does that where this process is killed.
+//! stopped or dropped, all its processes end, jobs included; also where this process is killed.
 
 mod config;
 mod daemons;
@@ -232,10 +232,9 @@ impl OwnCluster {
     }
 
     fn end(&mut self) {
-        // Nodes first, so that the controller starts nothing on them any more.
+        // Nodes first, so that the controller starts nothing on them any more. The guard ends what jobs left.
         self.nodes.iter_mut().for_each(Daemon::kill);
         self.controller.kill();
-        daemons::end_all(&self.settings.folder);
         self.munged.kill();
     }
 }
