@@ -47,8 +47,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 pub use system::{
-    BatchSystem, FactState, Handle, JobFact, NO_GO, Node, Picture, Place, Reserved, Share, Submission,
-    Traits, Unit, Wanted,
+    BatchSystem, FactState, Handle, JobFact, JobSystem, NO_GO, Node, Picture, Place, ReservationSystem,
+    Reserved, Share, Submission, Traits, Unit, Wanted,
 };
 pub(crate) use system::{add_cores, count, total};
 pub use tag::Tag;

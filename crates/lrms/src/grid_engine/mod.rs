@@ -25,9 +25,7 @@ mod outcome;
 mod reservations;
 mod submit;
 
-use crate::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
-};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::Runner;
 use crate::dialect::{Tools, document};
 use crate::error::LrmsError;
@@ -113,32 +111,8 @@ impl BatchSystem for GridEngine {
         Ok(picture)
     }
 
-    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-        create::create(&self.tools, &self.settings.parallel_environment, wanted, picture)
-    }
-
-    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        create::delete(&self.tools, handle)
-    }
-
-    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.tools, &self.settings, job)
-    }
-
-    fn go(&self, native: &str) -> Result<(), LrmsError> {
-        submit::go(&self.tools, native)
-    }
-
-    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
-        submit::cancel(&self.tools, native)
-    }
-
-    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        outcome::outcome(&self.tools, &self.settings, &self.memory, native)
-    }
-
     fn examine(&self) -> Vec<Finding> {
-        examine::examine(&self.tools, &self.settings)
+        examine::examine(self)
     }
 }
 

@@ -26,9 +26,7 @@ mod nodes;
 mod reservations;
 mod submit;
 
-use crate::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
-};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::{Command, Runner};
 use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;
@@ -89,41 +87,8 @@ impl BatchSystem for Pbs {
         Ok(Picture { clock, nodes: vnodes.into_nodes(), reservations, jobs })
     }
 
-    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-        create::create(&self.tools, self.settings.decided_within, wanted, picture)
-    }
-
-    fn change(
-        &self,
-        handle: &Handle,
-        wanted: &Wanted,
-        picture: &Picture,
-    ) -> Result<Option<Reserved>, LrmsError> {
-        create::change(&self.tools, self.settings.decided_within, handle, wanted, picture)
-    }
-
-    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        create::delete(&self.tools, handle)
-    }
-
-    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.tools, &self.settings, job)
-    }
-
-    fn go(&self, native: &str) -> Result<(), LrmsError> {
-        submit::go(&self.tools, native)
-    }
-
-    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
-        submit::cancel(&self.tools, native)
-    }
-
-    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        jobs::outcome(&self.tools, native)
-    }
-
     fn examine(&self) -> Vec<Finding> {
-        examine::examine(&self.tools, &self.settings)
+        examine::examine(self)
     }
 }
 
