@@ -48,8 +48,8 @@ impl Builtin {
     fn has_no_place(&self, job: &Job) -> Option<String> {
         match self.clusters.get(&job.resource) {
             None => Some(format!("there is no resource {} any more", job.resource)),
-            Some(cluster) if job.capacity > cluster.capacity() => {
-                Some(format!("{} has only {} now", job.resource, cluster.capacity()))
+            Some(cluster) if job.capacity > cluster.capacity => {
+                Some(format!("{} has only {} now", job.resource, cluster.capacity))
             }
             Some(_) => None,
         }

@@ -17,7 +17,7 @@ use std::process::Command as Process;
 use std::time::Duration;
 
 /// How another machine is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ssh {
     /// Its name or address, or what the configuration of ssh calls it.
     pub host: String,
@@ -60,16 +60,7 @@ pub(super) struct Line {
 impl Ssh {
     /// Another machine, reached as the account and the configuration of ssh say.
     pub fn to(host: impl Into<String>) -> Ssh {
-        Ssh {
-            host: host.into(),
-            user: None,
-            port: None,
-            key_file: None,
-            known_hosts: None,
-            control_folder: None,
-            accept_new: false,
-            config_file: None,
-        }
+        Ssh { host: host.into(), ..Ssh::default() }
     }
 
     /// Whether it can be used as it is written; makes the control folder.

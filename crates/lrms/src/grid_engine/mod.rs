@@ -39,7 +39,7 @@ const NO_WHOLE_HOSTS: &str = "Grid Engine reserves slots of queues, and jobs of 
      host, so that whole hosts cannot be promised; count this resource in cores";
 
 /// How a Grid Engine is found and used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// What the site offers of it. A place's partition is a queue, or an expression for queue instances such as
     /// `all.q@@group`; its features are requests as after `qselect -l`, such as `gpu=true`.
@@ -77,17 +77,8 @@ pub struct GridEngine {
 impl Settings {
     /// With these places and this parallel environment, and all else as the commands find it.
     pub fn new(places: Vec<Place>, parallel_environment: impl Into<String>) -> Settings {
-        Settings {
-            places,
-            parallel_environment: parallel_environment.into(),
-            root: None,
-            cell: None,
-            qmaster_port: None,
-            execd_port: None,
-            bin: None,
-            output: None,
-            accounting: Some(Duration::from_secs(20)),
-        }
+        let (parallel_environment, accounting) = (parallel_environment.into(), Some(Duration::from_secs(20)));
+        Settings { places, parallel_environment, accounting, ..Settings::default() }
     }
 }
 

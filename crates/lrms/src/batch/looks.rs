@@ -48,7 +48,7 @@ pub(crate) struct Looked {
 
 /// What was seen last, and when.
 #[derive(Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct Looks {
     /// The result of the last look with our own changes; empty before the first look.
     pub(super) picture: Picture,
     /// When that look began.
@@ -64,7 +64,7 @@ pub(super) struct Sight {
     pub(super) chosen: Vec<Reserved>,
 }
 
-impl Sight {
+impl Looks {
     /// What was seen last, with the time that it is there at `now`.
     pub(super) fn picture_at(&self, now: Moment) -> Picture {
         let passed = self.taken.map(|taken| now.second() - taken.second());
@@ -81,7 +81,7 @@ impl Sight {
     }
 
     /// How many looks have begun, and how many of them are over.
-    pub(super) fn looks(&self) -> (u64, u64) {
+    pub(super) fn numbers(&self) -> (u64, u64) {
         (self.begun, self.begun - u64::from(self.is_under_way()))
     }
 
