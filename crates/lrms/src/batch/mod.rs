@@ -245,7 +245,6 @@ impl State {
         plan::Now { time: self.now.second(), step: self.traits.smallest_step.max(Seconds(1)) }
     }
 
-    /// Takes over what a look shows.
     fn end_look(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
         let is_first = !self.looks.is_there();
         let looked = self.looks.end(seen);

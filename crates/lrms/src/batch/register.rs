@@ -88,12 +88,10 @@ impl Entry {
 }
 
 impl Register {
-    /// How many wait or run.
     pub(super) fn live(&self) -> usize {
         self.entries.len() - self.over.len()
     }
 
-    /// Those that wait or run.
     pub(super) fn live_entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values().map(|(_, entry)| entry).filter(|entry| !entry.state.is_over())
     }
@@ -149,7 +147,6 @@ impl Register {
         }
     }
 
-    /// All, in the order of submission.
     pub(super) fn statuses(&self) -> Vec<JobStatus> {
         self.ordered.values().filter_map(|id| self.get(*id)).map(Entry::status).collect()
     }

@@ -202,7 +202,6 @@ impl Register {
         self.ordered.last_key_value().map_or(0, |(order, _)| order.saturating_add(1))
     }
 
-    /// How many wait or run.
     pub(super) fn live(&self) -> usize {
         self.entries.len() - self.over.len()
     }

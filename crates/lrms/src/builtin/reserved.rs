@@ -65,7 +65,6 @@ impl Reserved {
         before
     }
 
-    /// What is kept free for a reservation.
     pub(super) fn spans(&self, id: ReservationId) -> &[Span] {
         self.backings.get(&id).map_or(&[], Vec::as_slice)
     }

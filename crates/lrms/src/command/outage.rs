@@ -99,7 +99,6 @@ impl Outage {
         }
     }
 
-    /// Since when there is silence.
     pub(super) fn since(&self) -> Option<Instant> {
         self.state().silence.map(|silence| silence.since)
     }

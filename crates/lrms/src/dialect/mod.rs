@@ -171,7 +171,6 @@ pub(crate) fn refused(what: impl Into<String>, said: impl Into<String>) -> LrmsE
     LrmsError::Refused { what: what.into(), said: said.into() }
 }
 
-/// What a command printed, as XML.
 pub(crate) fn document(command: &Command, out: &str) -> Result<Element, LrmsError> {
     xml::read(out).map_err(|why| unreadable(command, why))
 }

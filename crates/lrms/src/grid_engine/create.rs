@@ -12,7 +12,6 @@ use crate::dialect::{calendar, xml};
 use crate::error::LrmsError;
 
 impl ReservationSystem for GridEngine {
-    /// Makes a reservation. One that is granted otherwise than wanted is deleted again.
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         let tools = &self.tools;
         possible(wanted)?;

@@ -47,7 +47,6 @@ impl JobSystem for GridEngine {
         ended(&command, &tools.run(&command)?, format!("to let the job {native} run"), &[], &denied)
     }
 
-    /// Ends a job, whether it waits or runs.
     fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let command = tools.command("qdel").arg(native);

@@ -184,7 +184,6 @@ fn already_there(
     }
 }
 
-/// Whether a reservation is what was asked for.
 pub(super) fn compare(
     there: &Reserved,
     wanted: &Wanted,

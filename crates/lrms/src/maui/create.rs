@@ -108,7 +108,6 @@ fn check(wanted: &Wanted) -> Result<(), LrmsError> {
     Err(refused(what(wanted), why))
 }
 
-/// Whether a reservation is what was asked for.
 fn compare(there: &Reserved, wanted: &Wanted, clock: Option<Time>, picture: &Picture) -> Result<(), String> {
     if let Some(why) = differs(there, wanted, &picture.nodes) {
         return Err(why);

@@ -28,7 +28,6 @@ pub(super) enum Verdict {
 }
 
 impl ReservationSystem for Pbs {
-    /// Makes a reservation. One that is granted otherwise than wanted is deleted again.
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         let request = Request::new(self, wanted, picture)?;
         let now = picture.clock.unwrap_or(Time(0));

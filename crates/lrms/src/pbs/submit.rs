@@ -53,7 +53,6 @@ impl JobSystem for Pbs {
         ended(&command, &tools.run(&command)?, what, &[], &denied)
     }
 
-    /// Ends a job, whether it waits or runs.
     fn cancel(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let command = tools.command("qdel").arg(native);

@@ -101,7 +101,6 @@ pub(super) fn is_over(job: &SlurmJob) -> bool {
     jobs::state(&job.job_state, job.state_reason.text(), "", false, job.exit_code).is_over()
 }
 
-/// Ends a job, whether it waits or runs.
 pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let Some(native) = named(native) else { return Ok(()) };
     let command = tools.command("scancel").arg(native);

@@ -101,7 +101,6 @@ impl JobFolder {
         sync(&self.0)
     }
 
-    /// Removes it with all that is in it.
     pub(super) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.0) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),

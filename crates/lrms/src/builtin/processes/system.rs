@@ -46,7 +46,6 @@ pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
     })
 }
 
-/// Makes a folder that only we can read.
 pub(super) fn create_private(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]

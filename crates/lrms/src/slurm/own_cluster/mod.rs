@@ -245,7 +245,6 @@ impl Drop for OwnCluster {
     }
 }
 
-/// The states in what `scontrol -o show nodes` prints.
 fn states(nodes: &str) -> Vec<&str> {
     nodes.lines().filter_map(|line| line.split_once(" State=")?.1.split(' ').next()).collect()
 }
