@@ -260,6 +260,17 @@ mod tests {
     }
 
     #[test]
+    fn after_a_command_that_heard_nothing_the_next_is_not_run() {
+        let runner = Runner::local(Duration::from_secs(30));
+        let tools = Tools::new(runner, None, BTreeMap::new(), &["nobody answers"]);
+        let silent =
+            tools.run(&Command::new("sh").args(["-c", "echo nobody answers >&2; exit 1"])).unwrap_err();
+        assert!(matches!(silent, LrmsError::Silent { .. }), "{silent}");
+        let next = tools.ask(&Command::new("true")).unwrap_err().to_string();
+        assert!(next.contains("true was not run"), "{next}");
+    }
+
+    #[test]
     fn a_submitted_job_is_the_last_line_that_is_printed() {
         let read = |out: &str| submitted(&Command::new("qsub"), &outcome(0, out, ""));
         assert_eq!(read("welcome\n\n123.srv.example\n").unwrap(), "123.srv.example");
