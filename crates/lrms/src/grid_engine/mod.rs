@@ -1,8 +1,7 @@
 //! Grid Engine 8.1.9 (Son of Grid Engine, as Debian packages it), by its commands.
 //!
-//! - `commands`: how they are run, and by which words they say that the master does not answer
-//! - `look`: taking a picture; `nodes` (queue instances), `jobs`, `reservations`: what it is made of
-//! - `create`, `delete`: reservations
+//! - `nodes` (queue instances), `jobs`, `reservations`: what a picture is made of
+//! - `create`: making and deleting reservations
 //! - `submit`, `outcome`: jobs on their way in, and what became of them
 //! - `examine`: whether all is as it should be
 //!

@@ -3,10 +3,9 @@
 //! (attributes of jobs, reservations and vnodes); what commands print and return where those are silent was seen of OpenPBS
 //! 23.06.
 //!
-//! - `commands`: how they are run, and by which words they say that the server does not answer
-//! - `nodes`, `jobs`, `reservations`: what a picture is made of
-//! - `create`, `change`, `delete`: reservations
-//! - `submit`, `outcome`: jobs on their way in, and what became of them
+//! - `nodes`, `jobs`, `reservations`: what a picture is made of, and what became of jobs
+//! - `create`: making, changing and deleting reservations
+//! - `submit`: jobs on their way in
 //! - `examine`: whether all is as it should be
 //!
 //! # What PBS does, and what follows
