@@ -9,97 +9,55 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why something could not be done.
+/// Why something could not be done. What the fields are is said by the messages.
 #[derive(Debug, Clone, Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum LrmsError {
     /// There is no such resource.
     #[error("there is no resource {resource} here; ask for the resources of this site")]
-    UnknownResource {
-        /// The name that was given.
-        resource: Name,
-    },
+    UnknownResource { resource: Name },
     /// Two resources have one name.
     #[error("there are two resources {resource}; give each a name of its own")]
-    SameName {
-        /// The name that both have.
-        resource: Name,
-    },
+    SameName { resource: Name },
     /// Nothing is kept free for the reservation of a job.
     #[error(
         "nothing is kept free on {resource} for {id}: it is not committed, or over; commit it first, or submit the job without it"
     )]
-    NoBacking {
-        /// On which resource.
-        resource: Name,
-        /// For which reservation.
-        id: ReservationId,
-    },
+    NoBacking { resource: Name, id: ReservationId },
     /// A job needs more than there ever will be for it.
     #[error("the job needs {needed}, and {within} has {available}; ask for less")]
-    TooWide {
-        /// What it needs.
-        needed: Capacity,
-        /// Of which resource or reservation.
-        within: String,
-        /// What that has.
-        available: Capacity,
-    },
+    TooWide { needed: Capacity, within: String, available: Capacity },
     /// A job that cannot be run as it is written.
     #[error("the job cannot be run: {0}")]
     Malformed(String),
     /// Another job has this id.
     #[error("another job was submitted as {id}; take a new id for each job")]
-    OtherJob {
-        /// The id.
-        id: JobId,
-    },
+    OtherJob { id: JobId },
     /// Jobs can only be pretended here.
     #[error("no programs are run here, jobs are only pretended; give the site a folder for jobs")]
     OnlyPretends,
     /// Too many jobs wait or run.
     #[error("{most} jobs wait or run already; try again when some are over")]
-    Full {
-        /// So many may.
-        most: usize,
-    },
+    Full { most: usize },
     /// The folder of the jobs belongs to another process.
     #[error("{} is in use by another process; end that one, or take another folder", folder.display())]
-    InUse {
-        /// Which folder.
-        folder: PathBuf,
-    },
+    InUse { folder: PathBuf },
     /// What is in the folder of the jobs is not what was written there.
     #[error("{} is damaged: {why}; restore it, or remove its folder and give the job up", path.display())]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    Damaged { path: PathBuf, why: String },
     /// The batch system says no. Nothing was done.
     #[error("the batch system refuses {what}: {said}")]
     Refused {
         /// What it was asked for, in a few words.
         what: String,
-        /// What it said.
         said: String,
     },
     /// No answer in time: whether something was done is not known.
     #[error("{what} did not answer within {after:?}; see whether the batch system is up, and ask again")]
-    Silent {
-        /// What was tried.
-        what: String,
-        /// How long it was waited for.
-        after: std::time::Duration,
-    },
+    Silent { what: String, after: std::time::Duration },
     /// The machine where commands run cannot be reached, or was lost while one ran: whether something was done is not known.
     #[error("cannot reach {host}: {said}; see that `ssh {host}` works for this account without a password")]
-    Unreachable {
-        /// Which machine.
-        host: String,
-        /// What ssh said.
-        said: String,
-    },
+    Unreachable { host: String, said: String },
     /// A command, or a way to run commands, that must not be used as it is written. Nothing was done.
     #[error("cannot run {what}: {why}")]
     NotRunnable {
@@ -110,61 +68,30 @@ pub enum LrmsError {
     },
     /// A command of the batch system cannot be run at all.
     #[error("cannot run {program}: {source}; install it, or say where it is")]
-    CannotRun {
-        /// Which.
-        program: String,
-        /// What the system said.
-        source: Arc<io::Error>,
-    },
+    CannotRun { program: String, source: Arc<io::Error> },
     /// A command failed for a reason that is not known. Whether something was done is not known.
     #[error("{command} failed with {code:?}: {said}")]
     Failed {
-        /// Which.
         command: String,
         /// Its exit code; None where a signal ended it.
         code: Option<i32>,
-        /// What it said.
         said: String,
     },
     /// What a command printed is not what it should print.
     #[error("cannot read what {command} printed: {why}; is this a version that is supported?")]
-    Unreadable {
-        /// Which.
-        command: String,
-        /// What is wrong.
-        why: String,
-    },
+    Unreadable { command: String, why: String },
     /// A backing is not as it was asked for.
     #[error("{id} is not kept free as it was asked: {why}; {kept}")]
-    NotBacked {
-        /// For which reservation.
-        id: ReservationId,
-        /// What went wrong.
-        why: Box<LrmsError>,
-        /// What is true now.
-        kept: Kept,
-    },
+    NotBacked { id: ReservationId, why: Box<LrmsError>, kept: Kept },
     /// A user has no account on the cluster.
     #[error("{owner} has no account on the cluster: {why}; name one for them in the site's configuration")]
-    NoAccount {
-        /// Who.
-        owner: Name,
-        /// Why not.
-        why: String,
-    },
+    NoAccount { owner: Name, why: String },
     /// It cannot be set up as it is configured.
     #[error("cannot be set up: {0}")]
     Misconfigured(String),
     /// The file system would not.
     #[error("cannot {what} {}: {source}; check the folder and its permissions", path.display())]
-    Files {
-        /// What was tried.
-        what: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// What it said.
-        source: Arc<io::Error>,
-    },
+    Files { what: &'static str, path: PathBuf, source: Arc<io::Error> },
 }
 
 /// What is kept free after something went wrong.

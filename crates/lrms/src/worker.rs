@@ -1,5 +1,5 @@
 //! Carries out the orders of one site on its batch system, several at once, and reports the outcome of each. Orders for one
-//! reservation, and those for one job, keep their order ([`queues`]). One thread looks: one look for all look orders given
+//! reservation, and those for one job, keep their order (`Queues`). One thread looks: one look for all look orders given
 //! before it began, and without an order while the site has jobs there.
 //!
 //! It relies on every command to end within its time-out. It never blocks the caller and decides nothing. Reports come from one

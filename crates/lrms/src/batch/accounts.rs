@@ -23,7 +23,6 @@ pub enum Accounts {
 }
 
 impl Accounts {
-    /// Whether all accounts that are named can be accounts.
     pub(super) fn check(&self) -> Result<(), LrmsError> {
         let named: Vec<&String> = match self {
             Accounts::Service(account) => vec![account],
@@ -79,7 +78,6 @@ pub struct Projects {
 }
 
 impl Projects {
-    /// Whether all projects that are named can be projects.
     pub(super) fn check(&self) -> Result<(), LrmsError> {
         match self.map.values().chain(&self.usual).find(|project| !is_project(project)) {
             None => Ok(()),
@@ -89,7 +87,6 @@ impl Projects {
         }
     }
 
-    /// The project of an owner.
     pub(super) fn of(&self, owner: &Name) -> Option<String> {
         self.map.get(owner).or(self.usual.as_ref()).cloned()
     }

@@ -6,9 +6,9 @@
 //! reservation with jobs in it is changed or left as it is, never deleted for another that is made instead, unless the
 //! batch system lets the jobs move to that one.
 
+use super::looks::Own;
 use super::pieces::Piece;
 use super::plan::{Plan, shared};
-use super::sight::Own;
 use super::system::{Handle, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
 use super::{Batch, State, plan};
@@ -33,7 +33,6 @@ pub(super) struct Order {
     chose: Cell<bool>,
 }
 
-/// A step that was taken.
 enum Done {
     Changed { before: Piece, after: Handle },
     Created(Handle),
@@ -49,7 +48,7 @@ impl Batch {
             let mut state = self.state();
             let order = state.order(now, backing)?;
             let unsure = state.pieces.is_unsure(backing.id);
-            (unsure || backing.spares_jobs, order, state.sight.is_there())
+            (unsure || backing.spares_jobs, order, state.looks.is_there())
         };
         if looked {
             self.look_anew(order.now)?;
@@ -190,7 +189,7 @@ impl Batch {
         let old: BTreeSet<Handle> = plan.old().into_iter().map(|piece| piece.handle).collect();
         let (now, missing) = (state.now.second(), plan.missing());
         let has_room = |without: &BTreeSet<Handle>| {
-            plan::is_there(&state.sight.picture, &order.place, now, without, &missing)
+            plan::is_there(&state.looks.picture, &order.place, now, without, &missing)
         };
         plan.is_in_its_own_way()
             && !old.iter().any(|handle| state.has_jobs(handle))
@@ -245,7 +244,7 @@ impl Batch {
     ) -> Result<bool, LrmsError> {
         let (wanted, picture) = {
             let state = self.state();
-            (state.wanted(order, piece.number, span)?, state.sight.picture_at(state.now))
+            (state.wanted(order, piece.number, span)?, state.looks.picture_at(state.now))
         };
         let changed = self.system.change(&piece.handle, &wanted, &picture)?;
         let mut state = self.state();
@@ -277,16 +276,16 @@ impl Batch {
         let (wanted, picture, looks) = {
             let mut state = self.state();
             let mut wanted = state.wanted(order, number, span)?;
-            let chosen = state.sight.choose(|picture| self.system.choose(&wanted, picture));
+            let chosen = state.looks.choose(|picture| self.system.choose(&wanted, picture));
             order.chose.set(order.chose.get() || !chosen.as_ref().is_ok_and(Vec::is_empty));
             wanted.nodes = chosen?;
-            state.sight.chosen.push(to_be(&wanted));
-            (wanted, state.sight.picture_at(state.now), state.sight.looks())
+            state.looks.chosen.push(to_be(&wanted));
+            (wanted, state.looks.picture_at(state.now), state.looks.numbers())
         };
         let created = self.system.create(&wanted, &picture);
         let mut state = self.state();
-        state.sight.chosen.retain(|chosen| chosen.name != wanted.name);
-        if created.is_err() && state.sight.looks() != looks {
+        state.looks.chosen.retain(|chosen| chosen.name != wanted.name);
+        if created.is_err() && state.looks.numbers() != looks {
             // One of them may have shown it before it was undone.
             state.doubt(order.id);
         }
@@ -306,7 +305,7 @@ impl Batch {
 
     fn move_jobs(&self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
         self.system.move_jobs(from, to)?;
-        self.state().sight.note(&Own::Moved { from: from.clone(), to: to.clone() });
+        self.state().looks.note(&Own::Moved { from: from.clone(), to: to.clone() });
         Ok(())
     }
 }
@@ -359,16 +358,16 @@ impl State {
 
     fn is_made(&mut self, id: ReservationId, piece: Piece, reserved: Reserved) {
         self.pieces.add(id, piece);
-        self.sight.note(&Own::Made(reserved));
+        self.looks.note(&Own::Made(reserved));
     }
 
     fn is_gone(&mut self, id: ReservationId, handle: &Handle) {
         self.pieces.remove(id, handle);
-        self.sight.note(&Own::Gone(handle.clone()));
+        self.looks.note(&Own::Gone(handle.clone()));
     }
 
     fn doubt(&mut self, id: ReservationId) {
-        self.pieces.doubt(id, self.sight.begun);
+        self.pieces.doubt(id, self.looks.begun);
     }
 }
 

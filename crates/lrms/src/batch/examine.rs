@@ -24,7 +24,7 @@ impl Batch {
             return findings;
         }
         let state = self.state();
-        let nodes = &state.sight.picture.nodes;
+        let nodes = &state.looks.picture.nodes;
         for (place, capacity) in &self.settings.places {
             findings.extend(capacity_of(place, *capacity, nodes));
         }
@@ -38,7 +38,7 @@ impl State {
     fn skew(&self) -> Finding {
         let what = "clocks";
         let advice = "let both machines follow the same time server";
-        let Some(clocks) = self.sight.clocks() else {
+        let Some(clocks) = self.looks.clocks() else {
             return Finding::doubtful(what, "the batch system does not tell its time", advice);
         };
         let skew = clocks.skew().0;

@@ -34,11 +34,11 @@ impl Batch {
     pub fn next_look(&self) -> Option<Moment> {
         let state = self.state();
         let busy = state.jobs.live() > 0 || !state.unsure_jobs.is_empty() || !state.chores.is_empty();
-        let last = state.sight.tried;
+        let last = state.looks.tried;
         let due = last.map_or(state.now, |last| last + state.settings.follow_every);
         let ends = state.jobs.next_end(last.unwrap_or(state.now).second());
         let due = ends.map_or(due, |end| due.min(Moment::of(end)));
-        (busy || !state.sight.is_there()).then_some(due.max(state.now))
+        (busy || !state.looks.is_there()).then_some(due.max(state.now))
     }
 
     /// Does what the last look gave cause for, one thing at least and until it is `enough`: ends jobs that should be gone, and
@@ -124,7 +124,7 @@ impl State {
     /// The jobs with names of ours, the one that counts first where there are several of a name.
     fn shown(&self) -> BTreeMap<JobId, Vec<JobFact>> {
         let mut shown: BTreeMap<JobId, Vec<JobFact>> = BTreeMap::new();
-        for fact in &self.sight.picture.jobs {
+        for fact in &self.looks.picture.jobs {
             let id = read_job(&fact.name, &self.settings.site);
             if let Some(id) = id.filter(|id| !self.submitting.contains(id)) {
                 shown.entry(id).or_default().push(fact.clone());

@@ -21,10 +21,10 @@ pub mod accounts;
 mod backing;
 mod examine;
 mod following;
+mod looks;
 mod pieces;
 mod plan;
 mod register;
-mod sight;
 mod submitting;
 pub mod system;
 pub mod tag;
@@ -39,16 +39,16 @@ use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 pub use examine::{Finding, Grade};
 use following::Chore;
+pub(crate) use looks::Looked;
+use looks::Looks;
 use pieces::Pieces;
 use register::Register;
-pub(crate) use sight::Looked;
-use sight::Sight;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 pub use system::{
-    BatchSystem, FactState, Handle, JobFact, NO_GO, Node, Picture, Place, Reserved, Share, Submission,
-    Traits, Unit, Wanted,
+    BatchSystem, FactState, Handle, JobFact, JobSystem, NO_GO, Node, Picture, Place, ReservationSystem,
+    Reserved, Share, Submission, Traits, Unit, Wanted,
 };
 pub(crate) use system::{add_cores, count, total};
 pub use tag::Tag;
@@ -150,7 +150,7 @@ impl Batch {
 
     /// The number of the last look that has begun. Only looks with higher numbers show what is done from now on.
     pub(crate) fn looks_begun(&self) -> u64 {
-        self.state().sight.begun
+        self.state().looks.begun
     }
 
     fn look_anew(&self, now: Moment) -> Result<(), LrmsError> {
@@ -159,14 +159,14 @@ impl Batch {
 
     /// Looks, or waits for the look that is under way.
     fn look_again(&self, now: Moment) -> Result<(), LrmsError> {
-        let ended = self.state().sight.looks().1;
+        let ended = self.state().looks.numbers().1;
         self.look_after(now, ended).outcome
     }
 
     /// When to look again so that the last look does not get too old for making reservations.
     pub(crate) fn next_refresh(&self) -> Option<Moment> {
         let half = Millis(self.settings.look_again_after.0 / 2);
-        self.state().sight.tried.map(|tried| tried + half)
+        self.state().looks.tried.map(|tried| tried + half)
     }
 
     /// Waits for a look with a higher number than `begun`, and takes it if no other thread does.
@@ -174,17 +174,17 @@ impl Batch {
         let asked = Instant::now();
         let mut state = self.state();
         loop {
-            if let Some(looked) = state.sight.ended_after(begun) {
+            if let Some(looked) = state.looks.ended_after(begun) {
                 return looked;
             }
-            if !state.sight.is_under_way() {
+            if !state.looks.is_under_way() {
                 break;
             }
             state = self.looked.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let waited = Millis(i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX));
         let now = state.reach(now + waited);
-        state.sight.begin(now);
+        state.looks.begin(now);
         drop(state);
         let seen = self.system.look();
         let looked = self.state().end_look(seen);
@@ -197,12 +197,11 @@ impl Batch {
     }
 }
 
-/// What is known.
 struct State {
     settings: Arc<Settings>,
     traits: Traits,
     now: Moment,
-    sight: Sight,
+    looks: Looks,
     pieces: Pieces,
     jobs: Register,
     /// Jobs whose submission was not answered, each with the number of the last look that had begun then.
@@ -221,7 +220,7 @@ impl State {
             settings,
             traits,
             now: Moment(i64::MIN),
-            sight: Sight::default(),
+            looks: Looks::default(),
             pieces: Pieces::default(),
             jobs: Register::default(),
             unsure_jobs: BTreeMap::new(),
@@ -246,13 +245,12 @@ impl State {
         plan::Now { time: self.now.second(), step: self.traits.smallest_step.max(Seconds(1)) }
     }
 
-    /// Takes over what a look shows.
     fn end_look(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
-        let is_first = !self.sight.is_there();
-        let looked = self.sight.end(seen);
+        let is_first = !self.looks.is_there();
+        let looked = self.looks.end(seen);
         if looked.outcome.is_ok() {
             let now = self.terms_now();
-            self.pieces.learn(&self.sight.picture, looked.number, &self.settings, now);
+            self.pieces.learn(&self.looks.picture, looked.number, &self.settings, now);
             self.follow(looked.number, is_first);
         }
         looked
@@ -260,7 +258,7 @@ impl State {
 
     /// Whether reservations can be made by the last look: it is young, and the outcome of every command since is known.
     fn can_choose(&self) -> bool {
-        self.sight.is_young(self.now, self.settings.look_again_after) && self.pieces.is_sure()
+        self.looks.is_young(self.now, self.settings.look_again_after) && self.pieces.is_sure()
     }
 
     fn views(&self) -> impl Iterator<Item = ResourceView<'_>> {
@@ -274,7 +272,7 @@ impl State {
             resources: seen.collect(),
             jobs: self.jobs.statuses(),
             tagged: self.pieces.tagged(),
-            clocks: self.sight.clocks(),
+            clocks: self.looks.clocks(),
         }
     }
 }

@@ -23,7 +23,6 @@ pub(super) struct Piece {
     pub(super) span: Span,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     known: BTreeMap<ReservationId, Vec<Piece>>,
@@ -57,7 +56,6 @@ impl Pieces {
         pieces.map(|(id, piece)| (&piece.handle, (id, piece))).collect()
     }
 
-    /// All that is known, by reservation.
     pub(super) fn each(&self) -> impl Iterator<Item = (ReservationId, &[Piece])> {
         self.known.iter().map(|(id, pieces)| (*id, pieces.as_slice()))
     }
@@ -95,7 +93,6 @@ impl Pieces {
         pieces.push(piece);
     }
 
-    /// It is no more.
     pub(super) fn remove(&mut self, id: ReservationId, handle: &Handle) {
         if let Some(pieces) = self.known.get_mut(&id) {
             pieces.retain(|piece| piece.handle != *handle);

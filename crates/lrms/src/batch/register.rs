@@ -7,7 +7,6 @@ use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A job.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) id: JobId,
@@ -29,17 +28,14 @@ pub(super) struct Entry {
     pub(super) unheard: bool,
     /// It claims and no look has shown it running.
     pub(super) awaits_go: bool,
-    /// Since when it claims.
     pub(super) claims_since: Option<Time>,
     /// The number of the last look that had begun when we last changed the job: only looks with higher numbers show that.
     pub(super) stamp: u64,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Register {
     entries: BTreeMap<JobId, (u64, Entry)>,
-    /// By the order of submission.
     ordered: BTreeMap<u64, JobId>,
     /// In the order in which they ended.
     over: VecDeque<JobId>,
@@ -92,12 +88,10 @@ impl Entry {
 }
 
 impl Register {
-    /// How many wait or run.
     pub(super) fn live(&self) -> usize {
         self.entries.len() - self.over.len()
     }
 
-    /// Those that wait or run.
     pub(super) fn live_entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values().map(|(_, entry)| entry).filter(|entry| !entry.state.is_over())
     }
@@ -153,7 +147,6 @@ impl Register {
         }
     }
 
-    /// All, in the order of submission.
     pub(super) fn statuses(&self) -> Vec<JobStatus> {
         self.ordered.values().filter_map(|id| self.get(*id)).map(Entry::status).collect()
     }

@@ -31,7 +31,7 @@ impl Batch {
         let submitted = self.system.submit(&submission);
         let mut state = self.state();
         state.submitting.remove(&job.id);
-        let begun = state.sight.begun;
+        let begun = state.looks.begun;
         if submitted.as_ref().is_err_and(|why| !why.is_refusal()) {
             state.unsure_jobs.insert(job.id, begun);
         }
@@ -63,7 +63,7 @@ impl Batch {
         let Some(native) = self.state().live_native(id) else { return Ok(()) };
         let ended = self.system.cancel(&native);
         let mut state = self.state();
-        let begun = state.sight.begun;
+        let begun = state.looks.begun;
         if let Some(entry) = state.jobs.get_mut(id) {
             entry.stamp = begun;
             entry.unheard |= ended.as_ref().is_err_and(|why| !why.is_refusal());
@@ -81,7 +81,7 @@ impl Batch {
         let (sees, unsure) = {
             let mut state = self.state();
             state.reach(now);
-            (state.sight.is_there(), state.unsure_jobs.contains_key(&id))
+            (state.looks.is_there(), state.unsure_jobs.contains_key(&id))
         };
         match (sees, unsure) {
             (_, true) => self.look_anew(now),
@@ -100,13 +100,7 @@ impl State {
     /// The job as the batch system is to have it, if it can be taken.
     fn submission(&self, job: &Job) -> Result<Submission, LrmsError> {
         let (place, capacity) = self.place(&job.resource)?.clone();
-        if job.limit < Seconds(1) {
-            return Err(LrmsError::Malformed("its time limit is less than a second; give it more".into()));
-        }
-        if job.capacity == Capacity::ZERO {
-            return Err(LrmsError::Malformed("it needs no capacity; ask for some".into()));
-        }
-        command::check(&job.work)?;
+        command::check_job(job)?;
         let most = self.settings.most_jobs;
         if self.jobs.live() + self.submitting.len() >= most {
             return Err(LrmsError::Full { most });

@@ -18,13 +18,20 @@ pub const NO_GO: i32 = 97;
 
 /// A batch system that is spoken to by commands. Several calls may be under way at once; each ends within the time-out of
 /// its commands.
-pub trait BatchSystem: Send + Sync {
+pub trait BatchSystem: ReservationSystem + JobSystem + Send + Sync {
     /// What it can do.
     fn traits(&self) -> Traits;
 
     /// What is there now: nodes, reservations, jobs, and the time that it is there.
     fn look(&self) -> Result<Picture, LrmsError>;
 
+    /// Checks that it can be used as it is configured, step by step, for an operator to read. It may make a reservation far
+    /// ahead and delete it again, to see whether it may.
+    fn examine(&self) -> Vec<Finding>;
+}
+
+/// What a batch system does with reservations.
+pub trait ReservationSystem {
     /// Nodes for a reservation, with the number of cores on each, for [`Wanted::nodes`]; empty if the batch system chooses. Must
     /// not run commands: it is called with a lock held, so that two reservations never get the same nodes.
     fn choose(&self, _wanted: &Wanted, _picture: &Picture) -> Result<Vec<Share>, LrmsError> {
@@ -50,7 +57,10 @@ pub trait BatchSystem: Send + Sync {
         let said = "it cannot give them another reservation".into();
         Err(LrmsError::Refused { what: format!("to move the jobs of {from}"), said })
     }
+}
 
+/// What a batch system does with jobs.
+pub trait JobSystem {
     /// Submits a job, and answers what it is called there.
     fn submit(&self, job: &Submission) -> Result<String, LrmsError>;
 
@@ -62,10 +72,6 @@ pub trait BatchSystem: Send + Sync {
 
     /// How a job stands that [`BatchSystem::look`] shows no more; None where nothing is known of it.
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError>;
-
-    /// Checks that it can be used as it is configured, step by step, for an operator to read. It may make a reservation far
-    /// ahead and delete it again, to see whether it may.
-    fn examine(&self) -> Vec<Finding>;
 }
 
 /// What a kind of batch system can do.
@@ -131,7 +137,7 @@ pub struct Wanted {
     /// Only his jobs on behalf of this project may; None where no project is named. Only batch systems that have projects
     /// are asked for one.
     pub project: Option<String>,
-    /// The nodes from [`BatchSystem::choose`]; empty if the batch system chooses.
+    /// The nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.
     pub nodes: Vec<Share>,
 }
 

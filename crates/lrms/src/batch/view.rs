@@ -36,7 +36,7 @@ pub(super) struct ResourceView<'a> {
 
 impl<'a> ResourceView<'a> {
     pub(super) fn new(state: &'a State, place: &'a Place, capacity: Capacity) -> ResourceView<'a> {
-        let (picture, now) = (&state.sight.picture, state.now.second());
+        let (picture, now) = (&state.looks.picture, state.now.second());
         let here = |node: &&Node| node.usable && node.resources.contains(&place.resource);
         let nodes = picture.nodes.iter().filter(here).map(|node| (node.name.as_str(), node)).collect();
         let live = picture.reservations.iter().filter(|reserved| reserved.interval.end > now);
@@ -44,7 +44,6 @@ impl<'a> ResourceView<'a> {
         ResourceView { picture, place, capacity, now, nodes, reservations, ours: state.pieces.by_handle() }
     }
 
-    /// All that is to be seen.
     pub(super) fn seen(&self) -> Seen {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: foreign(self) };
         Seen { view, lost: self.lost(), backings: backings(self), in_use: in_use(self) }
@@ -348,7 +347,7 @@ impl State {
 
     /// Whether jobs wait or run in a reservation there.
     pub(super) fn has_jobs(&self, handle: &Handle) -> bool {
-        let live = self.sight.picture.jobs.iter().filter(|job| !job.state.is_over());
+        let live = self.looks.picture.jobs.iter().filter(|job| !job.state.is_over());
         live.into_iter().any(|job| job.reservations.contains(handle))
     }
 }

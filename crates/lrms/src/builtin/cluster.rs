@@ -49,8 +49,9 @@ impl Task {
 /// A resource with its queue.
 pub(super) struct Cluster {
     policy: Policy,
-    capacity: Capacity,
-    lost: Capacity,
+    /// What there is, failed or not.
+    pub(super) capacity: Capacity,
+    pub(super) lost: Capacity,
     scheduler: Scheduler,
     /// Jobs that wait or run outside of reservations; later ones have higher keys.
     tasks: BTreeMap<JobKey, Task>,
@@ -59,7 +60,7 @@ pub(super) struct Cluster {
     ends: BTreeSet<(Time, JobKey)>,
     /// Of submitted jobs.
     keys: BTreeMap<JobId, JobKey>,
-    reserved: Reserved,
+    pub(super) reserved: Reserved,
     source: Box<dyn Source>,
     upcoming: Option<LocalJob>,
     latest_submit: Time,
@@ -68,13 +69,12 @@ pub(super) struct Cluster {
     /// The scheduler still knows a job that has left the queue.
     stale: bool,
     /// Grows whenever something changes that is shown.
-    version: u64,
+    pub(super) version: u64,
     /// What is shown, until that changes.
     seen: Option<Arc<Seen>>,
 }
 
 impl Cluster {
-    /// An idle one.
     pub(super) fn new(hosted: Hosted, now: Time) -> Cluster {
         let mut source = hosted.source;
         let upcoming = source.next();
@@ -96,26 +96,6 @@ impl Cluster {
             version: 0,
             seen: None,
         }
-    }
-
-    /// What there is, failed or not.
-    pub(super) fn capacity(&self) -> Capacity {
-        self.capacity
-    }
-
-    /// What failed.
-    pub(super) fn lost(&self) -> Capacity {
-        self.lost
-    }
-
-    /// What is kept free, for whom.
-    pub(super) fn reserved(&self) -> &Reserved {
-        &self.reserved
-    }
-
-    /// Grows whenever something changes that is shown.
-    pub(super) fn version(&self) -> u64 {
-        self.version
     }
 
     fn touch(&mut self) {
@@ -282,7 +262,7 @@ impl Cluster {
         self.stale = false;
         self.scheduler.reset(self.policy, self.capacity, self.scheduler.now());
         self.scheduler.reserve(always(self.lost));
-        for span in self.reserved.backings().values().flatten() {
+        for span in self.reserved.backings.values().flatten() {
             self.scheduler.reserve(*span);
         }
         self.next_key = 0;
@@ -363,7 +343,7 @@ impl Cluster {
         spans.iter().for_each(|span| self.scheduler.reserve(*span));
         self.unsettled = true;
         // It may change when jobs are expected to start.
-        if !self.keys.is_empty() || self.reserved.has_guests() {
+        if !self.keys.is_empty() || !self.reserved.guests.is_empty() {
             self.touch();
         }
     }
@@ -384,7 +364,7 @@ impl Cluster {
         let queue = || self.tasks.values().filter(|task| task.started.is_none());
         if queue().any(|task| task.id.is_some()) {
             let View { running, waiting, .. } = self.view();
-            let reserved = self.reserved.backings().values().flatten().copied();
+            let reserved = self.reserved.backings.values().flatten().copied();
             let reservations: Vec<Span> = reserved.chain([always(self.lost)]).collect();
             let frozen = planner::Cluster {
                 capacity: self.capacity,

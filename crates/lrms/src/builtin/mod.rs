@@ -31,7 +31,7 @@ use crate::error::LrmsError;
 use bookahead_party::{
     Backing, BatchError, BatchOrder, BatchReport, Ended, Job, JobChange, JobState, Look, OrderId, Work,
 };
-use bookahead_plan::{Capacity, Policy, Seconds};
+use bookahead_plan::{Capacity, Policy};
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 use cluster::Cluster;
 use processes::folder::Record;
@@ -131,7 +131,7 @@ impl Builtin {
     pub fn fail(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Result<(), LrmsError> {
         self.catch_up(now);
         let cluster = self.cluster(resource)?;
-        let lost = cluster.lost().0.saturating_add(capacity.0).min(cluster.capacity().0);
+        let lost = cluster.lost.0.saturating_add(capacity.0).min(cluster.capacity.0);
         cluster.set_lost(Capacity(lost));
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Builtin {
     pub fn repair(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Result<(), LrmsError> {
         self.catch_up(now);
         let cluster = self.cluster(resource)?;
-        cluster.set_lost(Capacity(cluster.lost().0.saturating_sub(capacity.0)));
+        cluster.set_lost(Capacity(cluster.lost.0.saturating_sub(capacity.0)));
         Ok(())
     }
 
@@ -159,19 +159,12 @@ impl Builtin {
         self.clusters.get_mut(resource).ok_or_else(unknown)
     }
 
-    /// Whether a job can be taken.
     fn check(&self, job: &Job) -> Result<(), LrmsError> {
         let real = !matches!(job.work, Work::Pretended { .. });
         if real && self.processes.is_none() {
             return Err(LrmsError::OnlyPretends);
         }
-        if job.limit < Seconds(1) {
-            return Err(LrmsError::Malformed("its time limit is less than a second; give it more".into()));
-        }
-        if job.capacity == Capacity::ZERO {
-            return Err(LrmsError::Malformed("it needs no capacity; ask for some".into()));
-        }
-        processes::command::check(&job.work)?;
+        processes::command::check_job(job)?;
         self.check_room(job)?;
         if self.register.live() >= MOST_JOBS {
             return Err(LrmsError::Full { most: MOST_JOBS });
@@ -185,8 +178,8 @@ impl Builtin {
         let unknown = || LrmsError::UnknownResource { resource: resource.clone() };
         let cluster = self.clusters.get(resource).ok_or_else(unknown)?;
         let (within, available) = match job.reservation {
-            None => (resource.to_string(), cluster.capacity()),
-            Some(id) => match most_room(cluster.reserved().spans(id), self.now.second()) {
+            None => (resource.to_string(), cluster.capacity),
+            Some(id) => match most_room(cluster.reserved.spans(id), self.now.second()) {
                 Capacity::ZERO => return Err(LrmsError::NoBacking { resource: resource.clone(), id }),
                 room => (id.to_string(), room),
             },
@@ -256,15 +249,8 @@ impl Builtin {
         [planned, look].into_iter().flatten().min().map(|event| event.max(self.now))
     }
 
-    /// Whether it keeps its jobs while the site is away. One that it does not know any more then ended meanwhile; else it
-    /// has to be submitted again.
-    pub fn keeps_jobs(&self) -> bool {
-        // What is only pretended ends with us.
-        self.processes.is_some()
-    }
-
     fn version(&self) -> u64 {
-        self.clusters.values().map(Cluster::version).sum()
+        self.clusters.values().map(|cluster| cluster.version).sum()
     }
 
     fn looked(&mut self, order: Option<OrderId>) -> BatchReport {

@@ -48,8 +48,8 @@ impl Builtin {
     fn has_no_place(&self, job: &Job) -> Option<String> {
         match self.clusters.get(&job.resource) {
             None => Some(format!("there is no resource {} any more", job.resource)),
-            Some(cluster) if job.capacity > cluster.capacity() => {
-                Some(format!("{} has only {} now", job.resource, cluster.capacity()))
+            Some(cluster) if job.capacity > cluster.capacity => {
+                Some(format!("{} has only {} now", job.resource, cluster.capacity))
             }
             Some(_) => None,
         }
@@ -178,7 +178,6 @@ fn pretended(job: &Job) -> Option<Seconds> {
     }
 }
 
-/// A submitted job.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) job: Job,
@@ -189,11 +188,9 @@ pub(super) struct Entry {
     pub(super) ended: Option<Time>,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Register {
     entries: BTreeMap<JobId, Entry>,
-    /// By the order of submission.
     ordered: BTreeMap<u64, JobId>,
     /// In the order in which they ended.
     over: VecDeque<JobId>,
@@ -205,12 +202,10 @@ impl Register {
         self.ordered.last_key_value().map_or(0, |(order, _)| order.saturating_add(1))
     }
 
-    /// How many wait or run.
     pub(super) fn live(&self) -> usize {
         self.entries.len() - self.over.len()
     }
 
-    /// How many it remembers.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -219,7 +214,6 @@ impl Register {
         self.entries.get(&id)
     }
 
-    /// Notes a job that was submitted.
     pub(super) fn add(&mut self, entry: Entry) {
         if entry.state.is_over() {
             self.over.push_back(entry.job.id);

@@ -43,11 +43,10 @@ pub(super) struct Guest {
 /// The reservations of one resource.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
-    backings: BTreeMap<ReservationId, Vec<Span>>,
-    /// When each is over.
+    pub(super) backings: BTreeMap<ReservationId, Vec<Span>>,
     ends: BTreeSet<(Time, ReservationId)>,
     /// In the order of submission; only of reservations that have some.
-    guests: BTreeMap<ReservationId, Vec<Guest>>,
+    pub(super) guests: BTreeMap<ReservationId, Vec<Guest>>,
 }
 
 impl Reserved {
@@ -66,27 +65,15 @@ impl Reserved {
         before
     }
 
-    /// What is kept free for a reservation.
     pub(super) fn spans(&self, id: ReservationId) -> &[Span] {
         self.backings.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// All that is kept free.
-    pub(super) fn backings(&self) -> &BTreeMap<ReservationId, Vec<Span>> {
-        &self.backings
-    }
-
-    /// Forgets reservations that are over.
     pub(super) fn forget_past(&mut self, now: Time) {
         while let Some((_, id)) = self.ends.first().copied().filter(|(end, _)| *end <= now) {
             self.ends.pop_first();
             self.backings.remove(&id);
         }
-    }
-
-    /// Whether there are jobs inside.
-    pub(super) fn has_guests(&self) -> bool {
-        !self.guests.is_empty()
     }
 
     /// A guest that claims may run from now on.

@@ -43,7 +43,6 @@ struct Silence {
 /// What a command may do that wants to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Run.
     Free,
     /// Run, and what comes of it says whether silence is over.
     Trial,
@@ -100,7 +99,6 @@ impl Outage {
         }
     }
 
-    /// Since when there is silence.
     pub(super) fn since(&self) -> Option<Instant> {
         self.state().silence.map(|silence| silence.since)
     }
@@ -137,7 +135,6 @@ pub(super) struct Slot<'a>(&'a Slots);
 pub(super) enum Outside {
     /// No place became free in time.
     Full,
-    /// It gave up.
     GaveUp,
 }
 
@@ -152,7 +149,6 @@ impl Slots {
         self.changed.notify_all();
     }
 
-    /// How many may be inside.
     pub(super) fn most(&self) -> usize {
         self.counts().most
     }

@@ -17,7 +17,7 @@ use std::process::Command as Process;
 use std::time::Duration;
 
 /// How another machine is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ssh {
     /// Its name or address, or what the configuration of ssh calls it.
     pub host: String,
@@ -51,7 +51,6 @@ pub const LONGEST_CONTROL_FOLDER: usize = LONGEST_SOCKET - "/".len() - 40 - 17;
 /// The whole line is one argument of the shell over there, and Linux takes none that is longer (execve(2), `MAX_ARG_STRLEN`).
 const LONGEST_LINE: usize = (1 << 17) - 1;
 
-/// A line for the other side.
 pub(super) struct Line {
     text: String,
     /// What the other side says if 255 is the command's own exit code; not to be guessed by what a command prints.
@@ -61,16 +60,7 @@ pub(super) struct Line {
 impl Ssh {
     /// Another machine, reached as the account and the configuration of ssh say.
     pub fn to(host: impl Into<String>) -> Ssh {
-        Ssh {
-            host: host.into(),
-            user: None,
-            port: None,
-            key_file: None,
-            known_hosts: None,
-            control_folder: None,
-            accept_new: false,
-            config_file: None,
-        }
+        Ssh { host: host.into(), ..Ssh::default() }
     }
 
     /// Whether it can be used as it is written; makes the control folder.
@@ -198,7 +188,6 @@ impl Ssh {
 }
 
 impl Line {
-    /// A line of these words.
     pub(super) fn of(program: &str, words: &[String]) -> Result<Line, LrmsError> {
         let refused = |why: String| LrmsError::NotRunnable { what: program.into(), why };
         let quoted: Option<Vec<String>> = words.iter().map(|word| quoted(word)).collect();

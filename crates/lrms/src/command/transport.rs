@@ -33,7 +33,6 @@ pub(super) struct Transport {
     pub(super) environment: BTreeMap<String, String>,
 }
 
-/// A command that was checked.
 pub(super) enum Prepared {
     /// Its own program, in our environment.
     Plain,

@@ -111,13 +111,9 @@ pub(crate) fn endless(picture: &Picture, advice: &str) -> Option<Finding> {
 
 /// A small reservation far ahead that is made and deleted again, to see whether that may be done.
 pub(crate) struct Trial<'a> {
-    /// What it is called.
     pub(crate) name: &'a str,
-    /// Where.
     pub(crate) place: Place,
-    /// When it begins.
     pub(crate) begin: Time,
-    /// For how long.
     pub(crate) lasts: Seconds,
     /// What to do where it may not be done.
     pub(crate) advice: String,

@@ -171,7 +171,6 @@ pub(crate) fn refused(what: impl Into<String>, said: impl Into<String>) -> LrmsE
     LrmsError::Refused { what: what.into(), said: said.into() }
 }
 
-/// What a command printed, as XML.
 pub(crate) fn document(command: &Command, out: &str) -> Result<Element, LrmsError> {
     xml::read(out).map_err(|why| unreadable(command, why))
 }
@@ -258,6 +257,17 @@ mod tests {
 
     fn outcome(code: i32, out: &str, err: &str) -> Outcome {
         Outcome { code: Some(code), out: out.into(), err: err.into() }
+    }
+
+    #[test]
+    fn after_a_command_that_heard_nothing_the_next_is_not_run() {
+        let runner = Runner::local(Duration::from_secs(30));
+        let tools = Tools::new(runner, None, BTreeMap::new(), &["nobody answers"]);
+        let silent =
+            tools.run(&Command::new("sh").args(["-c", "echo nobody answers >&2; exit 1"])).unwrap_err();
+        assert!(matches!(silent, LrmsError::Silent { .. }), "{silent}");
+        let next = tools.ask(&Command::new("true")).unwrap_err().to_string();
+        assert!(next.contains("true was not run"), "{next}");
     }
 
     #[test]

@@ -132,8 +132,6 @@ fn word(plain: &str) -> Result<String, LrmsError> {
 
 #[cfg(test)]
 mod tests {
-    #![cfg(unix)]
-
     use super::*;
     use std::io::Write as _;
     use std::process::{Command, Output, Stdio};
@@ -227,6 +225,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn the_end_of_the_program_is_that_of_the_script() {
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(outcome(&text("exit 7\n", Vec::new())).status.code(), Some(7));

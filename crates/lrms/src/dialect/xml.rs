@@ -19,12 +19,10 @@ pub(crate) struct Element {
 const DEEPEST: usize = 64;
 
 impl Element {
-    /// Its children of this name.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// Its first child of this name.
     pub(crate) fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|child| child.name == name)
     }
@@ -39,7 +37,6 @@ impl Element {
         self.text.trim()
     }
 
-    /// The value of an attribute.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }

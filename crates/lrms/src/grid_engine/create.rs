@@ -1,8 +1,8 @@
 //! Making advance reservations with `qrsub`. What was granted is read back before anybody relies on it.
 
-use super::NO_WHOLE_HOSTS;
 use super::reservations::{Granted, details};
-use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
+use super::{GridEngine, NO_WHOLE_HOSTS};
+use crate::batch::{Handle, Picture, ReservationSystem, Reserved, Unit, Wanted};
 use crate::command::{Command, Outcome};
 use crate::dialect::{
     self, Tools, differs, ended, failed, is_plain, refused, the_reservation, undone, unreadable,
@@ -11,29 +11,44 @@ use crate::dialect::{
 use crate::dialect::{calendar, xml};
 use crate::error::LrmsError;
 
-/// Makes a reservation. One that is granted otherwise than wanted is deleted again.
-pub(super) fn create(
-    tools: &Tools,
-    environment: &str,
-    wanted: &Wanted,
-    picture: &Picture,
-) -> Result<Reserved, LrmsError> {
-    possible(wanted)?;
-    let queues = queue_list(wanted, picture)?;
-    let request = Request { tools, environment, wanted, queues };
-    let at_once = picture.clock.is_some_and(|now| wanted.interval.begin <= now);
-    let (handle, at_once) = request.grant(at_once)?;
-    let checked = match details(tools, &handle.0).map(|mut all| all.pop()) {
-        Ok(Some(granted)) => as_wanted(wanted, picture, &granted, at_once).map(|()| granted.reserved),
-        Ok(None) => Err("it was granted, and is not there".into()),
-        Err(error) => {
-            delete(tools, &handle)?;
-            return Err(error);
+impl ReservationSystem for GridEngine {
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
+        let tools = &self.tools;
+        possible(wanted)?;
+        let queues = queue_list(wanted, picture)?;
+        let request = Request { tools, environment: &self.settings.parallel_environment, wanted, queues };
+        let at_once = picture.clock.is_some_and(|now| wanted.interval.begin <= now);
+        let (handle, at_once) = request.grant(at_once)?;
+        let checked = match details(tools, &handle.0).map(|mut all| all.pop()) {
+            Ok(Some(granted)) => as_wanted(wanted, picture, &granted, at_once).map(|()| granted.reserved),
+            Ok(None) => Err("it was granted, and is not there".into()),
+            Err(error) => {
+                self.delete(&handle)?;
+                return Err(error);
+            }
+        };
+        match checked {
+            Ok(reserved) => Ok(reserved),
+            Err(why) => Err(undone(what(wanted), &handle, &why, self.delete(&handle))),
         }
-    };
-    match checked {
-        Ok(reserved) => Ok(reserved),
-        Err(why) => Err(undone(what(wanted), &handle, &why, delete(tools, &handle))),
+    }
+
+    /// Deletes a reservation with its jobs, and waits until they are gone: until then it is shown as being deleted.
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("qrdel").arg(&handle.0);
+        let outcome = tools.run(&command)?;
+        let what = format!("deleting reservation {handle}");
+        ended(&command, &outcome, what, &["does not exist"], &["privileges", "denied"])?;
+        // Otherwise it had no jobs, or is not there.
+        if !outcome.out.contains("registered") && !outcome.err.contains("registered") {
+            return Ok(());
+        }
+        let shown = tools.command("qrstat").args(["-ar", &handle.0, "-xml"]);
+        wait_until_gone(|| {
+            let document = xml::read(&tools.run(&shown)?.out).unwrap_or_default();
+            Ok(document.child("ar_summary").is_none())
+        })
     }
 }
 
@@ -154,23 +169,6 @@ fn denied(wanted: &Wanted, command: &Command, outcome: &Outcome) -> LrmsError {
 /// What was asked for, for people.
 fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["slots", "hosts"])
-}
-
-/// Deletes a reservation with its jobs, and waits until they are gone: until then it is shown as being deleted.
-pub(super) fn delete(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
-    let command = tools.command("qrdel").arg(&handle.0);
-    let outcome = tools.run(&command)?;
-    let what = format!("deleting reservation {handle}");
-    ended(&command, &outcome, what, &["does not exist"], &["privileges", "denied"])?;
-    // Otherwise it had no jobs, or is not there.
-    if !outcome.out.contains("registered") && !outcome.err.contains("registered") {
-        return Ok(());
-    }
-    let shown = tools.command("qrstat").args(["-ar", &handle.0, "-xml"]);
-    wait_until_gone(|| {
-        let document = xml::read(&tools.run(&shown)?.out).unwrap_or_default();
-        Ok(document.child("ar_summary").is_none())
-    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Whether a Grid Engine can be used as it is configured, step by step. It makes one small reservation a year ahead and
 //! deletes it again, and changes nothing else.
 
-use super::create::delete;
 use super::nodes::queue_of;
-use super::{NO_WHOLE_HOSTS, Settings, create};
-use crate::batch::{Finding, Picture, Place, Unit};
+use super::{GridEngine, NO_WHOLE_HOSTS, Settings};
+use crate::batch::{Finding, Picture, Place, ReservationSystem, Unit};
 use crate::dialect::calendar;
 use crate::dialect::{self, Tools, Trial};
 use bookahead_plan::{Seconds, Time};
@@ -15,8 +14,8 @@ const HOUR: Seconds = Seconds(3600);
 /// Jobs in a reservation start up to a schedule interval late; more than this is worth a word.
 const SLOW: i64 = 5;
 
-/// What is well, doubtful and wrong.
-pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
+pub(super) fn examine(engine: &GridEngine) -> Vec<Finding> {
+    let (tools, settings) = (&engine.tools, &engine.settings);
     let (answers, mut findings) = master(tools);
     if !answers {
         return findings;
@@ -34,7 +33,7 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
                 findings.extend(place_findings(tools, settings, place, &picture));
             }
             let countable = settings.places.iter().find(|place| place.unit == Unit::Cores);
-            findings.extend(countable.map(|place| privilege(tools, settings, place, &picture)));
+            findings.extend(countable.map(|place| privilege(engine, place, &picture)));
         }
     }
     findings
@@ -167,7 +166,7 @@ fn pe_list(tools: &Tools, queue: &str, environment: &str) -> Finding {
 }
 
 /// Makes a reservation of one slot a year ahead, and deletes it again.
-fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Picture) -> Finding {
+fn privilege(engine: &GridEngine, place: &Place, picture: &Picture) -> Finding {
     let trial = Trial {
         name: "bookahead.examination",
         place: place.clone(),
@@ -175,8 +174,7 @@ fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Pictur
         lasts: HOUR,
         advice: "let an administrator run: qconf -au ACCOUNT arusers; or make it a manager: qconf -am".into(),
     };
-    let made = |wanted: &_| create::create(tools, &settings.parallel_environment, wanted, picture);
-    trial.finding(tools, |wanted| delete(tools, &made(wanted)?.handle))
+    trial.finding(&engine.tools, |wanted| engine.delete(&engine.create(wanted, picture)?.handle))
 }
 
 /// The value of a line `name   value`.

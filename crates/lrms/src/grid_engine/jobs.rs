@@ -88,7 +88,6 @@ impl Listing {
         Ok(true)
     }
 
-    /// All queue instances.
     pub(super) fn instances(&self) -> Vec<Instance> {
         self.queues().filter_map(Instance::read).collect()
     }

@@ -1,8 +1,7 @@
 //! Grid Engine 8.1.9 (Son of Grid Engine, as Debian packages it), by its commands.
 //!
-//! - `commands`: how they are run, and by which words they say that the master does not answer
-//! - `look`: taking a picture; `nodes` (queue instances), `jobs`, `reservations`: what it is made of
-//! - `create`, `delete`: reservations
+//! - `nodes` (queue instances), `jobs`, `reservations`: what a picture is made of
+//! - `create`: making and deleting reservations
 //! - `submit`, `outcome`: jobs on their way in, and what became of them
 //! - `examine`: whether all is as it should be
 //!
@@ -25,9 +24,7 @@ mod outcome;
 mod reservations;
 mod submit;
 
-use crate::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
-};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::Runner;
 use crate::dialect::{Tools, document};
 use crate::error::LrmsError;
@@ -37,12 +34,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-/// Why whole hosts are refused.
 const NO_WHOLE_HOSTS: &str = "Grid Engine reserves slots of queues, and jobs of other queues may run on the same \
      host, so that whole hosts cannot be promised; count this resource in cores";
 
 /// How a Grid Engine is found and used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// What the site offers of it. A place's partition is a queue, or an expression for queue instances such as
     /// `all.q@@group`; its features are requests as after `qselect -l`, such as `gpu=true`.
@@ -80,17 +76,8 @@ pub struct GridEngine {
 impl Settings {
     /// With these places and this parallel environment, and all else as the commands find it.
     pub fn new(places: Vec<Place>, parallel_environment: impl Into<String>) -> Settings {
-        Settings {
-            places,
-            parallel_environment: parallel_environment.into(),
-            root: None,
-            cell: None,
-            qmaster_port: None,
-            execd_port: None,
-            bin: None,
-            output: None,
-            accounting: Some(Duration::from_secs(20)),
-        }
+        let (parallel_environment, accounting) = (parallel_environment.into(), Some(Duration::from_secs(20)));
+        Settings { places, parallel_environment, accounting, ..Settings::default() }
     }
 }
 
@@ -114,32 +101,8 @@ impl BatchSystem for GridEngine {
         Ok(picture)
     }
 
-    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-        create::create(&self.tools, &self.settings.parallel_environment, wanted, picture)
-    }
-
-    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        create::delete(&self.tools, handle)
-    }
-
-    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.tools, &self.settings, job)
-    }
-
-    fn go(&self, native: &str) -> Result<(), LrmsError> {
-        submit::go(&self.tools, native)
-    }
-
-    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
-        submit::cancel(&self.tools, native)
-    }
-
-    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        outcome::outcome(&self.tools, &self.settings, &self.memory, native)
-    }
-
     fn examine(&self) -> Vec<Finding> {
-        examine::examine(&self.tools, &self.settings)
+        examine::examine(self)
     }
 }
 
@@ -151,7 +114,6 @@ const DOWN: [&str; 4] = [
     "can't get answer from",
 ];
 
-/// How the commands are run.
 fn tools(runner: Runner, settings: &Settings) -> Tools {
     let variables = [
         ("SGE_ROOT", settings.root.as_ref().map(|root| root.to_string_lossy().into_owned())),

@@ -35,7 +35,6 @@ impl Instance {
 }
 
 impl Queues {
-    /// The resources that a queue instance belongs to.
     pub(super) fn resources(&self, instance: &str) -> &[Name] {
         self.0.get(instance).map_or(&[], Vec::as_slice)
     }

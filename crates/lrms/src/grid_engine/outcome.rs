@@ -28,7 +28,6 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Takes in what a look showed.
     pub(super) fn note(&mut self, clock: Option<Time>, jobs: &[JobFact], reservations: &[Reserved]) {
         self.clock = clock;
         let ends: BTreeMap<_, _> =
@@ -49,7 +48,6 @@ pub(super) fn locked(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How a job stands that is shown no more.
 pub(super) fn outcome(
     tools: &Tools,
     settings: &Settings,

@@ -21,7 +21,6 @@ pub(super) fn list(tools: &Tools, listed: &Element) -> Result<Vec<Reserved>, Lrm
     Ok(all.into_iter().map(|granted| granted.reserved).collect())
 }
 
-/// Those that are not being deleted.
 fn live(document: &Element) -> impl Iterator<Item = &Element> {
     document.all("ar_summary").filter(|summary| summary.text_of("state") != Some("d"))
 }

@@ -1,8 +1,8 @@
 //! Jobs on their way in, and out again before their time. A job is one script on standard input: Grid Engine reads no options
 //! out of it (`-C ''`), since a script that says `-sync y` or `-t 1-1000` would make another thing of it than was asked for.
 
-use super::{NO_WHOLE_HOSTS, Settings, reservations};
-use crate::batch::{Submission, Unit};
+use super::{GridEngine, NO_WHOLE_HOSTS, Settings, outcome, reservations};
+use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::script::job_script;
 use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
@@ -14,24 +14,50 @@ pub(super) const CONTEXT: &str = "bookahead";
 pub(super) const CLAIMS: &str = "claims";
 const GO: &str = "go";
 
-/// Submits a job. A limit that is longer than its reservation is cut down to that: it would be refused, and the job is ended
-/// with the reservation anyway.
-pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Result<String, LrmsError> {
-    if job.place.unit == Unit::Nodes {
-        return Err(refused(the_job(job), NO_WHOLE_HOSTS));
+impl JobSystem for GridEngine {
+    /// Submits a job. A limit that is longer than its reservation is cut down to that: it would be refused, and the job is ended
+    /// with the reservation anyway.
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
+        let (tools, settings) = (&self.tools, &self.settings);
+        if job.place.unit == Unit::Nodes {
+            return Err(refused(the_job(job), NO_WHOLE_HOSTS));
+        }
+        let script = job_script(job, None, &has_go(tools))?;
+        let attempt = |limit| {
+            let command = command(tools, settings, job, limit).input(script.clone());
+            tools.run(&command).map(|outcome| (command, outcome))
+        };
+        let (mut command, mut outcome) = attempt(job.limit)?;
+        if let Some(handle) = job.reservations.first().filter(|_| is_too_long(&outcome))
+            && let Some(reserved) = reservations::one(tools, handle)?
+        {
+            (command, outcome) = attempt(reserved.interval.length())?;
+        }
+        if outcome.is_success() {
+            submitted(&command, &outcome)
+        } else {
+            Err(denied(job, &command, &outcome))
+        }
     }
-    let script = job_script(job, None, &has_go(tools))?;
-    let attempt = |limit| {
-        let command = command(tools, settings, job, limit).input(script.clone());
-        tools.run(&command).map(|outcome| (command, outcome))
-    };
-    let (mut command, mut outcome) = attempt(job.limit)?;
-    if let Some(handle) = job.reservations.first().filter(|_| is_too_long(&outcome))
-        && let Some(reserved) = reservations::one(tools, handle)?
-    {
-        (command, outcome) = attempt(reserved.interval.length())?;
+
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("qalter").args(["-ac", &format!("{CONTEXT}={GO}"), native]);
+        let denied = ["does not exist", "denied", "privileges"];
+        ended(&command, &tools.run(&command)?, format!("to let the job {native} run"), &[], &denied)
     }
-    if outcome.is_success() { submitted(&command, &outcome) } else { Err(denied(job, &command, &outcome)) }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("qdel").arg(native);
+        let outcome = tools.run(&command)?;
+        let over = ["does not exist", "already in deletion", "not found"];
+        ended(&command, &outcome, format!("ending the job {native}"), &over, &["privileges", "denied"])
+    }
+
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        outcome::outcome(&self.tools, &self.settings, &self.memory, native)
+    }
 }
 
 fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds) -> Command {
@@ -81,19 +107,4 @@ fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
 /// What tells a job, in its shell, that it has got its go. Its host has to be one from which jobs may be submitted.
 fn has_go(tools: &Tools) -> String {
     format!("{} -j \"$JOB_ID\" 2> /dev/null | grep -q '^context:.*{CONTEXT}={GO}'", tools.called("qstat"))
-}
-
-/// Lets a job run that claims.
-pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
-    let command = tools.command("qalter").args(["-ac", &format!("{CONTEXT}={GO}"), native]);
-    let denied = ["does not exist", "denied", "privileges"];
-    ended(&command, &tools.run(&command)?, format!("to let the job {native} run"), &[], &denied)
-}
-
-/// Ends a job, whether it waits or runs.
-pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
-    let command = tools.command("qdel").arg(native);
-    let outcome = tools.run(&command)?;
-    let over = ["does not exist", "already in deletion", "not found"];
-    ended(&command, &outcome, format!("ending the job {native}"), &over, &["privileges", "denied"])
 }

@@ -5,16 +5,21 @@ use super::create::{SHORTEST, check, compare, modify, what};
 use super::reservations;
 use super::room;
 use super::times::{STEP, asked, widened};
-use crate::batch::{FactState, Handle, Picture, Reserved, Share, Unit, Wanted};
+use crate::batch::{FactState, Handle, JobFact, Picture, Reserved, Share, Unit, Wanted};
 use crate::dialect::{Tools, refused, start};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Time};
 use std::cmp::Ordering;
 
-/// Hosts that are added or taken away by one command.
-struct Step {
-    how: &'static str,
-    shares: Vec<Share>,
+/// A change that LSF may be able to make.
+struct Change<'a> {
+    tools: &'a Tools,
+    wanted: &'a Wanted,
+    picture: &'a Picture,
+    clock: Time,
+    old: Reserved,
+    /// When it is to be.
+    interval: Interval,
 }
 
 /// Gives a reservation other terms. None where nothing was done.
@@ -29,16 +34,18 @@ pub(super) fn change(
     let old = reservations::one(tools, &handle.0, clock)?.filter(|_| wanted.name == handle.0);
     let Some(old) = old.filter(|old| is_alike(old, wanted, picture)) else { return Ok(None) };
     let Some(interval) = reachable(old.interval, wanted.interval, clock) else { return Ok(None) };
-    let more_or_less = wanted.amount.cmp(&wanted.place.unit.reserved(&old));
-    let steps = match (interval == old.interval, more_or_less) {
-        (true, Ordering::Equal) => return Ok(Some(old)),
-        (false, Ordering::Equal) => return move_it(tools, &old, wanted, interval, picture, clock),
-        (false, _) => None,
-        (true, Ordering::Greater) => growing(&old, wanted, picture),
-        (true, Ordering::Less) => Some(shrinking(&old, wanted, picture)),
-    };
-    let Some(steps) = steps else { return Ok(None) };
-    resize(tools, wanted, &steps, interval, picture, clock)
+    let change = Change { tools, wanted, picture, clock, old, interval };
+    let more_or_less = wanted.amount.cmp(&wanted.place.unit.reserved(&change.old));
+    match (interval == change.old.interval, more_or_less) {
+        (true, Ordering::Equal) => Ok(Some(change.old)),
+        (false, Ordering::Equal) => change.move_it(),
+        (false, _) => Ok(None),
+        (true, Ordering::Greater) => match change.growing() {
+            Some(shares) => change.resize(["addhost", "rmhost"], shares),
+            None => Ok(None),
+        },
+        (true, Ordering::Less) => change.resize(["rmhost", "addhost"], change.shrinking()),
+    }
 }
 
 /// Of the same user, and on hosts of the same resource.
@@ -60,135 +67,115 @@ fn reachable(old: Interval, wanted: Interval, clock: Time) -> Option<Interval> {
     (!begun && !too_late && new.end > clock && new.length().0 >= SHORTEST).then_some(new)
 }
 
-fn move_it(
-    tools: &Tools,
-    old: &Reserved,
-    wanted: &Wanted,
-    interval: Interval,
-    picture: &Picture,
-    clock: Time,
-) -> Result<Option<Reserved>, LrmsError> {
-    let free = room::choose(&wanted.place, wanted.amount, interval, picture, Some(&old.handle));
-    if old.interval.begin > clock && free.is_err() {
-        return Ok(None);
-    }
-    let times = |to: Interval| {
-        let command = tools.command("brsvmod");
-        let command =
-            if old.interval.begin > clock { command.args(["-b", &asked(to.begin)]) } else { command };
-        command.args(["-e", &asked(to.end)]).arg(&old.handle.0)
-    };
-    let outcome = tools.run(&times(interval))?;
-    let said = outcome.said().to_owned();
-    let why = match verdict(tools, wanted, interval, picture, clock)? {
-        Ok(there) => return Ok(Some(there)),
-        Err(why) if outcome.is_success() => why,
-        Err(_) => said,
-    };
-    let now = reservations::one(tools, &old.name, clock)?;
-    if now.as_ref() != Some(old) {
-        tools.run(&times(old.interval))?;
-    }
-    put_back(tools, old, wanted, &why, clock)
-}
-
-/// Hosts to be added: None where there is no room beside it.
-fn growing(old: &Reserved, wanted: &Wanted, picture: &Picture) -> Option<Vec<Step>> {
-    let extra = wanted.amount.saturating_sub(wanted.place.unit.reserved(old));
-    let choice = room::choose(&wanted.place, extra, old.interval, picture, None).ok()?;
-    // Added one by one, so that taking them away again is certain to take the same.
-    let shares = choice.clear.into_iter().chain(choice.partly);
-    Some(shares.map(|share| Step { how: "addhost", shares: vec![share] }).collect())
-}
-
-/// Hosts to be taken away: first those where no job of it runs.
-fn shrinking(old: &Reserved, wanted: &Wanted, picture: &Picture) -> Vec<Step> {
-    let runs_on = |host: &str| {
-        let inside = |job: &&crate::batch::JobFact| {
-            job.state == FactState::Running && job.reservations.contains(&old.handle)
-        };
-        picture.jobs.iter().filter(inside).any(|job| job.placed.contains_key(host))
-    };
-    let mut hosts: Vec<(&String, u32)> = old.cores.iter().map(|(host, cores)| (host, *cores)).collect();
-    hosts.sort_by_key(|(host, cores)| (runs_on(host), *cores));
-    let mut surplus = wanted.place.unit.reserved(old).saturating_sub(wanted.amount);
-    let mut steps = Vec::new();
-    for (host, cores) in hosts {
-        let (slots, units) = match wanted.place.unit {
-            Unit::Cores => (cores.min(surplus), cores.min(surplus)),
-            Unit::Nodes => (cores, surplus.min(1)),
-        };
-        if units > 0 {
-            surplus -= units;
-            steps.push(Step { how: "rmhost", shares: vec![(host.clone(), slots)] });
+impl Change<'_> {
+    fn move_it(&self) -> Result<Option<Reserved>, LrmsError> {
+        let Change { tools, wanted, picture, clock, old, interval } = self;
+        let free = room::choose(&wanted.place, wanted.amount, *interval, picture, Some(&old.handle));
+        let is_ahead = old.interval.begin > *clock;
+        if is_ahead && free.is_err() {
+            return Ok(None);
         }
-    }
-    steps
-}
-
-fn resize(
-    tools: &Tools,
-    wanted: &Wanted,
-    steps: &[Step],
-    interval: Interval,
-    picture: &Picture,
-    clock: Time,
-) -> Result<Option<Reserved>, LrmsError> {
-    let handle = Handle(wanted.name.clone());
-    let old = reservations::one(tools, &wanted.name, clock)?;
-    let mut done: Vec<&Step> = Vec::new();
-    let mut refusal = None;
-    for step in steps {
-        let command = modify(tools, step.how, wanted.place.unit, &step.shares, &handle);
-        let outcome = tools.run(&command)?;
-        if !outcome.is_success() {
-            refusal = Some(outcome.said().to_owned());
-            break;
+        let times = |to: Interval| {
+            let command = tools.command("brsvmod");
+            let command = if is_ahead { command.args(["-b", &asked(to.begin)]) } else { command };
+            command.args(["-e", &asked(to.end)]).arg(&old.handle.0)
+        };
+        let outcome = tools.run(&times(*interval))?;
+        let why = match self.verdict()? {
+            Ok(there) => return Ok(Some(there)),
+            Err(why) if outcome.is_success() => why,
+            Err(_) => outcome.said().to_owned(),
+        };
+        if self.there()?.as_ref() != Some(old) {
+            tools.run(&times(old.interval))?;
         }
-        done.push(step);
+        self.put_back(&why)
     }
-    let why = match verdict(tools, wanted, interval, picture, clock)? {
-        Ok(there) => return Ok(Some(there)),
-        Err(why) => refusal.unwrap_or(why),
-    };
-    for step in done.into_iter().rev() {
-        let back = if step.how == "addhost" { "rmhost" } else { "addhost" };
-        tools.run(&modify(tools, back, wanted.place.unit, &step.shares, &handle))?;
-    }
-    match old {
-        Some(old) => put_back(tools, &old, wanted, &why, clock),
-        None => Ok(None),
-    }
-}
 
-/// Whether it is now as it should be.
-fn verdict(
-    tools: &Tools,
-    wanted: &Wanted,
-    interval: Interval,
-    picture: &Picture,
-    clock: Time,
-) -> Result<Result<Reserved, String>, LrmsError> {
-    let there = reservations::one(tools, &wanted.name, clock)?;
-    let Some(there) = there else { return Ok(Err("it is not there any more".into())) };
-    let exact = there.interval == interval;
-    let compared = compare(&there, wanted, interval, picture);
-    Ok(compared.and_then(|()| exact.then_some(there).ok_or_else(|| "its times are still others".into())))
-}
-
-/// Refused, if the old terms are there again; what is true otherwise.
-fn put_back(
-    tools: &Tools,
-    old: &Reserved,
-    wanted: &Wanted,
-    why: &str,
-    clock: Time,
-) -> Result<Option<Reserved>, LrmsError> {
-    let why = start(why);
-    if reservations::one(tools, &old.name, clock)?.as_ref() == Some(old) {
-        return Err(refused(what(wanted), format!("{why}; it is as it was before")));
+    /// Hosts to be added: None where there is no room beside it.
+    fn growing(&self) -> Option<Vec<Share>> {
+        let Change { wanted, picture, old, .. } = self;
+        let extra = wanted.amount.saturating_sub(wanted.place.unit.reserved(old));
+        let choice = room::choose(&wanted.place, extra, old.interval, picture, None).ok()?;
+        Some(choice.clear.into_iter().chain(choice.partly).collect())
     }
-    let said =
-        format!("{} was to be changed ({why}), and its old terms could not be put back; see brsvs", old.name);
-    Err(LrmsError::Failed { command: "brsvmod".into(), code: None, said })
+
+    /// Hosts to be taken away: first those where no job of it runs.
+    fn shrinking(&self) -> Vec<Share> {
+        let Change { wanted, picture, old, .. } = self;
+        let inside =
+            |job: &&JobFact| job.state == FactState::Running && job.reservations.contains(&old.handle);
+        let runs_on =
+            |host: &str| picture.jobs.iter().filter(inside).any(|job| job.placed.contains_key(host));
+        let mut hosts: Vec<(&String, u32)> = old.cores.iter().map(|(host, cores)| (host, *cores)).collect();
+        hosts.sort_by_key(|(host, cores)| (runs_on(host), *cores));
+        let mut surplus = wanted.place.unit.reserved(old).saturating_sub(wanted.amount);
+        let mut shares = Vec::new();
+        for (host, cores) in hosts {
+            let (slots, units) = match wanted.place.unit {
+                Unit::Cores => (cores.min(surplus), cores.min(surplus)),
+                Unit::Nodes => (cores, surplus.min(1)),
+            };
+            if units > 0 {
+                surplus -= units;
+                shares.push((host.clone(), slots));
+            }
+        }
+        shares
+    }
+
+    /// One by one, so that undoing it is certain to undo the same.
+    fn resize(&self, [how, back]: [&str; 2], shares: Vec<Share>) -> Result<Option<Reserved>, LrmsError> {
+        let run = |how: &str, share: &Share| {
+            let command = modify(
+                self.tools,
+                how,
+                self.wanted.place.unit,
+                std::slice::from_ref(share),
+                &self.old.handle,
+            );
+            self.tools.run(&command)
+        };
+        let mut done = Vec::new();
+        let mut refusal = None;
+        for share in shares {
+            let outcome = run(how, &share)?;
+            if !outcome.is_success() {
+                refusal = Some(outcome.said().to_owned());
+                break;
+            }
+            done.push(share);
+        }
+        let why = match self.verdict()? {
+            Ok(there) => return Ok(Some(there)),
+            Err(why) => refusal.unwrap_or(why),
+        };
+        for share in done.iter().rev() {
+            run(back, share)?;
+        }
+        self.put_back(&why)
+    }
+
+    fn there(&self) -> Result<Option<Reserved>, LrmsError> {
+        reservations::one(self.tools, &self.old.name, self.clock)
+    }
+
+    /// Whether it is now as it should be.
+    fn verdict(&self) -> Result<Result<Reserved, String>, LrmsError> {
+        let Some(there) = self.there()? else { return Ok(Err("it is not there any more".into())) };
+        let compared = compare(&there, self.wanted, self.interval, self.picture);
+        let exact = there.interval == self.interval;
+        Ok(compared.and_then(|()| exact.then_some(there).ok_or_else(|| "its times are still others".into())))
+    }
+
+    /// Refused, if the old terms are there again; what is true otherwise.
+    fn put_back(&self, why: &str) -> Result<Option<Reserved>, LrmsError> {
+        let (why, name) = (start(why), &self.old.name);
+        if self.there()?.as_ref() == Some(&self.old) {
+            return Err(refused(what(self.wanted), format!("{why}; it is as it was before")));
+        }
+        let said =
+            format!("{name} was to be changed ({why}), and its old terms could not be put back; see brsvs");
+        Err(LrmsError::Failed { command: "brsvmod".into(), code: None, said })
+    }
 }

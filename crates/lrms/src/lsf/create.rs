@@ -1,10 +1,11 @@
 //! Making reservations. Whatever LSF answers, what is there afterwards is read back and compared, since a promise rests on it:
 //! one that falls short is deleted again.
 
+use super::change::change;
 use super::room::{self, Choice};
 use super::times::{STEP, asked, widened};
-use super::{jobs, reservations, submit};
-use crate::batch::{Handle, Picture, Reserved, Share, Unit, Wanted};
+use super::{Lsf, jobs, reservations, submit};
+use crate::batch::{Handle, Picture, ReservationSystem, Reserved, Share, Unit, Wanted};
 use crate::command::Command;
 use crate::dialect::{Tools, differs, failed, refused, start, the_reservation, undone};
 use crate::error::LrmsError;
@@ -19,10 +20,66 @@ const FARTHEST: i64 = 330 * 86_400;
 /// A reservation that begins at once begins with the next minute that is at least so many seconds away.
 const LEAD: i64 = 5;
 
-/// The hosts for a reservation, those before the others on which LSF takes the right number by itself.
-pub(super) fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
-    let choice = chosen(wanted, picture.clock.unwrap_or(Time(0)), picture)?.1;
-    Ok(choice.clear.into_iter().chain(choice.partly).collect())
+impl ReservationSystem for Lsf {
+    /// The hosts for a reservation, those before the others on which LSF takes the right number by itself.
+    fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
+        let choice = chosen(wanted, picture.clock.unwrap_or(Time(0)), picture)?.1;
+        Ok(choice.clear.into_iter().chain(choice.partly).collect())
+    }
+
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
+        let tools = &self.tools;
+        check(wanted)?;
+        let clock = tools.clock()?;
+        let (interval, choice) = chosen(wanted, clock, picture)?;
+        let handle = Handle(wanted.name.clone());
+        let mut steps = steps(choice).into_iter();
+        let first = add(tools, wanted, interval, &steps.next().unwrap_or_default());
+        let outcome = tools.run(&first)?;
+        if !outcome.is_success() {
+            return already_there(tools, wanted, interval, picture, outcome.said());
+        }
+        for step in steps {
+            let command = modify(tools, "addhost", wanted.place.unit, &step, &handle);
+            let outcome = tools.run(&command)?;
+            if !outcome.is_success() {
+                return Err(undone(what(wanted), &handle, outcome.said(), self.delete(&handle)));
+            }
+        }
+        let there = reservations::one(tools, &wanted.name, clock)?;
+        let there =
+            there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
+        match compare(&there, wanted, interval, picture) {
+            Ok(()) => Ok(there),
+            Err(why) => Err(undone(what(wanted), &handle, &why, self.delete(&handle))),
+        }
+    }
+
+    fn change(
+        &self,
+        handle: &Handle,
+        wanted: &Wanted,
+        picture: &Picture,
+    ) -> Result<Option<Reserved>, LrmsError> {
+        change(&self.tools, handle, wanted, picture)
+    }
+
+    /// Deletes a reservation with its jobs, which LSF would let run on.
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let clock = tools.clock()?;
+        for job in jobs::all(tools, clock)? {
+            if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
+                submit::cancel(tools, &job.fact.native)?;
+            }
+        }
+        let command = tools.command("brsvdel").arg(&handle.0);
+        let outcome = tools.run(&command)?;
+        match reservations::one(tools, &handle.0, clock)? {
+            None => Ok(()),
+            Some(_) => Err(failed(&command, &outcome)),
+        }
+    }
 }
 
 /// When it can be, and where.
@@ -34,33 +91,6 @@ fn chosen(wanted: &Wanted, clock: Time, picture: &Picture) -> Result<(Interval, 
     }
     let choice = room::choose(&wanted.place, wanted.amount, interval, picture, None);
     Ok((interval, choice.map_err(|there| refused(what(wanted), short(there)))?))
-}
-
-/// Makes a reservation.
-pub(super) fn create(tools: &Tools, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-    check(wanted)?;
-    let clock = tools.clock()?;
-    let (interval, choice) = chosen(wanted, clock, picture)?;
-    let handle = Handle(wanted.name.clone());
-    let mut steps = steps(choice).into_iter();
-    let first = add(tools, wanted, interval, &steps.next().unwrap_or_default());
-    let outcome = tools.run(&first)?;
-    if !outcome.is_success() {
-        return already_there(tools, wanted, interval, picture, outcome.said());
-    }
-    for step in steps {
-        let command = modify(tools, "addhost", wanted.place.unit, &step, &handle);
-        let outcome = tools.run(&command)?;
-        if !outcome.is_success() {
-            return Err(undone(what(wanted), &handle, outcome.said(), delete(tools, &handle)));
-        }
-    }
-    let there = reservations::one(tools, &wanted.name, clock)?;
-    let there = there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
-    match compare(&there, wanted, interval, picture) {
-        Ok(()) => Ok(there),
-        Err(why) => Err(undone(what(wanted), &handle, &why, delete(tools, &handle))),
-    }
 }
 
 /// Whether it can be asked for at all.
@@ -154,7 +184,6 @@ fn already_there(
     }
 }
 
-/// Whether a reservation is what was asked for.
 pub(super) fn compare(
     there: &Reserved,
     wanted: &Wanted,
@@ -181,22 +210,6 @@ fn short(there: u32) -> String {
 /// What was asked for, for people.
 pub(super) fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["slots", "hosts"])
-}
-
-/// Deletes a reservation with its jobs, which LSF would let run on.
-pub(super) fn delete(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
-    let clock = tools.clock()?;
-    for job in jobs::all(tools, clock)? {
-        if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
-            submit::cancel(tools, &job.fact.native)?;
-        }
-    }
-    let command = tools.command("brsvdel").arg(&handle.0);
-    let outcome = tools.run(&command)?;
-    match reservations::one(tools, &handle.0, clock)? {
-        None => Ok(()),
-        Some(_) => Err(failed(&command, &outcome)),
-    }
 }
 
 #[cfg(test)]

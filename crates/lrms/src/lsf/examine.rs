@@ -1,8 +1,7 @@
 //! Checking that LSF can be used as it is configured, step by step, for an operator to read.
 
-use super::create::delete;
-use super::{Lsf, create, nodes, times};
-use crate::batch::{BatchSystem, Finding, Picture, Place, Unit};
+use super::{Lsf, nodes, times};
+use crate::batch::{BatchSystem, Finding, Picture, Place, ReservationSystem, Unit};
 use crate::dialect::{self, Tools, Trial};
 use bookahead_plan::{Interval, Seconds, Time};
 
@@ -36,7 +35,7 @@ pub(super) fn examine(lsf: &Lsf) -> Vec<Finding> {
     let advice = "set a default RUNLIMIT for the queues, so that room in the future can be known";
     findings.extend(dialect::endless(&picture, advice));
     if let Some(place) = lsf.places.first().cloned() {
-        findings.push(may_reserve(&lsf.tools, place, &picture, clock));
+        findings.push(may_reserve(lsf, place, &picture, clock));
     }
     findings
 }
@@ -71,7 +70,7 @@ fn resource(place: &Place, picture: &Picture) -> Finding {
 }
 
 /// Makes a small reservation far ahead and deletes it again.
-fn may_reserve(tools: &Tools, place: Place, picture: &Picture, clock: Time) -> Finding {
+fn may_reserve(lsf: &Lsf, place: Place, picture: &Picture, clock: Time) -> Finding {
     let begin = Interval::new(clock + AHEAD, clock + AHEAD);
     let trial = Trial {
         name: "bookahead_examination",
@@ -80,5 +79,5 @@ fn may_reserve(tools: &Tools, place: Place, picture: &Picture, clock: Time) -> F
         lasts: LASTS,
         advice: "run as an administrator of LSF, or name this account in a ResourceReservation section of lsb.resources".into(),
     };
-    trial.finding(tools, |wanted| delete(tools, &create::create(tools, wanted, picture)?.handle))
+    trial.finding(&lsf.tools, |wanted| lsf.delete(&lsf.create(wanted, picture)?.handle))
 }

@@ -22,13 +22,11 @@ const FIELDS: &str = "jobid jobindex stat user queue job_name rsvid nreq_slot mi
 const NOTHING: [&str; 4] =
     ["No job found", "No unfinished job found", "No matching job found", "is not found"];
 
-/// A job and its queue.
 pub(super) struct Job {
     queue: String,
     pub(super) fact: JobFact,
 }
 
-/// All jobs of all users.
 pub(super) fn all(tools: &Tools, clock: Time) -> Result<Vec<Job>, LrmsError> {
     read(tools, &["-u", "all", "-a"], None, clock)
 }

@@ -28,9 +28,7 @@ mod room;
 mod submit;
 mod times;
 
-use crate::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Share, Submission, Traits, Wanted,
-};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::{Command, Runner};
 use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
@@ -99,43 +97,6 @@ impl BatchSystem for Lsf {
         submit::read_goes(&tools, &mut jobs)?;
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
         Ok(Picture { clock: Some(clock), nodes, reservations, jobs })
-    }
-
-    fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
-        create::choose(wanted, picture)
-    }
-
-    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-        create::create(&self.tools, wanted, picture)
-    }
-
-    fn change(
-        &self,
-        handle: &Handle,
-        wanted: &Wanted,
-        picture: &Picture,
-    ) -> Result<Option<Reserved>, LrmsError> {
-        change::change(&self.tools, handle, wanted, picture)
-    }
-
-    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        create::delete(&self.tools, handle)
-    }
-
-    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.tools, job, self.output.as_deref())
-    }
-
-    fn go(&self, native: &str) -> Result<(), LrmsError> {
-        submit::go(&self.tools, native)
-    }
-
-    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
-        submit::cancel(&self.tools, native)
-    }
-
-    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        jobs::outcome(&self.tools, native)
     }
 
     fn examine(&self) -> Vec<Finding> {

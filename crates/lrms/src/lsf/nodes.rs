@@ -20,7 +20,6 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// The resources that a host belongs to.
     pub(super) fn resources(&self, host: &str) -> impl Iterator<Item = &Name> {
         self.hosts.iter().filter(move |(_, hosts)| hosts.contains(host)).map(|(name, _)| name)
     }

@@ -1,14 +1,13 @@
 //! Submitting and ending jobs. The script goes in by standard input, so that no shell reads what users wrote (bsub, section
 //! on the command); what is said on the command line wins over `#BSUB` lines in it.
 
-use super::jobs;
 use super::nodes::selection;
 use super::times::minutes;
-use crate::batch::{FactState, JobFact, Submission, Unit};
+use super::{Lsf, jobs};
+use crate::batch::{FactState, JobFact, JobSystem, Submission, Unit};
 use crate::dialect::script::job_script;
 use crate::dialect::{Tools, ended, failed, refused, said, the_job, unreadable};
 use crate::error::LrmsError;
-use std::path::Path;
 
 /// The description of a job that claims, and the message that is its go.
 pub(super) const CLAIMS: &str = "bookahead claims";
@@ -16,37 +15,55 @@ const GO: &str = "bookahead_go";
 /// Messages with lower numbers are used by others: the first is a job's external status (bstatus).
 const MESSAGE: &str = "97";
 
-/// Submits a job.
-pub(super) fn submit(tools: &Tools, job: &Submission, output: Option<&Path>) -> Result<String, LrmsError> {
-    let input = job_script(job, Some("#BSUB"), &has_go(tools))?;
-    let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
-    let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
-    if job.go_within.is_some() {
-        command = command.args(["-Jd", CLAIMS]);
+impl JobSystem for Lsf {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
+        let tools = &self.tools;
+        let input = job_script(job, Some("#BSUB"), &has_go(tools))?;
+        let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
+        let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
+        if job.go_within.is_some() {
+            command = command.args(["-Jd", CLAIMS]);
+        }
+        if let Some(queue) = &job.place.partition {
+            command = command.args(["-q", queue]);
+        }
+        // A job can use one reservation only (bsub -U): the next to begin.
+        if let Some(handle) = job.reservations.first() {
+            command = command.args(["-U", &handle.0]);
+        }
+        if !job.place.features.is_empty() {
+            command = command.args(["-R", &selection(&job.place.features)?]);
+        }
+        if job.place.unit == Unit::Nodes {
+            command = command.args(["-R", "span[ptile=1]", "-x"]);
+        }
+        if let Some(folder) = &self.output {
+            let file = |end: &str| folder.join(format!("{}.{end}", job.name)).to_string_lossy().into_owned();
+            command = command.args(["-o", &file("out"), "-e", &file("err")]);
+        }
+        let command = command.input(input).account(job.account.clone());
+        let outcome = tools.run(&command)?;
+        match submitted(&outcome.out) {
+            Some(id) if outcome.is_success() => Ok(id),
+            _ if outcome.is_success() => Err(unreadable(&command, "it does not say the number of the job")),
+            _ => Err(refused(the_job(job), said(&outcome))),
+        }
     }
-    if let Some(queue) = &job.place.partition {
-        command = command.args(["-q", queue]);
+
+    /// Lets a job run that claims: administrators of LSF may send messages to the jobs of others (bpost).
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("bpost").args(["-i", MESSAGE, "-d", GO, native]);
+        let denied = ["already finished", "is not found", "No matching job", "permission"];
+        ended(&command, &tools.run(&command)?, format!("to let the job {native} run"), &[], &denied)
     }
-    // A job can use one reservation only (bsub -U): the next to begin.
-    if let Some(handle) = job.reservations.first() {
-        command = command.args(["-U", &handle.0]);
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
+        cancel(&self.tools, native)
     }
-    if !job.place.features.is_empty() {
-        command = command.args(["-R", &selection(&job.place.features)?]);
-    }
-    if job.place.unit == Unit::Nodes {
-        command = command.args(["-R", "span[ptile=1]", "-x"]);
-    }
-    if let Some(folder) = output {
-        let file = |end: &str| folder.join(format!("{}.{end}", job.name)).to_string_lossy().into_owned();
-        command = command.args(["-o", &file("out"), "-e", &file("err")]);
-    }
-    let command = command.input(input).account(job.account.clone());
-    let outcome = tools.run(&command)?;
-    match submitted(&outcome.out) {
-        Some(id) if outcome.is_success() => Ok(id),
-        _ if outcome.is_success() => Err(unreadable(&command, "it does not say the number of the job")),
-        _ => Err(refused(the_job(job), said(&outcome))),
+
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        jobs::outcome(&self.tools, native)
     }
 }
 
@@ -63,13 +80,6 @@ fn submitted(text: &str) -> Option<String> {
 /// What tells a job, in its shell, that it has got its go (bread).
 fn has_go(tools: &Tools) -> String {
     format!("{} -i {MESSAGE} \"$LSB_JOBID\" 2> /dev/null | grep -q {GO}", tools.called("bread"))
-}
-
-/// Lets a job run that claims: administrators of LSF may send messages to the jobs of others (bpost).
-pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
-    let command = tools.command("bpost").args(["-i", MESSAGE, "-d", GO, native]);
-    let denied = ["already finished", "is not found", "No matching job", "permission"];
-    ended(&command, &tools.run(&command)?, format!("to let the job {native} run"), &[], &denied)
 }
 
 /// Which of the jobs that claim and run have got their go: it is told of each by itself.

@@ -1,8 +1,9 @@
 //! Making reservations. Whatever Maui answers, what is there afterwards is read back and compared, since a promise rests on it:
 //! one that falls short is released again.
 
+use super::Maui;
 use super::{Commands, asked, can_be_asked, jobs, reservations, submit};
-use crate::batch::{Handle, Picture, Reserved, Unit, Wanted};
+use crate::batch::{Handle, Picture, ReservationSystem, Reserved, Unit, Wanted};
 use crate::command::Command;
 use crate::dialect::{differs, failed, is_plain, refused, said, the_reservation, undone};
 use crate::error::LrmsError;
@@ -15,34 +16,52 @@ const LONGEST: Seconds = Seconds(98 * 86_400);
 /// So many seconds may pass until one begins that is to begin at once.
 const AT_ONCE: Seconds = Seconds(10);
 
-/// Makes a reservation.
-pub(super) fn create(commands: &Commands, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-    check(wanted)?;
-    let before = reservations::all(commands, &picture.nodes)?;
-    let clock = before.clock.or(picture.clock);
-    if let Some(there) =
-        before.reservations.iter().find(|there| compare(there, wanted, clock, picture).is_ok())
-    {
-        return Ok(there.clone());
-    }
-    let command = setres(commands, wanted, clock);
-    let outcome = commands.maui.run(&command)?;
-    if !outcome.is_success() {
-        return Err(refused(what(wanted), said(&outcome)));
-    }
-    let after = reservations::all(commands, &picture.nodes)?;
-    let is_new = |there: &&Reserved| match created(&outcome.out) {
-        Some(id) => there.handle.0 == id,
-        None => {
-            let known = before.reservations.iter().any(|before| before.handle == there.handle);
-            there.name == wanted.name && !known
+impl ReservationSystem for Maui {
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
+        let commands = &self.commands;
+        check(wanted)?;
+        let before = reservations::all(commands, &picture.nodes)?;
+        let clock = before.clock.or(picture.clock);
+        if let Some(there) =
+            before.reservations.iter().find(|there| compare(there, wanted, clock, picture).is_ok())
+        {
+            return Ok(there.clone());
         }
-    };
-    let there = after.reservations.iter().find(is_new);
-    let there = there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
-    match compare(there, wanted, after.clock.or(clock), picture) {
-        Ok(()) => Ok(there.clone()),
-        Err(why) => Err(undone(what(wanted), &there.handle, &why, delete(commands, &there.handle))),
+        let command = setres(commands, wanted, clock);
+        let outcome = commands.maui.run(&command)?;
+        if !outcome.is_success() {
+            return Err(refused(what(wanted), said(&outcome)));
+        }
+        let after = reservations::all(commands, &picture.nodes)?;
+        let is_new = |there: &&Reserved| match created(&outcome.out) {
+            Some(id) => there.handle.0 == id,
+            None => {
+                let known = before.reservations.iter().any(|before| before.handle == there.handle);
+                there.name == wanted.name && !known
+            }
+        };
+        let there = after.reservations.iter().find(is_new);
+        let there =
+            there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
+        match compare(there, wanted, after.clock.or(clock), picture) {
+            Ok(()) => Ok(there.clone()),
+            Err(why) => Err(undone(what(wanted), &there.handle, &why, self.delete(&there.handle))),
+        }
+    }
+
+    /// Releases a reservation with its jobs, which would wait for ever or run on.
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
+        let commands = &self.commands;
+        for job in jobs::all(commands)? {
+            if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
+                submit::cancel(commands, &job.fact.native)?;
+            }
+        }
+        let command = commands.maui.command("releaseres").arg(&handle.0);
+        let outcome = commands.maui.run(&command)?;
+        let there =
+            reservations::all(commands, &[])?.reservations.into_iter().any(|there| there.handle == *handle);
+        if there { Err(failed(&command, &outcome)) } else { Ok(()) }
     }
 }
 
@@ -89,7 +108,6 @@ fn check(wanted: &Wanted) -> Result<(), LrmsError> {
     Err(refused(what(wanted), why))
 }
 
-/// Whether a reservation is what was asked for.
 fn compare(there: &Reserved, wanted: &Wanted, clock: Option<Time>, picture: &Picture) -> Result<(), String> {
     if let Some(why) = differs(there, wanted, &picture.nodes) {
         return Err(why);
@@ -105,18 +123,4 @@ fn compare(there: &Reserved, wanted: &Wanted, clock: Option<Time>, picture: &Pic
 /// What was asked for, for people.
 fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["processors", "nodes"])
-}
-
-/// Releases a reservation with its jobs, which would wait for ever or run on.
-pub(super) fn delete(commands: &Commands, handle: &Handle) -> Result<(), LrmsError> {
-    for job in jobs::all(commands)? {
-        if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
-            submit::cancel(commands, &job.fact.native)?;
-        }
-    }
-    let command = commands.maui.command("releaseres").arg(&handle.0);
-    let outcome = commands.maui.run(&command)?;
-    let there =
-        reservations::all(commands, &[])?.reservations.into_iter().any(|there| there.handle == *handle);
-    if there { Err(failed(&command, &outcome)) } else { Ok(()) }
 }

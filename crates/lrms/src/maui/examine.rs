@@ -1,8 +1,7 @@
 //! Checking that Torque and Maui can be used as they are configured, step by step, for an operator to read.
 
-use super::create::delete;
-use super::{Commands, Maui, create};
-use crate::batch::{BatchSystem, Finding, Grade, Picture, Place, Unit};
+use super::Maui;
+use crate::batch::{BatchSystem, Finding, Grade, Picture, Place, ReservationSystem, Unit};
 use crate::dialect::{self, Tools, Trial};
 use bookahead_plan::Seconds;
 
@@ -27,7 +26,7 @@ pub(super) fn examine(maui: &Maui) -> Vec<Finding> {
     let advice = "set resources_default.walltime of the queues, so that room in the future can be known";
     findings.extend(dialect::endless(&picture, advice));
     if let Some(place) = maui.places.first().cloned() {
-        findings.push(may_reserve(&maui.commands, place, &picture));
+        findings.push(may_reserve(maui, place, &picture));
     }
     findings
 }
@@ -68,8 +67,8 @@ fn resource(place: &Place, picture: &Picture) -> Finding {
 }
 
 /// Makes a small reservation far ahead and releases it again.
-fn may_reserve(commands: &Commands, place: Place, picture: &Picture) -> Finding {
-    let clock = match picture.clock.map_or_else(|| commands.maui.clock(), Ok) {
+fn may_reserve(maui: &Maui, place: Place, picture: &Picture) -> Finding {
+    let clock = match picture.clock.map_or_else(|| maui.commands.maui.clock(), Ok) {
         Ok(clock) => clock,
         Err(why) => {
             return Finding::doubtful("the time", why, "run date +%s where the commands run");
@@ -82,7 +81,5 @@ fn may_reserve(commands: &Commands, place: Place, picture: &Picture) -> Finding 
         lasts: LASTS,
         advice: "name this account in ADMIN1 or ADMIN2 of maui.cfg, and restart Maui".into(),
     };
-    trial.finding(&commands.maui, |wanted| {
-        delete(commands, &create::create(commands, wanted, picture)?.handle)
-    })
+    trial.finding(&maui.commands.maui, |wanted| maui.delete(&maui.create(wanted, picture)?.handle))
 }

@@ -16,13 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The variable by which jobs of ours are found again: names of jobs may have 15 characters only (qsub -N).
 pub(super) const NAME_VARIABLE: &str = "BOOKAHEAD_JOB";
 
-/// A job and its queue.
 pub(super) struct Job {
     queue: String,
     pub(super) fact: JobFact,
 }
 
-/// All jobs of all users.
 pub(super) fn all(commands: &Commands) -> Result<Vec<Job>, LrmsError> {
     let command = commands.torque.command("qstat").args(["-x", "-f", "-t"]);
     read(&document(&command, &commands.torque.ask(&command)?)?, &command)
@@ -197,7 +195,6 @@ pub(super) struct Queue {
     pub(super) blocked: BTreeMap<String, String>,
 }
 
-/// The queue as it is now.
 pub(super) fn queue(commands: &Commands) -> Result<Queue, LrmsError> {
     let command = commands.maui.command("showq");
     parse(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))

@@ -23,9 +23,7 @@ mod jobs;
 mod reservations;
 mod submit;
 
-use crate::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
-};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::{Command, Runner};
 use crate::dialect::calendar::{self, length_of_time};
 use crate::dialect::xml::Element;
@@ -80,30 +78,6 @@ impl BatchSystem for Maui {
         let seen = reservations::all(commands, &nodes)?;
         let jobs = jobs::facts(jobs, &self.places, &nodes, &queue, &seen);
         Ok(Picture { clock: seen.clock, nodes, reservations: seen.reservations, jobs })
-    }
-
-    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-        create::create(&self.commands, wanted, picture)
-    }
-
-    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        create::delete(&self.commands, handle)
-    }
-
-    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.commands, job, self.output.as_deref())
-    }
-
-    fn go(&self, native: &str) -> Result<(), LrmsError> {
-        Err(dialect::refused(format!("to let the job {native} run"), submit::NO_CLAIMS))
-    }
-
-    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
-        submit::cancel(&self.commands, native)
-    }
-
-    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        jobs::one(&self.commands, native)
     }
 
     fn examine(&self) -> Vec<Finding> {

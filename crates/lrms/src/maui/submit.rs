@@ -3,51 +3,61 @@
 //! for one task only where whole nodes are wanted.
 
 use super::Commands;
+use super::Maui;
 use super::jobs::{self, NAME_VARIABLE};
-use crate::batch::{Submission, Unit};
+use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::dialect::script::job_script;
 use crate::dialect::{failed, is_plain, refused, said, submitted, the_job};
 use crate::error::LrmsError;
-use std::path::Path;
 
 /// Names of jobs have at most so many characters (qsub -N).
 const LONGEST_NAME: usize = 15;
 
 /// Why a job cannot be one of several copies here.
-pub(super) const NO_CLAIMS: &str = "Torque has nothing by which a running job could be told to go on, so that a copy of a job \
+const NO_CLAIMS: &str = "Torque has nothing by which a running job could be told to go on, so that a copy of a job \
      would run without asking; submit it to this site alone";
 
-/// Submits a job.
-pub(super) fn submit(
-    commands: &Commands,
-    job: &Submission,
-    output: Option<&Path>,
-) -> Result<String, LrmsError> {
-    if job.go_within.is_some() {
-        return Err(refused(the_job(job), NO_CLAIMS));
+impl JobSystem for Maui {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
+        let commands = &self.commands;
+        if job.go_within.is_some() {
+            return Err(refused(the_job(job), NO_CLAIMS));
+        }
+        let input = job_script(job, Some("#PBS"), "")?;
+        let name: String = job.name.chars().take(LONGEST_NAME).collect();
+        let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
+        let mut command = command.args(["-l", &resources(job)?]);
+        command = command.args(["-v", &format!("{NAME_VARIABLE}={}", job.name)]);
+        if let Some(queue) = &job.place.partition {
+            command = command.args(["-q", queue]);
+        }
+        let extensions = extensions(job);
+        if !extensions.is_empty() {
+            command = command.args(["-W", &format!("x={}", extensions.join(";"))]);
+        }
+        if let Some(folder) = &self.output {
+            let file = |end: &str| folder.join(format!("{}.{end}", job.name)).to_string_lossy().into_owned();
+            command = command.args(["-o", &file("out"), "-e", &file("err")]);
+        }
+        let command = command.input(input).account(job.account.clone());
+        let outcome = commands.torque.run(&command)?;
+        if !outcome.is_success() {
+            return Err(refused(the_job(job), said(&outcome)));
+        }
+        submitted(&command, &outcome)
     }
-    let input = job_script(job, Some("#PBS"), "")?;
-    let name: String = job.name.chars().take(LONGEST_NAME).collect();
-    let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
-    let mut command = command.args(["-l", &resources(job)?]);
-    command = command.args(["-v", &format!("{NAME_VARIABLE}={}", job.name)]);
-    if let Some(queue) = &job.place.partition {
-        command = command.args(["-q", queue]);
+
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        Err(refused(format!("to let the job {native} run"), NO_CLAIMS))
     }
-    let extensions = extensions(job);
-    if !extensions.is_empty() {
-        command = command.args(["-W", &format!("x={}", extensions.join(";"))]);
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
+        cancel(&self.commands, native)
     }
-    if let Some(folder) = output {
-        let file = |end: &str| folder.join(format!("{}.{end}", job.name)).to_string_lossy().into_owned();
-        command = command.args(["-o", &file("out"), "-e", &file("err")]);
+
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        jobs::one(&self.commands, native)
     }
-    let command = command.input(input).account(job.account.clone());
-    let outcome = commands.torque.run(&command)?;
-    if !outcome.is_success() {
-        return Err(refused(the_job(job), said(&outcome)));
-    }
-    submitted(&command, &outcome)
 }
 
 /// A processor is a node of its own for Torque; Maui puts several of them on one machine.

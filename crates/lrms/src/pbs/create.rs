@@ -1,9 +1,10 @@
 //! Making reservations with `pbs_rsub`, which succeeds also where the scheduler denies: what it prints decides, and what is there
 //! afterwards is read back.
 
+use super::Pbs;
 use super::nodes::Vnodes;
 use super::reservations::{self, Known};
-use crate::batch::{Handle, Node, Picture, Reserved, Unit, Wanted};
+use crate::batch::{Handle, Node, Picture, ReservationSystem, Reserved, Unit, Wanted};
 use crate::command::Command;
 use crate::dialect::calendar;
 use crate::dialect::{
@@ -26,40 +27,90 @@ pub(super) enum Verdict {
     Undecided(Handle),
 }
 
-/// Makes a reservation. One that is granted otherwise than wanted is deleted again.
-pub(super) fn create(
-    tools: &Tools,
-    decided_within: u32,
-    wanted: &Wanted,
-    picture: &Picture,
-) -> Result<Reserved, LrmsError> {
-    let request = Request::new(tools, decided_within, wanted, picture)?;
-    let now = picture.clock.unwrap_or(Time(0));
-    let begin = wanted.interval.begin.max(now + LEAD);
-    let (verdict, begin) = match request.submit(begin)? {
-        Some(verdict) => (verdict, begin),
-        // The picture was too old.
-        None => {
-            let begin = wanted.interval.begin.max(now + LONG_LEAD);
-            let late =
-                || refused(what(wanted), "Bad time specification(s): its begin is past; see the clocks");
-            (request.submit(begin)?.ok_or_else(late)?, begin)
+impl ReservationSystem for Pbs {
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
+        let request = Request::new(self, wanted, picture)?;
+        let now = picture.clock.unwrap_or(Time(0));
+        let begin = wanted.interval.begin.max(now + LEAD);
+        let (verdict, begin) = match request.submit(begin)? {
+            Some(verdict) => (verdict, begin),
+            // The picture was too old.
+            None => {
+                let begin = wanted.interval.begin.max(now + LONG_LEAD);
+                let late =
+                    || refused(what(wanted), "Bad time specification(s): its begin is past; see the clocks");
+                (request.submit(begin)?.ok_or_else(late)?, begin)
+            }
+        };
+        let handle = match verdict {
+            Verdict::Confirmed(handle) => handle,
+            Verdict::Denied => return Err(refused(what(wanted), NO_ROOM)),
+            Verdict::Undecided(handle) => {
+                let why = format!("the scheduler did not decide within {} s", self.settings.decided_within);
+                return Err(undone(what(wanted), &handle, &why, self.delete(&handle)));
+            }
+        };
+        request.confirm(&handle, Interval::new(begin, wanted.interval.end))
+    }
+
+    /// Changes what can be changed in place: times, and fewer cores or vnodes. Where a change is denied PBS keeps the old
+    /// terms; where it came out otherwise than wanted they are put back.
+    fn change(
+        &self,
+        handle: &Handle,
+        wanted: &Wanted,
+        picture: &Picture,
+    ) -> Result<Option<Reserved>, LrmsError> {
+        let tools = &self.tools;
+        let request = Request::new(self, wanted, picture)?;
+        let Some(old) = reservations::one(tools, handle, &request.vnodes)? else { return Ok(None) };
+        let now = picture.clock.unwrap_or(Time(0));
+        let has_begun = old.reserved.interval.begin <= now;
+        let (begin, end) = (wanted.interval.begin, wanted.interval.end);
+        let begin = match (has_begun, begin <= now) {
+            (true, true) => old.reserved.interval.begin,
+            (true, false) => return Ok(None),
+            (false, _) if begin == old.reserved.interval.begin => begin,
+            (false, _) => begin.max(now + LEAD),
+        };
+        let interval = Interval::new(begin, end);
+        let select = request.select();
+        if request.differs(&old, interval).is_none() {
+            return Ok(Some(old.reserved));
         }
-    };
-    let handle = match verdict {
-        Verdict::Confirmed(handle) => handle,
-        Verdict::Denied => return Err(refused(what(wanted), NO_ROOM)),
-        Verdict::Undecided(handle) => {
-            let why = format!("the scheduler did not decide within {decided_within} s");
-            return Err(undone(what(wanted), &handle, &why, delete(tools, &handle)));
+        if !can_become(&old, &select, wanted) {
+            return Ok(None);
         }
-    };
-    request.confirm(&handle, Interval::new(begin, wanted.interval.end))
+        let command = request.alteration(handle, &old, interval, &select)?;
+        alter(tools, wanted, &command)?;
+        let found = reservations::one(tools, handle, &request.vnodes)?;
+        let wrong = match &found {
+            Some(known) => match request.differs(known, interval) {
+                None => return Ok(Some(known.reserved.clone())),
+                Some(wrong) => wrong,
+            },
+            None => "it is not there any more".into(),
+        };
+        if let Some(known) = found {
+            let back = request.alteration(handle, &known, old.reserved.interval, &old.select)?;
+            alter(tools, wanted, &back)?;
+        }
+        Err(refused(what(wanted), format!("{wrong}; the old terms were put back")))
+    }
+
+    /// Deletes a reservation with its jobs, and waits until they are gone.
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("pbs_rdel").arg(&handle.0);
+        let outcome = tools.run(&command)?;
+        let what = format!("deleting reservation {handle}");
+        ended(&command, &outcome, what, &["Unknown Reservation"], &["Unauthorized"])?;
+        wait_until_gone(|| reservations::is_gone(tools, handle))
+    }
 }
 
-pub(super) struct Request<'a> {
-    pub(super) tools: &'a Tools,
-    pub(super) decided_within: u32,
+struct Request<'a> {
+    pbs: &'a Pbs,
     wanted: &'a Wanted,
     nodes: Vec<&'a Node>,
     pub(super) vnodes: Vnodes,
@@ -67,12 +118,7 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// What can be told without asking.
-    pub(super) fn new(
-        tools: &'a Tools,
-        decided_within: u32,
-        wanted: &'a Wanted,
-        picture: &'a Picture,
-    ) -> Result<Request<'a>, LrmsError> {
+    fn new(pbs: &'a Pbs, wanted: &'a Wanted, picture: &'a Picture) -> Result<Request<'a>, LrmsError> {
         if wanted.amount == 0 || wanted.interval.is_empty() {
             return Err(refused(what(wanted), "it is empty; ask for something for some time"));
         }
@@ -84,7 +130,7 @@ impl<'a> Request<'a> {
         if nodes.is_empty() {
             return Err(refused(what(wanted), "no vnode of it is usable now; see pbsnodes -av"));
         }
-        Ok(Request { tools, decided_within, wanted, nodes, vnodes: Vnodes::of(&picture.nodes) })
+        Ok(Request { pbs, wanted, nodes, vnodes: Vnodes::of(&picture.nodes) })
     }
 
     /// Asks for it; None where its begin was past when PBS saw it.
@@ -93,13 +139,13 @@ impl<'a> Request<'a> {
         if wanted.interval.end <= begin {
             return Err(refused(what(wanted), "it would be over before it could begin"));
         }
-        let within = self.decided_within.to_string();
-        let mut command = self.tools.command("pbs_rsub").args(["-I", &within, "-N", &wanted.name]);
+        let within = self.pbs.settings.decided_within.to_string();
+        let mut command = self.pbs.tools.command("pbs_rsub").args(["-I", &within, "-N", &wanted.name]);
         command = command.args(["-R", &self.date(begin)?, "-E", &self.date(wanted.interval.end)?]);
         command = command.args(["-l", &format!("select={}", self.select())]);
         command = command.args(["-l", &format!("place={}", arrangement(wanted.place.unit)), "-m", "n"]);
         let command = command.args(["-U", &wanted.account]);
-        let outcome = self.tools.run(&command)?;
+        let outcome = self.pbs.tools.run(&command)?;
         if !outcome.is_success() {
             return if outcome.said().contains("Bad time") {
                 Ok(None)
@@ -125,10 +171,10 @@ impl<'a> Request<'a> {
 
     /// Reads a reservation back. One that is otherwise than it should be is deleted.
     fn confirm(&self, handle: &Handle, interval: Interval) -> Result<Reserved, LrmsError> {
-        let found = match reservations::one(self.tools, handle, &self.vnodes) {
+        let found = match reservations::one(&self.pbs.tools, handle, &self.vnodes) {
             Ok(found) => found,
             Err(error) => {
-                delete(self.tools, handle)?;
+                self.pbs.delete(handle)?;
                 return Err(error);
             }
         };
@@ -139,7 +185,7 @@ impl<'a> Request<'a> {
             },
             None => "it was granted, and is not there".into(),
         };
-        Err(undone(what(self.wanted), handle, &wrong, delete(self.tools, handle)))
+        Err(undone(what(self.wanted), handle, &wrong, self.pbs.delete(handle)))
     }
 
     /// What is otherwise than it should be.
@@ -196,60 +242,6 @@ pub(super) fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["cores", "vnodes"])
 }
 
-/// Deletes a reservation with its jobs, and waits until they are gone.
-pub(super) fn delete(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
-    let command = tools.command("pbs_rdel").arg(&handle.0);
-    let outcome = tools.run(&command)?;
-    let what = format!("deleting reservation {handle}");
-    ended(&command, &outcome, what, &["Unknown Reservation"], &["Unauthorized"])?;
-    wait_until_gone(|| reservations::is_gone(tools, handle))
-}
-
-/// Changes what can be changed in place: times, and fewer cores or vnodes. Where a change is denied PBS keeps the old
-/// terms; where it came out otherwise than wanted they are put back.
-pub(super) fn change(
-    tools: &Tools,
-    decided_within: u32,
-    handle: &Handle,
-    wanted: &Wanted,
-    picture: &Picture,
-) -> Result<Option<Reserved>, LrmsError> {
-    let request = Request::new(tools, decided_within, wanted, picture)?;
-    let Some(old) = reservations::one(tools, handle, &request.vnodes)? else { return Ok(None) };
-    let now = picture.clock.unwrap_or(Time(0));
-    let has_begun = old.reserved.interval.begin <= now;
-    let (begin, end) = (wanted.interval.begin, wanted.interval.end);
-    let begin = match (has_begun, begin <= now) {
-        (true, true) => old.reserved.interval.begin,
-        (true, false) => return Ok(None),
-        (false, _) if begin == old.reserved.interval.begin => begin,
-        (false, _) => begin.max(now + LEAD),
-    };
-    let interval = Interval::new(begin, end);
-    let select = request.select();
-    if request.differs(&old, interval).is_none() {
-        return Ok(Some(old.reserved));
-    }
-    if !can_become(&old, &select, wanted) {
-        return Ok(None);
-    }
-    let command = request.alteration(handle, &old, interval, &select)?;
-    alter(tools, wanted, &command)?;
-    let found = reservations::one(tools, handle, &request.vnodes)?;
-    let wrong = match &found {
-        Some(known) => match request.differs(known, interval) {
-            None => return Ok(Some(known.reserved.clone())),
-            Some(wrong) => wrong,
-        },
-        None => "it is not there any more".into(),
-    };
-    if let Some(known) = found {
-        let back = request.alteration(handle, &known, old.reserved.interval, &old.select)?;
-        alter(tools, wanted, &back)?;
-    }
-    Err(refused(what(wanted), format!("{wrong}; the old terms were put back")))
-}
-
 /// Whether it can be done in place: chunks are taken away and none added, and name and users stay.
 fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
     let parts = |select: &str| {
@@ -272,8 +264,8 @@ impl Request<'_> {
         interval: Interval,
         select: &str,
     ) -> Result<Command, LrmsError> {
-        let within = self.decided_within.to_string();
-        let mut command = self.tools.command("pbs_ralter").args(["-I", &within]);
+        let within = self.pbs.settings.decided_within.to_string();
+        let mut command = self.pbs.tools.command("pbs_ralter").args(["-I", &within]);
         if old.reserved.interval.begin != interval.begin {
             command = command.args(["-R", &self.date(interval.begin)?]);
         }

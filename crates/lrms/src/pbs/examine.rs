@@ -1,11 +1,11 @@
 //! Whether a PBS can be used as it is configured, step by step. It makes one small reservation a year ahead and deletes it
 //! again, and changes nothing else.
 
-use super::create::delete;
+use super::Pbs;
 use super::nodes::Vnodes;
-use super::{Settings, ask_json, create, text};
-use crate::batch::{Finding, Picture, Place};
-use crate::dialect::{Tools, Trial, resource};
+use super::{ask_json, text};
+use crate::batch::{Finding, Picture, Place, ReservationSystem};
+use crate::dialect::{Trial, resource};
 use bookahead_plan::{Seconds, Time};
 use serde_json::Value;
 
@@ -14,8 +14,8 @@ const HOUR: Seconds = Seconds(3600);
 /// As long as names of reservations really are: old versions take 15 characters.
 const NAME: &str = "bookahead.examination.0123456789abcdef0123456789abcdef.0";
 
-/// What is well, doubtful and wrong.
-pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
+pub(super) fn examine(pbs: &Pbs) -> Vec<Finding> {
+    let (tools, settings) = (&pbs.tools, &pbs.settings);
     let server = match ask_json(tools, &tools.command("qstat").args(["-B", "-f", "-F", "json"])) {
         Ok(server) => server,
         Err(error) => {
@@ -34,7 +34,7 @@ pub(super) fn examine(tools: &Tools, settings: &Settings) -> Vec<Finding> {
             let none = "see pbsnodes -av, and correct queue and features";
             let of = |place| resource(place, &picture.nodes, ["cores", "vnodes"], none, "see pbsnodes -l");
             findings.extend(settings.places.iter().map(of));
-            findings.extend(settings.places.first().map(|place| privilege(tools, settings, place, &picture)));
+            findings.extend(settings.places.first().map(|place| privilege(pbs, place, &picture)));
         }
     }
     findings
@@ -66,7 +66,7 @@ fn server_findings(server: &Value) -> [Finding; 3] {
 }
 
 /// Makes a reservation of one core or vnode a year ahead, and deletes it again.
-fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Picture) -> Finding {
+fn privilege(pbs: &Pbs, place: &Place, picture: &Picture) -> Finding {
     let trial = Trial {
         name: NAME,
         place: place.clone(),
@@ -76,6 +76,5 @@ fn privilege(tools: &Tools, settings: &Settings, place: &Place, picture: &Pictur
             "see acl_resv_enable and acl_resv_users of the server, and that names of 60 characters are taken"
                 .into(),
     };
-    let made = |wanted: &_| create::create(tools, settings.decided_within, wanted, picture);
-    trial.finding(tools, |wanted| delete(tools, &made(wanted)?.handle))
+    trial.finding(&pbs.tools, |wanted| pbs.delete(&pbs.create(wanted, picture)?.handle))
 }

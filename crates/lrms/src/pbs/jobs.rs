@@ -116,7 +116,6 @@ const TERMINATED: [i64; 2] = [SIGNALLED + 15, SIGNALLED + 9];
 /// PBS ended it, since it ran longer than it may.
 const OVER_WALLTIME: i64 = -29;
 
-/// How a job stands that is shown no more.
 pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
     let command = tools.command("qstat").args(["-x", "-f", "-F", "json", native]);
     let nothing = ["Unknown Job Id", "not configured to maintain job history"];

@@ -3,10 +3,9 @@
 //! (attributes of jobs, reservations and vnodes); what commands print and return where those are silent was seen of OpenPBS
 //! 23.06.
 //!
-//! - `commands`: how they are run, and by which words they say that the server does not answer
-//! - `nodes`, `jobs`, `reservations`: what a picture is made of
-//! - `create`, `change`, `delete`: reservations
-//! - `submit`, `outcome`: jobs on their way in, and what became of them
+//! - `nodes`, `jobs`, `reservations`: what a picture is made of, and what became of jobs
+//! - `create`: making, changing and deleting reservations
+//! - `submit`: jobs on their way in
 //! - `examine`: whether all is as it should be
 //!
 //! # What PBS does, and what follows
@@ -26,9 +25,7 @@ mod nodes;
 mod reservations;
 mod submit;
 
-use crate::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Submission, Traits, Wanted,
-};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::{Command, Runner};
 use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;
@@ -89,41 +86,8 @@ impl BatchSystem for Pbs {
         Ok(Picture { clock, nodes: vnodes.into_nodes(), reservations, jobs })
     }
 
-    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-        create::create(&self.tools, self.settings.decided_within, wanted, picture)
-    }
-
-    fn change(
-        &self,
-        handle: &Handle,
-        wanted: &Wanted,
-        picture: &Picture,
-    ) -> Result<Option<Reserved>, LrmsError> {
-        create::change(&self.tools, self.settings.decided_within, handle, wanted, picture)
-    }
-
-    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        create::delete(&self.tools, handle)
-    }
-
-    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.tools, &self.settings, job)
-    }
-
-    fn go(&self, native: &str) -> Result<(), LrmsError> {
-        submit::go(&self.tools, native)
-    }
-
-    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
-        submit::cancel(&self.tools, native)
-    }
-
-    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        jobs::outcome(&self.tools, native)
-    }
-
     fn examine(&self) -> Vec<Finding> {
-        examine::examine(&self.tools, &self.settings)
+        examine::examine(self)
     }
 }
 
@@ -131,7 +95,6 @@ impl BatchSystem for Pbs {
 const DOWN: [&str; 4] =
     ["cannot connect to server", "Connection refused", "Communication failure", "End of File"];
 
-/// How the commands are run.
 fn tools(runner: Runner, settings: &Settings) -> Tools {
     let conf = settings.conf.as_ref().map(|conf| conf.to_string_lossy().into_owned());
     let environment = conf.map(|conf| ("PBS_CONF_FILE".to_owned(), conf)).into_iter().collect();

@@ -57,7 +57,6 @@ impl Vnodes {
         self.0.into_values().collect()
     }
 
-    /// The resources that these vnodes belong to.
     pub(super) fn resources<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Vec<Name> {
         let mut all: Vec<Name> = names
             .into_iter()

@@ -64,7 +64,6 @@ fn shown(tools: &Tools, command: &Command, vnodes: &Vnodes) -> Result<Vec<Known>
     read(&outcome.out, vnodes).map_err(|why| unreadable(command, why))
 }
 
-/// Reads what `pbs_rstat -F` prints.
 fn read(out: &str, vnodes: &Vnodes) -> Result<Vec<Known>, String> {
     let mut all = Vec::new();
     let mut blocks: Vec<(&str, BTreeMap<&str, &str>)> = Vec::new();

@@ -3,8 +3,8 @@
 
 use super::create::{arrangement, chunks};
 use super::nodes::Vnodes;
-use super::{Settings, reservations};
-use crate::batch::{Submission, Unit};
+use super::{Pbs, Settings, jobs, reservations};
+use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::script::job_script;
 use crate::dialect::{self, Tools, ended, refused, submitted, the_job};
@@ -14,29 +14,56 @@ use crate::error::LrmsError;
 pub(super) const CLAIMS: &str = "BOOKAHEAD_CLAIMS";
 pub(super) const GO: &str = "bookahead_go";
 
-/// Submits a job, into the queue of its reservation if it has one.
-pub(super) fn submit(tools: &Tools, settings: &Settings, job: &Submission) -> Result<String, LrmsError> {
-    let script = job_script(job, None, &has_go(tools))?;
-    let (queue, cores) = whereto(tools, settings, job)?;
-    let limit = job.limit.0.max(1);
-    let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
-    let mut command = tools.command("qsub").account(job.account.clone());
-    command = command.args(["-C", "", "-S", "/bin/sh", "-r", "n", "-m", "n", "-N", &job.name]);
-    command = command.args(["-l", &format!("select={}", chunks(job.amount, cores, &job.place.features))]);
-    command = command.args(["-l", &format!("place={}", arrangement(job.place.unit)), "-l", &walltime]);
-    if job.go_within.is_some() {
-        command = command.args(["-v", &format!("{CLAIMS}=yes")]);
+impl JobSystem for Pbs {
+    /// Submits a job, into the queue of its reservation if it has one.
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
+        let (tools, settings) = (&self.tools, &self.settings);
+        let script = job_script(job, None, &has_go(tools))?;
+        let (queue, cores) = whereto(tools, settings, job)?;
+        let limit = job.limit.0.max(1);
+        let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
+        let mut command = tools.command("qsub").account(job.account.clone());
+        command = command.args(["-C", "", "-S", "/bin/sh", "-r", "n", "-m", "n", "-N", &job.name]);
+        command = command.args(["-l", &format!("select={}", chunks(job.amount, cores, &job.place.features))]);
+        command = command.args(["-l", &format!("place={}", arrangement(job.place.unit)), "-l", &walltime]);
+        if job.go_within.is_some() {
+            command = command.args(["-v", &format!("{CLAIMS}=yes")]);
+        }
+        if let Some(folder) = &settings.output {
+            let folder = format!("{}/", folder.to_string_lossy().trim_end_matches('/'));
+            command = command.args(["-o", &folder, "-e", &folder]);
+        }
+        if let Some(queue) = queue {
+            command = command.arg("-q").arg(queue);
+        }
+        let command = command.input(script);
+        let outcome = tools.run(&command)?;
+        if outcome.is_success() {
+            submitted(&command, &outcome)
+        } else {
+            Err(denied(job, &command, &outcome))
+        }
     }
-    if let Some(folder) = &settings.output {
-        let folder = format!("{}/", folder.to_string_lossy().trim_end_matches('/'));
-        command = command.args(["-o", &folder, "-e", &folder]);
+
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("qalter").args(["-W", &format!("comment={GO}"), native]);
+        let denied = ["Unauthorized", "Unknown Job Id", "Job has finished", "invalid for state"];
+        let what = format!("to let the job {native} run, as operators of PBS may");
+        ended(&command, &tools.run(&command)?, what, &[], &denied)
     }
-    if let Some(queue) = queue {
-        command = command.arg("-q").arg(queue);
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("qdel").arg(native);
+        let outcome = tools.run(&command)?;
+        let over = ["Unknown Job Id", "Job has finished", "Request invalid for state of job"];
+        ended(&command, &outcome, format!("ending the job {native}"), &over, &["Unauthorized"])
     }
-    let command = command.input(script);
-    let outcome = tools.run(&command)?;
-    if outcome.is_success() { submitted(&command, &outcome) } else { Err(denied(job, &command, &outcome)) }
+
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        jobs::outcome(&self.tools, native)
+    }
 }
 
 /// The queue to submit to, and the cores of a chunk.
@@ -75,20 +102,4 @@ fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
 /// What tells a job, in its shell, that it has got its go.
 fn has_go(tools: &Tools) -> String {
     format!("{} -f \"$PBS_JOBID\" 2> /dev/null | grep -q 'comment = {GO}'", tools.called("qstat"))
-}
-
-/// Lets a job run that claims.
-pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
-    let command = tools.command("qalter").args(["-W", &format!("comment={GO}"), native]);
-    let denied = ["Unauthorized", "Unknown Job Id", "Job has finished", "invalid for state"];
-    let what = format!("to let the job {native} run, as operators of PBS may");
-    ended(&command, &tools.run(&command)?, what, &[], &denied)
-}
-
-/// Ends a job, whether it waits or runs.
-pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
-    let command = tools.command("qdel").arg(native);
-    let outcome = tools.run(&command)?;
-    let over = ["Unknown Job Id", "Job has finished", "Request invalid for state of job"];
-    ended(&command, &outcome, format!("ending the job {native}"), &over, &["Unauthorized"])
 }

@@ -54,7 +54,6 @@ pub(super) fn reader(tools: &Tools, name: &str) -> Command {
     tools.command(name).env("SLURM_TIME_FORMAT", "%s").env("SLURM_BITSTR_LEN", "0")
 }
 
-/// `scontrol` with these words.
 pub(super) fn scontrol<S: Into<String>>(tools: &Tools, words: impl IntoIterator<Item = S>) -> Command {
     reader(tools, "scontrol").args(words)
 }
@@ -64,7 +63,6 @@ pub(super) fn squeue(tools: &Tools) -> Command {
     reader(tools, "squeue").args(["--json", "--all", "--states=all"])
 }
 
-/// The version of the commands.
 pub(super) fn version(tools: &Tools) -> Result<(u32, u32), LrmsError> {
     let command = tools.command("scontrol").arg("--version");
     let said = tools.ask(&command)?;

@@ -4,38 +4,64 @@
 //! Cores in a partition are left to Slurm to choose. Whole nodes, and cores anywhere in the cluster, are named: as
 //! `Nodes=n1,n2 CoreCnt=8,8`, from 23.11 on as `Nodes=n1,n2 CoreCnt=16`. Named nodes stay what they are when one fails.
 
-use super::Slurm;
+use super::change::change;
 use super::commands::{self, invalid_project, invalid_user, is_about_projects, is_about_users, scontrol};
 use super::formats::{NO_CORE_LISTS, written};
 use super::reservations::{self, Booked};
-use crate::batch::{FactState, Handle, JobFact, Node, Picture, Reserved, Share, Unit, Wanted};
+use super::{Slurm, delete};
+use crate::batch::{
+    FactState, Handle, JobFact, Node, Picture, ReservationSystem, Reserved, Share, Unit, Wanted,
+};
 use crate::command::{Command, Outcome};
 use crate::dialect::{self, Tools, failed, is_plain, refused, the_reservation, undone};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Time};
 
-pub(super) fn create(slurm: &Slurm, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-    check(wanted, picture)?;
-    let tools = &slurm.tools;
-    let nodes = if wanted.nodes.is_empty() { choose(wanted, picture)? } else { wanted.nodes.clone() };
-    let command = command(slurm, wanted, picture.clock, &nodes)?;
-    let outcome = tools.run(&command)?;
-    if !outcome.is_success() {
-        return already_there(tools, wanted, picture, &command, &outcome);
+impl ReservationSystem for Slurm {
+    fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
+        choose(wanted, picture)
     }
-    let Some(booked) = read_back(tools, &wanted.name)? else {
-        let said = "it is not there after it was made".into();
-        return Err(failed(&command, &Outcome { err: said, ..outcome }));
-    };
-    if let Some(difference) = differs(&booked, wanted, picture) {
-        // There are no jobs in it yet.
-        let deleted = tools.ask(&scontrol(tools, ["delete", "reservation", &wanted.name]));
-        return Err(undone(what(wanted), &Handle(wanted.name.clone()), &difference, deleted.map(drop)));
+
+    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
+        check(wanted, picture)?;
+        let tools = &self.tools;
+        let nodes = if wanted.nodes.is_empty() { choose(wanted, picture)? } else { wanted.nodes.clone() };
+        let command = command(self, wanted, picture.clock, &nodes)?;
+        let outcome = tools.run(&command)?;
+        if !outcome.is_success() {
+            return already_there(tools, wanted, picture, &command, &outcome);
+        }
+        let Some(booked) = read_back(tools, &wanted.name)? else {
+            let said = "it is not there after it was made".into();
+            return Err(failed(&command, &Outcome { err: said, ..outcome }));
+        };
+        if let Some(difference) = differs(&booked, wanted, picture) {
+            // There are no jobs in it yet.
+            let deleted = tools.ask(&scontrol(tools, ["delete", "reservation", &wanted.name]));
+            return Err(undone(what(wanted), &Handle(wanted.name.clone()), &difference, deleted.map(drop)));
+        }
+        let spread = (!nodes.is_empty()).then(|| nodes.into_iter().collect());
+        let reserved = booked.ours(picture, spread.as_ref());
+        spread.into_iter().for_each(|spread| self.granted.note(&wanted.name, spread));
+        Ok(reserved)
     }
-    let spread = (!nodes.is_empty()).then(|| nodes.into_iter().collect());
-    let reserved = booked.ours(picture, spread.as_ref());
-    spread.into_iter().for_each(|spread| slurm.granted.note(&wanted.name, spread));
-    Ok(reserved)
+
+    fn change(
+        &self,
+        handle: &Handle,
+        wanted: &Wanted,
+        picture: &Picture,
+    ) -> Result<Option<Reserved>, LrmsError> {
+        change(&self.tools, handle, wanted, picture)
+    }
+
+    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
+        delete::delete(&self.tools, handle, self.settings.let_go_within)
+    }
+
+    fn move_jobs(&self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
+        delete::move_jobs(&self.tools, from, to)
+    }
 }
 
 /// What was refused may be there already: then its name is taken, or it is in its own way.
@@ -89,7 +115,7 @@ fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
 }
 
 /// The nodes that are to be named, with how much of each; none where Slurm chooses.
-pub(super) fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
+fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
     let chosen = match (wanted.place.unit, &wanted.place.partition) {
         (Unit::Cores, Some(_)) => return Ok(Vec::new()),
         (Unit::Cores, None) => cores(wanted, picture),

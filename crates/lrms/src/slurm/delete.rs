@@ -78,7 +78,6 @@ fn jobs_in(tools: &Tools, handle: &Handle) -> Result<Vec<(i64, Vec<Handle>)>, Lr
     Ok(named.filter(|(_, named)| named.contains(handle)).collect())
 }
 
-/// Gives a job other reservations.
 fn rebind(tools: &Tools, id: i64, names: &[&str]) -> Result<(Command, Outcome), LrmsError> {
     let words = ["update".to_owned(), format!("JobId={id}"), format!("ReservationName={}", names.join(","))];
     let command = scontrol(tools, words);
@@ -102,7 +101,6 @@ pub(super) fn is_over(job: &SlurmJob) -> bool {
     jobs::state(&job.job_state, job.state_reason.text(), "", false, job.exit_code).is_over()
 }
 
-/// Ends a job, whether it waits or runs.
 pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let Some(native) = named(native) else { return Ok(()) };
     let command = tools.command("scancel").arg(native);

@@ -3,8 +3,8 @@
 
 use super::commands::{is_about_projects, reader, scontrol, squeue};
 use super::formats::{field, setting, setting_number, setting_user};
-use super::{Settings, Slurm, clock, create, delete, json, nodes};
-use crate::batch::{BatchSystem, Finding, Grade, Node, Place, Wanted};
+use super::{Settings, Slurm, clock, delete, json, nodes};
+use crate::batch::{BatchSystem, Finding, Grade, Node, Place, ReservationSystem, Wanted};
 use crate::dialect::{Tools, Trial, resource};
 use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeSet;
@@ -232,7 +232,7 @@ fn privilege(slurm: &Slurm) -> Finding {
         if let Some((account, project)) = member {
             wanted = Wanted { account: account.clone(), project: Some(project.clone()), ..wanted };
         }
-        let made = create::create(slurm, &wanted, &picture)?;
+        let made = slurm.create(&wanted, &picture)?;
         delete::delete(tools, &made.handle, Duration::from_secs(5))
     });
     if finding.grade == Grade::Wrong && is_about_projects(&finding.seen) {

@@ -79,7 +79,6 @@ fn raw<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     None
 }
 
-/// A value that is a number.
 pub(super) fn number(line: &str, key: &str) -> Option<u32> {
     field(line, key)?.parse().ok()
 }

@@ -113,7 +113,6 @@ pub(super) fn reservations(names: &str) -> Vec<Handle> {
     names.map(|name| Handle(name.to_owned())).collect()
 }
 
-/// The resources that nodes belong to.
 fn resources_of(placed: &BTreeMap<String, u32>, around: &Surroundings) -> Vec<Name> {
     let nodes = placed.keys().filter_map(|node| around.nodes.get(node.as_str()));
     let mut resources: Vec<Name> =
@@ -201,7 +200,6 @@ const OVER: [&str; 10] = [
     "REVOKED",
 ];
 
-/// How it stands with a job.
 pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool, exit: Exit) -> FactState {
     let is = |word: &str| states.has(word);
     let any = |words: &[&str]| words.iter().any(|word| is(word));
@@ -236,7 +234,6 @@ pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool,
     over(states, reason, exit)
 }
 
-/// How it stands with a job that is over.
 fn over(states: &Words, reason: &str, exit: Exit) -> FactState {
     let any = |words: &[&str]| words.iter().any(|word| states.has(word));
     let failed = |why: &str| FactState::Failed { why: why.into() };

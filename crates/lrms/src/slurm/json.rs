@@ -4,7 +4,6 @@
 //! another type is taken as unknown: a field that changes its shape must not hide the whole queue.
 
 use crate::error::LrmsError;
-use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -54,26 +53,30 @@ pub(super) struct SlurmJob {
 }
 
 /// A number, if it is set and finite.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "Value")]
 pub(super) struct Number(pub(super) Option<i64>);
 
 /// One or several words; none where it is no text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "Value")]
 pub(super) struct Words(pub(super) Vec<String>);
 
 /// Whether something is said to be so.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "Value")]
 pub(super) struct Yes(pub(super) bool);
 
 /// The code with which a job ended, as a shell would tell it: 128 and more after a signal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "Value")]
 pub(super) struct Exit(pub(super) i32);
 
 /// The cores that a job has on each node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "Value")]
 pub(super) struct Placed(pub(super) BTreeMap<String, u32>);
 
-/// The jobs in what was printed.
 pub(super) fn read(printed: &str) -> Result<Vec<SlurmJob>, LrmsError> {
     let unreadable = |why| LrmsError::Unreadable { command: "squeue --json".into(), why };
     // Warnings may stand before it.
@@ -88,15 +91,19 @@ pub(super) fn read(printed: &str) -> Result<Vec<SlurmJob>, LrmsError> {
     }
 }
 
-impl Words {
-    fn of(value: Value) -> Words {
+impl From<Value> for Words {
+    fn from(value: Value) -> Words {
         match value {
             Value::String(word) => Words(vec![word]),
-            Value::Array(values) => Words(values.into_iter().flat_map(|value| Words::of(value).0).collect()),
+            Value::Array(values) => {
+                Words(values.into_iter().flat_map(|value| Words::from(value).0).collect())
+            }
             _ => Words::default(),
         }
     }
+}
 
+impl Words {
     /// As one text.
     pub(super) fn text(&self) -> &str {
         self.0.first().map_or("", String::as_str)
@@ -108,15 +115,17 @@ impl Words {
     }
 }
 
-impl Exit {
-    fn of(value: Value) -> Exit {
+impl From<Value> for Exit {
+    fn from(value: Value) -> Exit {
         if let Some(status) = value.as_i64() {
             return Exit::of_status(status);
         }
         let number = |value: &Value| value["number"].as_i64().filter(|_| value["set"] != false).unwrap_or(0);
         Exit::of_code_and_signal(number(&value["return_code"]), number(&value["signal"]["id"]))
     }
+}
 
+impl Exit {
     /// From a status as `wait` gives it.
     fn of_status(status: i64) -> Exit {
         let signal = status & 0x7f;
@@ -130,21 +139,8 @@ impl Exit {
     }
 }
 
-/// Deserializes from any value, as far as it matters.
-macro_rules! from_any_value {
-    ($($name:ident),*) => {$(
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
-                Value::deserialize(deserializer).map($name::of)
-            }
-        }
-    )*};
-}
-
-from_any_value!(Number, Words, Yes, Exit, Placed);
-
-impl Number {
-    fn of(value: Value) -> Number {
+impl From<Value> for Number {
+    fn from(value: Value) -> Number {
         let number = value.as_i64().filter(|number| !NOT_NUMBERS.contains(number));
         // `{"set":…,"infinite":…,"number":…}`
         let is_set = value["set"] != false && value["infinite"] != true;
@@ -152,14 +148,14 @@ impl Number {
     }
 }
 
-impl Yes {
-    fn of(value: Value) -> Yes {
+impl From<Value> for Yes {
+    fn from(value: Value) -> Yes {
         Yes(value == true)
     }
 }
 
-impl Placed {
-    fn of(value: Value) -> Placed {
+impl From<Value> for Placed {
+    fn from(value: Value) -> Placed {
         let nodes = value["allocated_nodes"].as_array().or_else(|| value["nodes"]["allocation"].as_array());
         let placed = nodes.into_iter().flatten().filter_map(|node| {
             let name = node["nodename"].as_str().or_else(|| node["name"].as_str())?;

@@ -33,9 +33,7 @@ mod tests;
 #[cfg(unix)]
 pub use own_cluster::{OwnCluster, OwnClusterError, OwnClusterSettings};
 
-use crate::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Place, Reserved, Share, Submission, Traits, Wanted,
-};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
@@ -137,47 +135,6 @@ impl BatchSystem for Slurm {
         Ok(picture(&self.settings, clock, &nodes, &reservations, jobs, &granted))
     }
 
-    fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
-        create::choose(wanted, picture)
-    }
-
-    fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
-        create::create(self, wanted, picture)
-    }
-
-    fn change(
-        &self,
-        handle: &Handle,
-        wanted: &Wanted,
-        picture: &Picture,
-    ) -> Result<Option<Reserved>, LrmsError> {
-        change::change(&self.tools, handle, wanted, picture)
-    }
-
-    fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
-        delete::delete(&self.tools, handle, self.settings.let_go_within)
-    }
-
-    fn move_jobs(&self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
-        delete::move_jobs(&self.tools, from, to)
-    }
-
-    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
-        submit::submit(&self.tools, job, &self.settings.jobs)
-    }
-
-    fn go(&self, native: &str) -> Result<(), LrmsError> {
-        submit::go(&self.tools, native)
-    }
-
-    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
-        delete::cancel(&self.tools, native)
-    }
-
-    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
-        outcome::outcome(&self.tools, native, &self.settings)
-    }
-
     fn examine(&self) -> Vec<Finding> {
         examine::examine(self)
     }
@@ -215,7 +172,6 @@ fn clock(config: &str) -> Option<Time> {
     config.lines().find_map(|line| formats::time(line.strip_prefix("Configuration data as of ")?.trim()))
 }
 
-/// Puts together what was read.
 fn picture(
     settings: &Settings,
     clock: Option<Time>,

@@ -31,7 +31,6 @@ pub(super) struct Booked {
     pub(super) active: bool,
 }
 
-/// The reservations in what was printed.
 pub(super) fn read(printed: &str) -> Result<Vec<Booked>, LrmsError> {
     let unreadable = |why: String| LrmsError::Unreadable { command: COMMAND.into(), why };
     let mut found: Vec<Booked> = Vec::new();

@@ -7,9 +7,10 @@
 //! A job that claims polls its own comment with `squeue` and runs once that says so. Operators may change the comments of jobs.
 
 use super::commands::{self, invalid_project, is_about_projects, scontrol};
-use super::delete::{JOB_OVER, named};
+use super::delete::{self, JOB_OVER, named};
+use super::{Slurm, outcome};
 use crate::batch::accounts::is_project;
-use crate::batch::{Submission, Unit};
+use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::script::job_script;
 use crate::dialect::{Tools, ended, refused, submitted, the_job};
@@ -27,20 +28,39 @@ const GO: &str = "bookahead: go";
 /// What a job gets of our environment.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,SHELL,LANG";
 
-pub(super) fn submit(tools: &Tools, job: &Submission, jobs: &Path) -> Result<String, LrmsError> {
-    // What tells a job, in its shell, that it has got its go.
-    let squeue = tools.called("squeue");
-    let has_go = format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]");
-    let script = job_script(job, Some("#SBATCH"), &has_go)?;
-    check(job, &script)?;
-    let command = command(tools, job, jobs, script);
-    let outcome = tools.run(&command)?;
-    if !outcome.is_success() {
-        return Err(denied(tools, job, &command, &outcome));
+impl JobSystem for Slurm {
+    fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
+        let tools = &self.tools;
+        // What tells a job, in its shell, that it has got its go.
+        let squeue = tools.called("squeue");
+        let has_go = format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]");
+        let script = job_script(job, Some("#SBATCH"), &has_go)?;
+        check(job, &script)?;
+        let command = command(tools, job, &self.settings.jobs, script);
+        let outcome = tools.run(&command)?;
+        if !outcome.is_success() {
+            return Err(denied(tools, job, &command, &outcome));
+        }
+        // `17`, or `17;cluster`.
+        let id = submitted(&command, &outcome)?;
+        Ok(id.split(';').next().unwrap_or_default().to_owned())
     }
-    // `17`, or `17;cluster`.
-    let id = submitted(&command, &outcome)?;
-    Ok(id.split(';').next().unwrap_or_default().to_owned())
+
+    fn go(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let what = format!("to let the job {native} run");
+        let Some(native) = named(native) else { return Err(refused(what, "that is no job")) };
+        let command = scontrol(tools, ["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
+        ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
+    }
+
+    fn cancel(&self, native: &str) -> Result<(), LrmsError> {
+        delete::cancel(&self.tools, native)
+    }
+
+    fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
+        outcome::outcome(&self.tools, native, &self.settings)
+    }
 }
 
 /// Whether a job with this comment waits for its go.
@@ -48,15 +68,6 @@ pub(super) fn claims(comment: &str) -> bool {
     comment.starts_with("bookahead: ") && comment.ends_with(CLAIMS)
 }
 
-/// Lets a job run that claims.
-pub(super) fn go(tools: &Tools, native: &str) -> Result<(), LrmsError> {
-    let what = format!("to let the job {native} run");
-    let Some(native) = named(native) else { return Err(refused(what, "that is no job")) };
-    let command = scontrol(tools, ["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
-    ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
-}
-
-/// Why a job was not taken.
 fn denied(tools: &Tools, job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
     if is_about_projects(outcome.said()) {
         let us = || tools.account().unwrap_or_else(|| "the account of the service".into());

@@ -11,6 +11,7 @@ use super::system::{self, FOLDER_VARIABLE};
 use crate::command::is_variable;
 use crate::error::LrmsError;
 use bookahead_party::{Job, Work};
+use bookahead_plan::{Capacity, Seconds};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -35,6 +36,17 @@ echo "$?" > exit
 
 /// A job may be described in so many bytes.
 const MOST_BYTES: usize = 1 << 20;
+
+/// Whether a job asks for something, and can be run as it is written.
+pub(crate) fn check_job(job: &Job) -> Result<(), LrmsError> {
+    if job.limit < Seconds(1) {
+        return Err(LrmsError::Malformed("its time limit is less than a second; give it more".into()));
+    }
+    if job.capacity == Capacity::ZERO {
+        return Err(LrmsError::Malformed("it needs no capacity; ask for some".into()));
+    }
+    check(&job.work)
+}
 
 /// Whether a job's work can be run as it is written.
 pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {

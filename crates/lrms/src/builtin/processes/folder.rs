@@ -101,7 +101,6 @@ impl JobFolder {
         sync(&self.0)
     }
 
-    /// Removes it with all that is in it.
     pub(super) fn remove(&self) -> io::Result<()> {
         match fs::remove_dir_all(&self.0) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
@@ -117,13 +116,11 @@ impl JobFolder {
         self.0.join("script")
     }
 
-    /// What was submitted.
     pub(super) fn record(&self) -> Result<Record, LrmsError> {
         let path = self.0.join("job.json");
         read_json(&path)?.ok_or_else(|| LrmsError::Damaged { path, why: "it is missing".into() })
     }
 
-    /// How far it has come.
     pub(super) fn progress(&self) -> Result<Progress, LrmsError> {
         Ok(read_json(&self.0.join("progress.json"))?.unwrap_or_default())
     }

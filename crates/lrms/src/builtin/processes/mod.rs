@@ -219,7 +219,6 @@ impl Processes {
         !self.watched.is_empty() || !self.ending.is_empty()
     }
 
-    /// Removes the folder of a job that is over.
     pub(super) fn forget(&self, id: JobId) -> Result<(), LrmsError> {
         let folder = self.folder(id);
         folder.remove().map_err(LrmsError::files("remove", folder.path()))

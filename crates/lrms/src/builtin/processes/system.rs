@@ -18,9 +18,7 @@ pub(super) const FOLDER_VARIABLE: &str = "BOOKAHEAD_FOLDER";
 /// What to tell a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
-    /// Please end.
     Terminate,
-    /// End.
     Kill,
 }
 
@@ -48,7 +46,6 @@ pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
     })
 }
 
-/// Makes a folder that only we can read.
 pub(super) fn create_private(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -56,7 +53,6 @@ pub(super) fn create_private(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Whether a file may be run.
 pub(super) fn is_program(path: &Path) -> bool {
     let Ok(about) = fs::metadata(path) else { return false };
     #[cfg(unix)]

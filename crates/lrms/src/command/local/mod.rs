@@ -28,12 +28,14 @@ pub(super) struct Limits<'a> {
 #[derive(Debug)]
 pub(super) enum End {
     /// By itself, or by a signal of somebody else.
-    Exited { code: Option<i32>, out: String, err: String },
-    /// It took too long.
+    Exited {
+        code: Option<i32>,
+        out: String,
+        err: String,
+    },
     TimedOut,
     /// It wrote too much, to this output.
     TooMuch(&'static str),
-    /// It was stopped.
     Stopped,
     /// The system does not say, for that reason.
     Unknown(std::io::Error),

@@ -34,7 +34,6 @@ pub(in super::super) type Alive = PipeWriter;
 #[derive(Debug)]
 pub(in super::super) struct Stop(PipeReader);
 
-/// Both ends.
 pub(in super::super) fn stop() -> io::Result<(Stop, Alive)> {
     let (stop, alive) = io::pipe()?;
     Ok((Stop(stop), alive))
@@ -153,7 +152,6 @@ struct Pipes {
     err: Output,
 }
 
-/// What a process writes.
 struct Output {
     name: &'static str,
     /// None when it is at its end.

@@ -18,7 +18,6 @@ const NOT_THIS_PORT: u16 = 17001;
 /// More would be no small cluster any more.
 const MOST_NODES: u32 = 500;
 
-/// Where the daemons listen.
 pub(super) struct Ports {
     controller: u16,
     nodes: Vec<u16>,
@@ -91,7 +90,6 @@ pub(super) fn key(folder: &Path) -> PathBuf {
     folder.join("munge.key")
 }
 
-/// The account that we run as.
 pub(super) fn account(runner: &Runner) -> Result<String, OwnClusterError> {
     let command = Command::new("id").arg("-un");
     let outcome = runner.run(&command)?;
@@ -102,7 +100,6 @@ pub(super) fn account(runner: &Runner) -> Result<String, OwnClusterError> {
     Err(OwnClusterError::Malformed("the user that runs it has no name; run it as one that has".into()))
 }
 
-/// Writes all files.
 pub(super) fn write(
     settings: &OwnClusterSettings,
     ports: &Ports,

@@ -1,13 +1,13 @@
 //! The daemons of a cluster of our own. They run in the foreground as our children, so that we know when they end and they
 //! never become anybody else's. They are known by the variable `BOOKAHEAD_CLUSTER`, the folder of the cluster, that they were
 //! started with. What they start, one `slurmstepd` for each step of a job, leaves them and wipes its environment; it is known
-//! by the folder that it stays in, and the processes of jobs are its children.
+//! by the folder that it stays in, and the processes of jobs are its children. A small process, the guard, waits until we are
+//! done or gone, and ends all of them that are left.
 
 use super::{OwnClusterError, config};
 use crate::command::{Command as OneCommand, Runner};
 use crate::error::LrmsError;
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,6 @@ impl Daemon {
         }
     }
 
-    /// What it wrote so far.
     pub(super) fn log(&self) -> String {
         let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
         read(&self.log) + &read(&self.log.with_extension("out"))
@@ -167,7 +166,6 @@ impl Daemon {
         self.kill();
     }
 
-    /// Ends it at once.
     pub(super) fn kill(&mut self) {
         let _ended = self.child.kill();
         let _waited = self.child.wait();
@@ -185,67 +183,6 @@ impl Drop for Daemon {
     }
 }
 
-/// Ends all processes of a cluster but munged, and waits until they are gone.
-pub(super) fn end_all(folder: &Path) {
-    let deadline = Instant::now() + END_WITHIN;
-    loop {
-        let processes = processes(folder);
-        if processes.is_empty() || Instant::now() > deadline {
-            return;
-        }
-        for process in processes {
-            let _gone = Pid::from_raw(process).map(|process| kill_process(process, Signal::KILL));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The processes of a cluster but munged, as far as they live: its daemons, its steps, and all that come from them.
-fn processes(folder: &Path) -> BTreeSet<i32> {
-    let carried = format!("{FOLDER_VARIABLE}={}", folder.display());
-    let mut found = BTreeSet::new();
-    let Ok(entries) = fs::read_dir("/proc") else { return found };
-    let all = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let ours = all.filter(|process| {
-        *process > 1 && (carries(*process, carried.as_bytes()) || is_step(*process, folder))
-    });
-    let mut left: Vec<i32> = ours.collect();
-    while let Some(process) = left.pop() {
-        if found.insert(process) {
-            left.extend(children(process));
-        }
-    }
-    found.retain(|process| !is_called(*process, "munged"));
-    found
-}
-
-fn carries(process: i32, variable: &[u8]) -> bool {
-    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|one| one == variable)
-}
-
-/// Whether it is a step of a job, which stays in the folder of the daemon that started it.
-fn is_step(process: i32, folder: &Path) -> bool {
-    // The folder may have been removed meanwhile.
-    let deleted = format!("{} (deleted)", folder.display());
-    let stays_in = fs::read_link(format!("/proc/{process}/cwd"));
-    is_called(process, "slurmstepd")
-        && stays_in.is_ok_and(|place| place == folder || place == Path::new(&deleted))
-}
-
-fn is_called(process: i32, name: &str) -> bool {
-    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|called| called.trim() == name)
-}
-
-fn children(process: i32) -> Vec<i32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    let lists =
-        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|one| one.parse().ok()).collect::<Vec<_>>())
-        .collect()
-}
-
 /// A fixed text; the folder comes to it as an argument. Its input ends when we close it or are gone.
 const SCRIPT: &str = r#"
 cat > /dev/null
@@ -253,16 +190,22 @@ family() {
     echo "$1"
     for child in $(cat "/proc/$1/task/"*/children 2> /dev/null); do family "$child"; done
 }
-for process in /proc/[0-9]*; do
-    name=$(cat "$process/comm" 2> /dev/null)
-    place=$(readlink "$process/cwd")
-    if grep -qzxF -e "$2=$1" "$process/environ" 2> /dev/null ||
-        { [ "$name" = slurmstepd ] && [ "${place% (deleted)}" = "$1" ]; }
-    then
-        for one in $(family "${process#/proc/}"); do
-            [ "$one" -eq "$$" ] || kill -KILL "$one" 2> /dev/null
-        done
-    fi
+cluster() {
+    for process in $(grep -lzxF -e "$2=$1" /proc/[0-9]*/environ 2> /dev/null); do
+        process=${process%/environ}
+        family "${process#/proc/}"
+    done
+    for process in $(grep -lxF slurmstepd /proc/[0-9]*/comm 2> /dev/null); do
+        process=${process%/comm}
+        place=$(readlink "$process/cwd")
+        [ "${place% (deleted)}" != "$1" ] || family "${process#/proc/}"
+    done
+}
+for pass in 1 2 3 4 5 6 7 8 9; do
+    found=$(cluster "$1" "$2" | grep -vx "$$")
+    [ -n "$found" ] || exit
+    kill -KILL $found 2> /dev/null
+    sleep 0.05
 done
 "#;
 

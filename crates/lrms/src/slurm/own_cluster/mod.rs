@@ -3,7 +3,7 @@
 //! nodes are made up and all run on this machine.
 //!
 //! It relies on Debian's packages (or a Slurm in another place, see [`OwnClusterSettings::programs`]). When it is
-//! stopped or dropped, all its processes end, jobs included; [`guard`] does that where this process is killed.
+//! stopped or dropped, all its processes end, jobs included; also where this process is killed.
 
 mod config;
 mod daemons;
@@ -58,38 +58,24 @@ pub struct OwnCluster {
 
 /// Why there is no such cluster.
 #[derive(Debug, Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum OwnClusterError {
     /// A program is not there.
     #[error(
         "{program} is not installed; install Debian's packages slurmctld, slurmd, slurm-client and munge"
     )]
-    NotInstalled {
-        /// Which.
-        program: String,
-    },
+    NotInstalled { program: String },
     /// Sockets could not be made in the folder.
     #[error(
         "the folder {} is too long by {by} characters for the sockets in it; take a shorter one, such as /tmp/c1", folder.display()
     )]
-    FolderTooLong {
-        /// Which.
-        folder: PathBuf,
-        /// By so many bytes.
-        by: usize,
-    },
+    FolderTooLong { folder: PathBuf, by: usize },
     /// It cannot be as it is asked for.
     #[error("a cluster cannot be like that: {0}")]
     Malformed(String),
     /// A daemon ended, or is not ready in time.
     #[error("{daemon} {what}; the last lines of its log:\n{log}")]
-    Daemon {
-        /// Which.
-        daemon: String,
-        /// What is wrong with it.
-        what: String,
-        /// The end of its log.
-        log: String,
-    },
+    Daemon { daemon: String, what: String, log: String },
     /// A command of it could not be run.
     #[error(transparent)]
     Command(#[from] LrmsError),
@@ -246,10 +232,9 @@ impl OwnCluster {
     }
 
     fn end(&mut self) {
-        // Nodes first, so that the controller starts nothing on them any more.
+        // Nodes first, so that the controller starts nothing on them any more. The guard ends what jobs left.
         self.nodes.iter_mut().for_each(Daemon::kill);
         self.controller.kill();
-        daemons::end_all(&self.settings.folder);
         self.munged.kill();
     }
 }
@@ -260,7 +245,6 @@ impl Drop for OwnCluster {
     }
 }
 
-/// The states in what `scontrol -o show nodes` prints.
 fn states(nodes: &str) -> Vec<&str> {
     nodes.lines().filter_map(|line| line.split_once(" State=")?.1.split(' ').next()).collect()
 }

@@ -4,7 +4,8 @@
 use super::pretend::Pretend;
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{
-    BatchSystem, Finding, Handle, JobFact, Picture, Reserved, Share, Submission, Traits, Unit, Wanted,
+    BatchSystem, Finding, Handle, JobFact, JobSystem, Picture, ReservationSystem, Reserved, Share,
+    Submission, Traits, Unit, Wanted,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -100,6 +101,12 @@ impl BatchSystem for Held {
         picture
     }
 
+    fn examine(&self) -> Vec<Finding> {
+        self.pretend.examine()
+    }
+}
+
+impl ReservationSystem for Held {
     /// Nodes that are free all the time.
     fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
         if !self.gate().chooses {
@@ -140,7 +147,9 @@ impl BatchSystem for Held {
         self.enter("delete");
         self.pretend.delete(handle)
     }
+}
 
+impl JobSystem for Held {
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let submitted = self.pretend.submit(job);
         self.enter("submit");
@@ -159,9 +168,5 @@ impl BatchSystem for Held {
 
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         self.pretend.outcome(native)
-    }
-
-    fn examine(&self) -> Vec<Finding> {
-        self.pretend.examine()
     }
 }

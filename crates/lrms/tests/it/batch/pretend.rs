@@ -3,8 +3,8 @@
 
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{
-    BatchSystem, FactState, Finding, Handle, JobFact, NO_GO, Node, Picture, Reserved, Submission, Traits,
-    Unit, Wanted,
+    BatchSystem, FactState, Finding, Handle, JobFact, JobSystem, NO_GO, Node, Picture, ReservationSystem,
+    Reserved, Submission, Traits, Unit, Wanted,
 };
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
@@ -453,6 +453,12 @@ impl BatchSystem for Pretend {
         })
     }
 
+    fn examine(&self) -> Vec<Finding> {
+        vec![Finding::well("the pretended one", "is there")]
+    }
+}
+
+impl ReservationSystem for Pretend {
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         let mut world = self.world();
         let there = world.reservations.iter().filter(|one| world.made.contains(&one.handle));
@@ -530,7 +536,9 @@ impl BatchSystem for Pretend {
             _ => Ok(()),
         }
     }
+}
 
+impl JobSystem for Pretend {
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let mut world = self.world();
         match world.fault(format!("submit {}", job.name))? {
@@ -572,10 +580,6 @@ impl BatchSystem for Pretend {
 
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         Ok(self.world().accounting.get(native).cloned())
-    }
-
-    fn examine(&self) -> Vec<Finding> {
-        vec![Finding::well("the pretended one", "is there")]
     }
 }
 

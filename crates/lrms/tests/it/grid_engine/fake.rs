@@ -5,7 +5,7 @@ use super::wanted;
 use crate::command_local::LONG;
 use crate::scripted::{Scripted, refusal};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, Handle, Node, Picture, Place};
+use bookahead_lrms::batch::{BatchSystem, Handle, Node, Picture, Place, ReservationSystem};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::grid_engine::{GridEngine, Settings};
 use bookahead_plan::Time;

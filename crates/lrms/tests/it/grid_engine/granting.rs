@@ -3,7 +3,7 @@
 use super::own_cell::{OwnCell, SLOTS, place};
 use super::{reserve, stands, wanted};
 use crate::scripted::{link, refusal};
-use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, Unit, Wanted};
+use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, ReservationSystem, Unit, Wanted};
 use bookahead_plan::{Seconds, Time};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::own_cell::{OwnCell, SLOTS, place};
 use super::{find, job, until};
-use bookahead_lrms::batch::{BatchSystem, FactState};
+use bookahead_lrms::batch::{BatchSystem, FactState, JobSystem};
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
 use std::collections::BTreeMap;

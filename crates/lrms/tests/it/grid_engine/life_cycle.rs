@@ -2,7 +2,7 @@
 
 use super::own_cell::{OwnCell, SCHEDULE_INTERVAL, SLOTS};
 use super::{find, job, reserve, script, sleeping, stands, until, wanted};
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle};
+use bookahead_lrms::batch::{BatchSystem, FactState, Handle, JobSystem, ReservationSystem};
 use bookahead_lrms::grid_engine::GridEngine;
 use bookahead_plan::Seconds;
 use std::collections::BTreeMap;

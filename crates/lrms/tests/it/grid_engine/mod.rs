@@ -10,7 +10,9 @@ mod own_cell;
 mod trouble;
 
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle, JobFact, Picture, Submission, Wanted};
+use bookahead_lrms::batch::{
+    BatchSystem, FactState, Handle, JobFact, JobSystem, Picture, ReservationSystem, Submission, Wanted,
+};
 use bookahead_lrms::grid_engine::GridEngine;
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};

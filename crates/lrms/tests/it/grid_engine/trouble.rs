@@ -3,7 +3,7 @@
 use super::own_cell::OwnCell;
 use super::{find, job, reserve, sleeping, until, wanted};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Grade};
+use bookahead_lrms::batch::{BatchSystem, FactState, Grade, JobSystem, ReservationSystem};
 
 #[test]
 fn a_master_that_is_down_is_silence_and_remembers_when_it_is_back() {

@@ -3,7 +3,7 @@
 use super::{HEAD, WINDOW, at, commands, handle, listed, lsf, picture, wanted};
 use crate::scripted::Scripted;
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, Handle, Wanted};
+use bookahead_lrms::batch::{Handle, ReservationSystem, Wanted};
 use bookahead_plan::{Interval, Time};
 
 const MODIFIED: &str = "Reservation \"ba_77_0\" is modified\n";

@@ -5,7 +5,7 @@ use super::{
     wanted, with,
 };
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, JobFact, Place, Unit, Wanted};
+use bookahead_lrms::batch::{FactState, JobFact, Place, ReservationSystem, Unit, Wanted};
 use bookahead_lrms::command::Runner;
 use bookahead_plan::{Interval, Time};
 use std::collections::BTreeMap;

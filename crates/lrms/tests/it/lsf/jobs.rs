@@ -3,7 +3,7 @@
 use super::{NO_JOBS, at, commands, handle, lsf, place, with};
 use crate::scripted::{Scripted, run_job};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle, NO_GO, Place, Submission, Unit};
+use bookahead_lrms::batch::{FactState, Handle, JobSystem, NO_GO, Place, Submission, Unit};
 use bookahead_lrms::lsf::{Lsf, Settings};
 use bookahead_party::Work;
 use bookahead_plan::Seconds;

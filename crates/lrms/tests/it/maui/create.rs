@@ -3,7 +3,7 @@
 use super::{NO_JOBS, QSTAT, at, commands, diagnose, handle, maui, picture, place, showres, wanted, with};
 use crate::scripted::Scripted;
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, Unit, Wanted};
+use bookahead_lrms::batch::{ReservationSystem, Unit, Wanted};
 use bookahead_lrms::command::Runner;
 use bookahead_plan::{Interval, Time};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::{QSTAT, commands, handle, maui, place, with};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle, Place, Submission, Unit};
+use bookahead_lrms::batch::{FactState, Handle, JobSystem, Place, Submission, Unit};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::maui::{Maui, Settings};
 use bookahead_party::Work;

@@ -3,7 +3,7 @@
 use super::{commands, four_until, impatient, pbs, place, shown, wanted};
 use crate::scripted::{Scripted, refusal};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, Handle, Picture, Unit, Wanted};
+use bookahead_lrms::batch::{BatchSystem, Handle, Picture, ReservationSystem, Unit, Wanted};
 use bookahead_plan::{Interval, Time};
 
 const CONFIRMED: &str = "R9.pbs1 CONFIRMED\n";

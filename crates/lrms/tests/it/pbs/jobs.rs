@@ -3,7 +3,7 @@
 use super::{commands, four_until, pbs, place, shown};
 use crate::scripted::{refusal, run_job};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle, NO_GO, Submission, Unit};
+use bookahead_lrms::batch::{BatchSystem, FactState, Handle, JobSystem, NO_GO, Submission, Unit};
 use bookahead_party::Work;
 use bookahead_plan::{Seconds, Time};
 

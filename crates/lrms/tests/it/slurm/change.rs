@@ -2,7 +2,7 @@
 
 use super::fake::Fakes;
 use super::{FactState, Handle, Site, Wanted, cores, dialect, nodes, plain, refusal};
-use bookahead_lrms::batch::BatchSystem;
+use bookahead_lrms::batch::JobSystem;
 use bookahead_plan::{Interval, Seconds};
 
 fn moved(wanted: &Wanted, begin: i64, end: i64) -> Wanted {

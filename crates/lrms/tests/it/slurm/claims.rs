@@ -3,7 +3,7 @@
 use super::{cores, dialect, plain};
 use crate::claiming::{GO_WITHIN, one_goes_and_one_does_not};
 use bookahead_lrms::Batch;
-use bookahead_lrms::batch::{Accounts, BatchSystem, Settings};
+use bookahead_lrms::batch::{Accounts, JobSystem, Settings};
 use bookahead_plan::Capacity;
 
 #[test]

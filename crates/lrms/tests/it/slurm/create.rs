@@ -165,7 +165,7 @@ fn cores_are_counted_where_they_have_threads() {
     assert_eq!(site.reserved("ba.five").unwrap().cores.values().sum::<u32>(), 5);
     // A job in it has as many cores as it was submitted for.
     let job = site.submission("job_5", &place, 5, &[&handle]);
-    let id = bookahead_lrms::batch::BatchSystem::submit(&site.slurm, &job).unwrap();
+    let id = bookahead_lrms::batch::JobSystem::submit(&site.slurm, &job).unwrap();
     let fact = site.until_state(&id, &super::FactState::Running);
     assert_eq!((fact.cores, fact.placed.values().sum::<u32>()), (5, 5));
     // Three tasks that share cores are two cores.

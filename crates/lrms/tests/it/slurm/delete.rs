@@ -2,7 +2,7 @@
 
 use super::fake::Fakes;
 use super::{FactState, Handle, cores, dialect, nodes, plain, refusal};
-use bookahead_lrms::batch::BatchSystem;
+use bookahead_lrms::batch::{JobSystem, ReservationSystem};
 
 #[test]
 fn a_reservation_goes_with_its_jobs_and_no_job_is_left_waiting_for_it() {

@@ -1,7 +1,7 @@
 //! From the reservation to the end of its jobs.
 
 use super::{FactState, cores, plain, until};
-use bookahead_lrms::batch::BatchSystem;
+use bookahead_lrms::batch::JobSystem;
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
 

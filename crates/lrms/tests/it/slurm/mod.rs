@@ -21,7 +21,8 @@ mod thousand;
 
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{
-    BatchSystem, FactState, Handle, JobFact, Picture, Place, Reserved, Submission, Unit, Wanted,
+    BatchSystem, FactState, Handle, JobFact, Picture, Place, ReservationSystem, Reserved, Submission, Unit,
+    Wanted,
 };
 use bookahead_lrms::command::{Command, Outcome, Runner};
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings, Settings, Slurm};

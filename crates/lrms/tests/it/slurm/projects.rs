@@ -4,7 +4,9 @@ use super::fake::Fakes;
 use super::slurmdbd::Accounted;
 use super::{FactState, Handle, Submission, Wanted, cores, plain, refusal, until};
 use crate::{at, backing, job, span};
-use bookahead_lrms::batch::{self, Accounts, BatchSystem, Finding, Grade, Projects};
+use bookahead_lrms::batch::{
+    self, Accounts, BatchSystem, Finding, Grade, JobSystem, Projects, ReservationSystem,
+};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::slurm::{Settings, Slurm};
 use bookahead_lrms::{Batch, LrmsError};

@@ -3,7 +3,7 @@
 use super::fake::Fakes;
 use super::{Settings, Slurm, cores, dialect, nodes, plain, refusal};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, Grade, Handle};
+use bookahead_lrms::batch::{BatchSystem, Grade, Handle, JobSystem, ReservationSystem};
 use bookahead_lrms::command::Runner;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use super::{FactState, Site, Submission, cores, plain, refusal, until};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, Handle};
+use bookahead_lrms::batch::{Handle, JobSystem};
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
 use std::collections::BTreeMap;

@@ -48,7 +48,7 @@ pub(crate) struct Looked {
 
 /// What was seen last, and when.
 #[derive(Debug, Default)]
-pub(super) struct Sight {
+pub(super) struct Looks {
     /// The result of the last look with our own changes; empty before the first look.
     pub(super) picture: Picture,
     /// When that look began.
@@ -64,7 +64,7 @@ pub(super) struct Sight {
     pub(super) chosen: Vec<Reserved>,
 }
 
-impl Sight {
+impl Looks {
     /// What was seen last, with the time that it is there at `now`.
     pub(super) fn picture_at(&self, now: Moment) -> Picture {
         let passed = self.taken.map(|taken| now.second() - taken.second());
@@ -72,18 +72,16 @@ impl Sight {
         Picture { clock, ..self.picture.clone() }
     }
 
-    /// Whether it was ever looked at.
     pub(super) fn is_there(&self) -> bool {
         self.taken.is_some()
     }
 
-    /// Whether it is younger than this.
     pub(super) fn is_young(&self, now: Moment, than: Millis) -> bool {
         self.taken.is_some_and(|taken| now - taken < than)
     }
 
     /// How many looks have begun, and how many of them are over.
-    pub(super) fn looks(&self) -> (u64, u64) {
+    pub(super) fn numbers(&self) -> (u64, u64) {
         (self.begun, self.begun - u64::from(self.is_under_way()))
     }
 
@@ -115,7 +113,6 @@ impl Sight {
         looked
     }
 
-    /// Applies a change of ours.
     pub(super) fn note(&mut self, own: &Own) {
         own.put_into(&mut self.picture);
         self.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(own.clone()));
