@@ -1,7 +1,8 @@
 //! What an operator writes of a broker.
 
 use super::common::*;
-use super::error::{self, ConfigError, Wrong, check_name};
+use super::error;
+use super::error::{ConfigError, Wrong, check_name};
 use super::length::Length;
 use crate::http;
 use crate::security::Security;

@@ -118,13 +118,11 @@ impl Calls {
     }
 }
 
-/// Says what makes no sense.
 pub(super) fn check_brokers(brokers: &[BrokerLink]) -> Result<(), Wrong> {
     let urls = brokers.iter().map(|broker| check_url(&broker.url));
     in_list("broker", urls)
 }
 
-/// Says what makes no sense.
 pub(super) fn check_peers(peers: &[PeerLink]) -> Result<(), Wrong> {
     let each = peers.iter().enumerate().map(|(at, peer)| {
         check_name("a peer", &peer.name)?;
@@ -157,7 +155,6 @@ pub(super) fn default_heartbeat() -> Length {
     Length::of_seconds(5)
 }
 
-/// The folder of a party's state.
 pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
     match said {
         Some(said) => base.join(said),

@@ -11,39 +11,14 @@ use toml::de::{DeTable, DeValue};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum ConfigError {
-    /// The file is not there, or may not be read.
     #[error("{} cannot be read: {cause}; give the configuration of a {of}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Of whom it should be.
-        of: &'static str,
-        /// What the system said.
-        cause: io::Error,
-    },
-    /// A field is unknown, missing, or of another type.
+    Unreadable { path: PathBuf, of: &'static str, cause: io::Error },
     #[error("{}, {}: {why}", path.display(), in_line(*line))]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        line: Option<usize>,
-        /// Why, and what was expected.
-        why: String,
-    },
-    /// A value makes no sense.
+    Unfit { path: PathBuf, line: Option<usize>, why: String },
     #[error("{}, {}: {}", path.display(), in_line(*line), of_field(field, why))]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        line: Option<usize>,
-        /// Which value.
-        field: String,
-        /// Why, and what to write instead.
-        why: String,
-    },
+    Wrong { path: PathBuf, line: Option<usize>, field: String, why: String },
 }
 
 /// A value that makes no sense: why, and what to write instead.
@@ -167,7 +142,6 @@ pub(super) fn parse<T: DeserializeOwned>(
     Ok(config)
 }
 
-/// The text of a file.
 pub(super) fn read(path: &Path, of: &'static str) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
         path: path.to_owned(),

@@ -2,15 +2,16 @@
 
 use super::batch::BatchConfig;
 use super::common::*;
-use super::error::{self, ConfigError, Wrong, check_name, percentage};
+use super::error;
+use super::error::{ConfigError, Wrong, check_name, percentage};
 use super::length::Length;
 use super::local_jobs::LocalJobs;
 use super::resource::Resource;
 use crate::http;
 use crate::security::{Role, Security};
 use bookahead_api::AttributeValue;
-use bookahead_protocol::ledger::{self, HoldRules, Reveal, Rules, UserLimits};
-use bookahead_protocol::{Millis, Name, deadline};
+use bookahead_protocol::ledger::{HoldRules, Reveal, Rules, UserLimits};
+use bookahead_protocol::{Millis, Name, deadline, ledger};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};

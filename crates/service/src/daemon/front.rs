@@ -79,7 +79,6 @@ struct Doorstep {
 }
 
 impl Common<'_> {
-    /// Whether it could start.
     pub(super) fn check(&self, base: &Path) -> Result<(), DaemonError> {
         self.doorstep(base).map(drop)
     }
@@ -216,9 +215,7 @@ pub(super) fn state_folder(path: &Path) -> Result<(), DaemonError> {
 /// A broker that does not answer is told at least so often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A broker to register with.
 pub(super) struct Registry {
-    /// Where it is.
     pub(super) url: String,
     /// What it is shown.
     pub(super) credentials: Credentials,
@@ -254,7 +251,6 @@ pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, ev
     }
 }
 
-/// What the party says of itself.
 fn heartbeat(party: &PartyHandle) -> Option<api::Heartbeat> {
     let known = party.read(ReadKind::Short, |queries, now| queries.sites(now));
     // It comes first in its own list.
@@ -322,7 +318,6 @@ impl Credentials {
         &self.options
     }
 
-    /// A client of a server.
     pub(super) fn client(&self, url: &str) -> Result<Client, DaemonError> {
         Ok(Client::new(url, self.options.clone())?)
     }

@@ -2,13 +2,10 @@
 //! submission that is repeated is the same job.
 
 use super::Shared;
-use super::answer::Refusal;
-use super::answer::{created, out_of_calendar, written};
+use super::answer::{Refusal, created, out_of_calendar, written};
 use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
 use super::queries::PAGE;
-use super::request::Document;
-use super::request::{Filters, Id, identity};
-use super::request::{Optional, Required};
+use super::request::{Document, Filters, Id, Optional, Required, identity};
 use super::requester::{Changing, Requester};
 use crate::thread::NoReply;
 use axum::extract::State;

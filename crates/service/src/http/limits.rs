@@ -84,7 +84,6 @@ const LONGEST_NAME: usize = 255;
 
 /// Something that came from outside.
 pub(super) trait Checked {
-    /// Says what is wrong with it.
     fn check(&self, limits: &Limits) -> Result<(), Refusal>;
 }
 

@@ -227,7 +227,6 @@ refusals! {
     }
 }
 
-/// Describes all numbers of a document.
 fn describe(document: &mut OpenApi) {
     let components = document.components.iter_mut();
     components.flat_map(|components| components.schemas.values_mut()).for_each(within);

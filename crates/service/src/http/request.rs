@@ -24,7 +24,6 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A document.
 pub(super) struct Document<T>(pub(super) T);
 
 /// A document all of whose fields have defaults: no body at all, or null, says the same as an empty one.
@@ -97,10 +96,8 @@ fn read<T: DeserializeOwned + Checked>(bytes: &[u8], shared: &Shared) -> Result<
     Ok(document)
 }
 
-/// The identity in the path.
 pub(super) struct Id<T>(pub(super) T);
 
-/// The filters.
 pub(super) struct Filters<T>(pub(super) T);
 
 impl<T: FromStr<Err: Display>, S: Send + Sync> FromRequestParts<S> for Id<T> {

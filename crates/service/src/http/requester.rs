@@ -3,8 +3,7 @@
 //! handler. Which of [`Requester`], [`Changing`] and [`Registering`] a handler takes says who may use its route.
 
 use super::answer::{Refusal, ToldCode};
-use super::observe::Line;
-use super::observe::Traced;
+use super::observe::{Line, Traced};
 use super::{Shared, observe};
 use crate::clock::Clock;
 use crate::security::{Identity, Role};
@@ -21,7 +20,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Somebody asks.
 #[derive(Clone)]
 pub(super) struct Requester(Arc<Inner>);
 
@@ -42,12 +40,10 @@ impl Requester {
         Requester(Arc::new(Inner { identity, origin, line }))
     }
 
-    /// Who.
     pub(super) fn user(&self) -> &Name {
         &self.0.identity.user
     }
 
-    /// As one who calls the party.
     pub(super) fn caller(&self) -> Caller {
         self.0.identity.caller()
     }
@@ -63,7 +59,6 @@ impl Requester {
         caller
     }
 
-    /// As one who looks.
     pub(super) fn viewer(&self) -> Viewer {
         self.0.identity.viewer()
     }
@@ -140,7 +135,6 @@ impl<S: Sync> FromRequestParts<S> for Registering {
     }
 }
 
-/// Lets a request in, or not.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let (identity, via) = match admit(&shared, &request) {
         Ok(admitted) => admitted,
@@ -196,7 +190,6 @@ fn route(request: &Request) -> &str {
 /// So many users have a bucket at the same time.
 const MOST_BUCKETS: usize = 10_000;
 
-/// The buckets of all users.
 pub(super) struct Rates {
     /// Tokens in a second; none where there is no limit.
     per_second: f64,

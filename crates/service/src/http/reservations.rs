@@ -2,12 +2,9 @@
 //! (RFC 9110) compare the version of the terms, with which an entity tag begins: a reservation that has begun meanwhile, or
 //! got a job, still has the terms that its owner has seen.
 
-use super::answer::Refusal;
-use super::answer::Written;
+use super::answer::{Refusal, Written};
 use super::openapi::{NeededKey, OfBody, OfReservation, OfRoom, OfVersion, Refused, SpareKey};
-use super::request::Id;
-use super::request::{Document, OrNothing};
-use super::request::{Optional, Required};
+use super::request::{Document, Id, Optional, OrNothing, Required};
 use super::requester::{Changing, Requester};
 use super::{Shared, answer};
 use axum::extract::State;
@@ -20,7 +17,6 @@ use bookahead_api::description::ReservationIdText;
 use bookahead_protocol::{Call, Key, ReservationId};
 use std::sync::Arc;
 
-/// What every route here answers with.
 type Answered = Result<Response, Refusal>;
 
 /// Reserve
