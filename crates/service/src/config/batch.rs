@@ -148,29 +148,6 @@ impl SystemName {
 }
 
 impl BatchConfig {
-    /// One that is as usual.
-    pub fn new(system: SystemName) -> BatchConfig {
-        BatchConfig {
-            system,
-            commands: None,
-            conf: None,
-            parallel_environment: None,
-            environment: BTreeMap::new(),
-            output: None,
-            accounting: false,
-            time_out: default_time_out(),
-            at_once: default_at_once(),
-            look_every: default_look_every(),
-            answer_within: default_answer_within(),
-            account: None,
-            r#become: Vec::new(),
-            accounts: BTreeMap::new(),
-            project: None,
-            projects: BTreeMap::new(),
-            ssh: None,
-        }
-    }
-
     /// Says what makes no sense.
     pub fn check(&self) -> Result<(), Wrong> {
         if self.time_out < Length(Millis(100)) || self.time_out > Length::of_seconds(300) {

@@ -157,40 +157,21 @@ fn located(path: &Path, text: &str, wrong: &Wrong) -> ConfigError {
 
 /// The line of a value, or of the innermost table around it where it is not said.
 fn line_of(text: &str, way: &[Step]) -> Option<usize> {
-    let table = DeTable::parse(text).ok()?;
+    let mut here = &DeValue::Table(DeTable::parse(text).ok()?.into_inner());
     let mut found = None;
-    let mut here = Here::Table(table.get_ref());
     for step in way {
-        let Some((at, next)) = here.step(step) else { break };
-        found = Some(at);
-        here = next;
-    }
-    found.map(|at| line_at(text, at))
-}
-
-enum Here<'a> {
-    Table(&'a DeTable<'a>),
-    Value(&'a DeValue<'a>),
-}
-
-impl<'a> Here<'a> {
-    /// Where in the text the next step leads, and what is there.
-    fn step(&self, step: &Step) -> Option<(usize, Here<'a>)> {
-        match (self, step) {
-            (Here::Table(table), Step::Field(name)) => field(table, name),
-            (Here::Value(DeValue::Table(table)), Step::Field(name)) => field(table, name),
-            (Here::Value(DeValue::Array(list)), Step::Place(place)) => {
-                let one = list.get(*place)?;
-                Some((one.span().start, Here::Value(one.get_ref())))
+        let next = match (here, step) {
+            (DeValue::Table(table), Step::Field(name)) => {
+                table.iter().find(|(key, _)| key.get_ref() == name).map(|(key, value)| (key.span(), value))
             }
+            (DeValue::Array(list), Step::Place(place)) => list.get(*place).map(|one| (one.span(), one)),
             _ => None,
-        }
+        };
+        let Some((span, value)) = next else { break };
+        found = Some(line_at(text, span.start));
+        here = value.get_ref();
     }
-}
-
-fn field<'a>(table: &'a DeTable<'a>, name: &str) -> Option<(usize, Here<'a>)> {
-    let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
-    Some((key.span().start, Here::Value(value.get_ref())))
+    found
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

@@ -415,7 +415,10 @@ mod tests {
         let slurm = "system = \"slurm\"";
         let place = "batch = { partition = \"main\", unit = \"nodes\" }";
         let site = read(&with(slurm, place)).expect("a site");
-        assert_eq!(site.batch, Some(BatchConfig::new(crate::config::SystemName::Slurm)));
+        let batch = site.batch.expect("a batch system");
+        assert_eq!((batch.system, batch.at_once), (crate::config::SystemName::Slurm, 4));
+        let waits = [batch.time_out, batch.look_every, batch.answer_within].map(|wait| wait.seconds().0);
+        assert_eq!(waits, [10, 10, 60]);
         refused(&format!("{SMALL}{place}\n"), &["line 7", "resource[1].batch", "system ="]);
         refused(&with("system = \"torque\"", ""), &["line 9", "torque", "`slurm`", "`maui`"]);
         for (batch, words) in [

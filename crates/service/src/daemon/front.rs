@@ -37,39 +37,30 @@ pub(super) struct Common<'a> {
     heartbeat: std::time::Duration,
 }
 
-impl<'a> From<&'a SiteConfig> for Common<'a> {
-    fn from(config: &'a SiteConfig) -> Common<'a> {
-        Common {
-            role: Role::Site,
-            name: &config.name,
-            listen: config.listen,
-            url: config.url.as_deref(),
-            attributes: &config.attributes,
-            security: &config.security,
-            limits: config.server_limits(),
-            brokers: &config.brokers,
-            calls: &config.calls,
-            heartbeat: config.heartbeat.duration(),
+/// Both configurations have these fields; only their limits differ.
+macro_rules! common_of {
+    ($config:ty, $role:expr, $limits:expr) => {
+        impl<'a> From<&'a $config> for Common<'a> {
+            fn from(config: &'a $config) -> Common<'a> {
+                Common {
+                    role: $role,
+                    name: &config.name,
+                    listen: config.listen,
+                    url: config.url.as_deref(),
+                    attributes: &config.attributes,
+                    security: &config.security,
+                    limits: $limits(config),
+                    brokers: &config.brokers,
+                    calls: &config.calls,
+                    heartbeat: config.heartbeat.duration(),
+                }
+            }
         }
-    }
+    };
 }
 
-impl<'a> From<&'a BrokerConfig> for Common<'a> {
-    fn from(config: &'a BrokerConfig) -> Common<'a> {
-        Common {
-            role: Role::Broker,
-            name: &config.name,
-            listen: config.listen,
-            url: config.url.as_deref(),
-            attributes: &config.attributes,
-            security: &config.security,
-            limits: config.server.clone(),
-            brokers: &config.brokers,
-            calls: &config.calls,
-            heartbeat: config.heartbeat.duration(),
-        }
-    }
-}
+common_of!(SiteConfig, Role::Site, SiteConfig::server_limits);
+common_of!(BrokerConfig, Role::Broker, |config: &BrokerConfig| config.server.clone());
 
 /// All that can be had without listening.
 struct Doorstep {

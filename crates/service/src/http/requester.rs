@@ -368,10 +368,11 @@ mod via_tests {
 #[cfg(test)]
 mod server_clock_tests {
     use super::*;
+    use bookahead_protocol::Moment;
 
     #[test]
     fn the_speed_is_told_where_it_is_not_that_of_every_clock() {
-        for (clock, speed) in [(Clock::WALL, None), (Clock::accelerated_from_now(60), Some("60"))] {
+        for (clock, speed) in [(Clock::WALL, None), (Clock::accelerated(Moment(0), 60), Some("60"))] {
             let mut headers = HeaderMap::new();
             tell_clock(clock, &mut headers);
             let now: Timestamp = headers[header::NOW].to_str().unwrap().parse().unwrap();
@@ -389,7 +390,7 @@ mod server_clock_tests {
             )]);
             check_clock(clock, &headers).map_err(|refusal| refusal.code().to_owned())
         };
-        let fast = Clock::accelerated_from_now(60);
+        let fast = Clock::accelerated(Moment(0), 60);
         assert_eq!(check_clock(fast, &HeaderMap::new()), Ok(()));
         assert_eq!((asked(Clock::WALL, "1"), asked(fast, " 60")), (Ok(()), Ok(())));
         assert_eq!(asked(fast, "1"), Err("other-clock".into()));
