@@ -13,52 +13,33 @@ use std::path::PathBuf;
 /// The batch system of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct BatchConfig {
-    /// Which it is.
     pub system: SystemName,
-    /// The folder of its commands, where they are not in `PATH`.
     pub commands: Option<PathBuf>,
-    /// Of Slurm and PBS: its `slurm.conf` or `pbs.conf`, where that is not the usual one.
     pub conf: Option<PathBuf>,
-    /// Of Grid Engine: the parallel environment of reservations and jobs.
     pub parallel_environment: Option<String>,
-    /// Variables for its commands, such as `SGE_ROOT`.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// A folder for what jobs print; what the batch system does by itself, if it is not said.
     pub output: Option<PathBuf>,
-    /// Whether it keeps accounts that can be asked how a job ended (`sacct`, `qacct`).
     #[serde(default)]
     pub accounting: bool,
-    /// A command that takes longer is ended, and the batch system counts as silent.
     #[serde(default = "default_time_out")]
     pub time_out: Length,
-    /// So many commands run at the same time.
     #[serde(default = "default_at_once")]
     pub at_once: usize,
-    /// How often the book is compared with it.
     #[serde(default = "default_look_every")]
     pub look_every: Length,
-    /// How long it may take to grant something before that is refused and undone.
     #[serde(default = "default_answer_within")]
     pub answer_within: Length,
-    /// The account of the cluster that reservations and jobs belong to, where owners have none of their own there; the one
-    /// that the commands run as, if it is not said.
     pub account: Option<String>,
-    /// What is put before a command that is to run as an owner; `{user}` stands for his account. Without it everything
-    /// belongs to `account`.
     #[serde(default)]
     pub r#become: Vec<String>,
-    /// The accounts of owners who are called otherwise on the cluster.
     #[serde(default)]
     pub accounts: BTreeMap<Name, String>,
-    /// Of Slurm: the project, which Slurm calls account, that reservations and jobs are charged to, of all owners of whom
-    /// `projects` does not say otherwise; what Slurm does by itself, if it is not said.
     pub project: Option<String>,
-    /// Of Slurm: the projects of owners.
     #[serde(default)]
     pub projects: BTreeMap<Name, String>,
-    /// Where its commands are run, if not on this machine.
     pub ssh: Option<SshConfig>,
 }
 

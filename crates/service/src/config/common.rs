@@ -16,10 +16,9 @@ pub const FASTEST: u32 = 50_000;
 /// A clock. All parties that talk to each other need the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct ClockConfig {
-    /// How many times as fast as the time of day.
     pub speed: u32,
-    /// Where it agrees with the time of day.
     pub origin: Option<Timestamp>,
 }
 
@@ -70,36 +69,30 @@ pub fn in_its_time(length: Length, speed: u32) -> Millis {
 /// token's, from the folder of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Calls {
-    /// A file with the token that is shown to others. It is read anew when it changes.
     pub token_file: Option<PathBuf>,
-    /// The authorities that certificates of others must come from.
     pub ca: Option<PathBuf>,
-    /// The certificate that is shown to others.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
     pub key: Option<PathBuf>,
 }
 
 /// A broker to register with: `[[broker]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct BrokerLink {
-    /// Where it is.
     pub url: String,
-    /// A file with the token for it.
     pub token_file: Option<PathBuf>,
 }
 
 /// A site or broker to ask: `[[peer]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct PeerLink {
-    /// What it is called here.
     pub name: String,
-    /// Where it is.
     pub url: String,
-    /// A file with the token for it.
     pub token_file: Option<PathBuf>,
 }
 

@@ -26,64 +26,44 @@ const BEYOND_BATCH: Millis = Millis::seconds(15);
 /// A site. Paths are from the folder of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct SiteConfig {
-    /// What it is called.
     pub name: String,
-    /// Where it listens.
     #[serde(default = "default_address", deserialize_with = "address")]
     pub listen: SocketAddr,
-    /// Where others reach it, if that is not where it listens.
     pub url: Option<String>,
-    /// The folder of its journal, and of its jobs; `bookahead-` and its name, if it is not said.
     pub state: Option<PathBuf>,
-    /// How long it remembers what is over.
     #[serde(default = "default_retention")]
     pub retention: Length,
-    /// It remembers at most so many answers.
     #[serde(default = "default_answers")]
     pub most_answers: usize,
-    /// How often it tells its brokers that it is there.
     #[serde(default = "default_heartbeat")]
     pub heartbeat: Length,
-    /// The time that it lives in.
     #[serde(default)]
     pub clock: ClockConfig,
-    /// How jobs are run that are submitted to it.
     #[serde(default)]
     pub jobs: SubmittedJobs,
-    /// Its batch system; without one it has a scheduler of its own.
     pub batch: Option<BatchConfig>,
-    /// What else there is to know of it, for those who choose among sites.
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// How long it holds.
     #[serde(default)]
     pub holds: Holds,
-    /// How much it tells.
     #[serde(default)]
     pub reveal: Reveal,
-    /// What everybody may have of whom nothing else is said.
     #[serde(default)]
     pub limits: Limits,
-    /// What those may have who have a role; the most generous of them.
     #[serde(default)]
     pub role_limits: BTreeMap<String, Limits>,
-    /// What a user may have, whatever his roles.
     #[serde(default)]
     pub user_limits: BTreeMap<String, Limits>,
-    /// What it offers.
     #[serde(default, rename = "resource")]
     pub resources: Vec<Resource<LocalJobs>>,
-    /// With whom it registers.
     #[serde(default, rename = "broker")]
     pub brokers: Vec<BrokerLink>,
-    /// How it calls them.
     #[serde(default)]
     pub calls: Calls,
-    /// What is too much.
     #[serde(default)]
     pub server: http::Limits,
-    /// Who may do what.
     #[serde(default)]
     pub security: Security,
 }
@@ -91,8 +71,8 @@ pub struct SiteConfig {
 /// How jobs are run that are submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct SubmittedJobs {
-    /// Whether they are programs that run on this machine, with the rights of the service; else they are only pretended.
     pub processes: bool,
 }
 
@@ -107,12 +87,10 @@ fn default_answers() -> usize {
 /// How long a site holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Holds {
-    /// No hold is longer.
     pub longest: Length,
-    /// Whether a commit that comes too late is accepted where the room is still free.
     pub late_commits: bool,
-    /// Holds as short as the share of those that are never committed demands.
     pub adaptive: Option<Adaptive>,
 }
 
@@ -149,16 +127,12 @@ impl Holds {
 /// What one user may have; what is not said is not limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Limits {
-    /// So many live reservations.
     pub count: Option<u32>,
-    /// So many hours of one unit, in all of them.
     pub unit_hours: Option<u32>,
-    /// They must end so long after they were asked for.
     pub horizon: Option<Length>,
-    /// They may begin only so long after they were asked for.
     pub notice: Option<Length>,
-    /// A percentage of a resource at the same time.
     pub share: Option<u32>,
 }
 

@@ -160,12 +160,10 @@ pub struct ClientCertificate {
 /// Who has a certificate, and what he may: `[[security.peer]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct PeerCertificate {
-    /// Who.
     pub name: Name,
-    /// Of his certificate.
     pub fingerprint: Fingerprint,
-    /// What he may.
     pub roles: Vec<Role>,
 }
 
