@@ -131,43 +131,29 @@ impl SystemName {
 impl BatchConfig {
     /// Says what makes no sense.
     pub fn check(&self) -> Result<(), Wrong> {
-        if self.time_out < Length(Millis(100)) || self.time_out > Length::of_seconds(300) {
-            let why =
-                "commands need some time, and nobody waits for minutes; give 100ms to 5m, usually \"10s\"";
-            return Err(Wrong::new("time_out", why));
-        }
-        if self.look_every < Length::of_seconds(1) {
-            return Err(Wrong::new("look_every", "give 1s or more, usually \"10s\""));
-        }
-        if self.answer_within < Length::of_seconds(1) || self.answer_within > Length::of_seconds(600) {
-            return Err(Wrong::new("answer_within", "give 1s to 10m, usually \"60s\""));
-        }
-        if !(1..=64).contains(&self.at_once) {
-            return Err(Wrong::new("at_once", "give 1 to 64, usually 4"));
-        }
-        if self.conf.is_some() && !matches!(self.system, SystemName::Slurm | SystemName::Pbs) {
-            return Err(Wrong::new("conf", "only Slurm and PBS have one; leave it out"));
-        }
-        if self.system == SystemName::GridEngine && self.parallel_environment.is_none() {
-            let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
-                       qconf -spl lists them";
-            return Err(Wrong::new("parallel_environment", why));
-        }
-        if !self.r#become.is_empty() && !self.r#become.iter().any(|word| word.contains("{user}")) {
-            let why = "{user} stands for the account of an owner and is missing; write \
-                       become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"]";
-            return Err(Wrong::new("become", why));
-        }
-        if self.r#become.is_empty() && !self.accounts.is_empty() {
-            let why = "jobs run as their owners only where become says how; \
-                       write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or leave out accounts";
-            return Err(Wrong::new("accounts", why));
-        }
-        if !self.r#become.is_empty() && self.account.is_some() {
-            let why =
-                "with become everything belongs to the accounts of the owners; leave out one of the two";
-            return Err(Wrong::new("account", why));
-        }
+        let (becomes, seconds) = (&self.r#become, Length::of_seconds);
+        let time_out = (Length(Millis(100))..=seconds(300)).contains(&self.time_out);
+        let why = "commands need some time, and nobody waits for minutes; give 100ms to 5m, usually \"10s\"";
+        Wrong::unless(time_out, "time_out", why)?;
+        Wrong::unless(self.look_every >= seconds(1), "look_every", "give 1s or more, usually \"10s\"")?;
+        let answer_within = (seconds(1)..=seconds(600)).contains(&self.answer_within);
+        Wrong::unless(answer_within, "answer_within", "give 1s to 10m, usually \"60s\"")?;
+        Wrong::unless((1..=64).contains(&self.at_once), "at_once", "give 1 to 64, usually 8")?;
+        let conf = self.conf.is_none() || matches!(self.system, SystemName::Slurm | SystemName::Pbs);
+        Wrong::unless(conf, "conf", "only Slurm and PBS have one; leave it out")?;
+        let environment = self.system != SystemName::GridEngine || self.parallel_environment.is_some();
+        let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
+                   qconf -spl lists them";
+        Wrong::unless(environment, "parallel_environment", why)?;
+        let user = becomes.is_empty() || becomes.iter().any(|word| word.contains("{user}"));
+        let why = "{user} stands for the account of an owner and is missing; write \
+                   become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"]";
+        Wrong::unless(user, "become", why)?;
+        let why = "jobs run as their owners only where become says how; \
+                   write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or leave out accounts";
+        Wrong::unless(!becomes.is_empty() || self.accounts.is_empty(), "accounts", why)?;
+        let why = "with become everything belongs to the accounts of the owners; leave out one of the two";
+        Wrong::unless(becomes.is_empty() || self.account.is_none(), "account", why)?;
         self.check_projects()
     }
 
@@ -175,15 +161,11 @@ impl BatchConfig {
         let named = self.project.iter().map(|project| ("project", project));
         let named = named.chain(self.projects.values().map(|project| ("projects", project)));
         for (field, project) in named {
-            if self.system != SystemName::Slurm {
-                let why =
-                    format!("only Slurm is told projects, and this is {}; leave it out", self.system.word());
-                return Err(Wrong::new(field, why));
-            }
-            if !is_project(project) {
-                let why = format!("{project:?} cannot be a project; write letters, digits, _ . - only");
-                return Err(Wrong::new(field, why));
-            }
+            let why =
+                format!("only Slurm is told projects, and this is {}; leave it out", self.system.word());
+            Wrong::unless(self.system == SystemName::Slurm, field, why)?;
+            let why = format!("{project:?} cannot be a project; write letters, digits, _ . - only");
+            Wrong::unless(is_project(project), field, why)?;
         }
         Ok(())
     }

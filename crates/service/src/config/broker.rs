@@ -1,8 +1,7 @@
 //! What an operator writes of a broker.
 
 use super::common::*;
-use super::error;
-use super::error::{ConfigError, Wrong, check_name};
+use super::error::{self, ConfigError, Wrong};
 use super::length::Length;
 use crate::http;
 use crate::security::Security;
@@ -147,14 +146,6 @@ fn default_job_look() -> Length {
     Length::of_seconds(1)
 }
 
-fn check_job_look(every: Length) -> Result<(), Wrong> {
-    if every < Length(Millis(100)) {
-        let why = "who looks so often does nothing else; give 100ms or more, usually \"1s\"";
-        return Err(Wrong::new("job_look", why));
-    }
-    Ok(())
-}
-
 impl BrokerConfig {
     /// From a file.
     pub fn read(path: &Path) -> Result<BrokerConfig, ConfigError> {
@@ -168,24 +159,14 @@ impl BrokerConfig {
 
     /// Says what makes no sense, as far as that can be known without looking at other files.
     pub fn check(&self) -> Result<(), Wrong> {
-        check_name("a broker", &self.name)?;
-        self.url.as_deref().map_or(Ok(()), check_url)?;
-        self.clock.check()?;
-        check_heartbeat(self.heartbeat)?;
-        check_retention(self.retention)?;
-        check_job_look(self.job_look)?;
-        check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
+        Common::from(self).check()?;
+        let why = "job_look must be at least 100ms; usually \"1s\"";
+        Wrong::unless(self.job_look >= Length(Millis(100)), "job_look", why)?;
         self.rules.check().map_err(|wrong| wrong.within("rules"))?;
-        self.calls.check().map_err(|wrong| wrong.within("calls"))?;
         check_peers(&self.peers)?;
-        check_brokers(&self.brokers)?;
-        self.server.check().map_err(|wrong| wrong.within("server"))?;
-        if self.peers.is_empty() && !self.is_open() {
-            let why = "there is no [[peer]] and nobody may register, so that there is nobody to ask; \
-                       name peers, or write open = true";
-            return Err(Wrong::new("open", why));
-        }
-        Ok(())
+        let why = "there is no [[peer]] and nobody may register, so that there is nobody to ask; \
+                   name peers, or write open = true";
+        Wrong::unless(!self.peers.is_empty() || self.is_open(), "open", why)
     }
 
     /// Whether sites and brokers that are not named may register. Only where everybody is on this machine that goes without

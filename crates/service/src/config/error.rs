@@ -50,6 +50,11 @@ impl Wrong {
         Wrong { way: Vec::new(), why: why.into() }
     }
 
+    /// An error with a field unless `holds`.
+    pub fn unless(holds: bool, field: impl Into<Step>, why: impl Into<String>) -> Result<(), Wrong> {
+        if holds { Ok(()) } else { Err(Wrong::new(field, why)) }
+    }
+
     /// Inside this.
     pub fn within(mut self, step: impl Into<Step>) -> Wrong {
         self.way.insert(0, step.into());

@@ -2,8 +2,7 @@
 
 use super::batch::BatchConfig;
 use super::common::*;
-use super::error;
-use super::error::{ConfigError, Wrong, check_name, percentage};
+use super::error::{self, ConfigError, Wrong, percentage};
 use super::length::Length;
 use super::local_jobs::LocalJobs;
 use super::resource::Resource;
@@ -167,20 +166,10 @@ impl SiteConfig {
 
     /// Says what makes no sense, as far as that can be known without looking at other files.
     pub fn check(&self) -> Result<(), Wrong> {
-        check_name("a site", &self.name)?;
-        self.url.as_deref().map_or(Ok(()), check_url)?;
-        self.clock.check()?;
-        check_heartbeat(self.heartbeat)?;
-        check_retention(self.retention)?;
-        if self.most_answers == 0 {
-            let why =
-                "without answers to remember a repeated call would be done twice; leave it out, or give many";
-            return Err(Wrong::new("most_answers", why));
-        }
-        check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
-        self.calls.check().map_err(|wrong| wrong.within("calls"))?;
-        check_brokers(&self.brokers)?;
-        self.server.check().map_err(|wrong| wrong.within("server"))?;
+        Common::from(self).check()?;
+        let why =
+            "without answers to remember a repeated call would be done twice; leave it out, or give many";
+        Wrong::unless(self.most_answers > 0, "most_answers", why)?;
         self.check_roles()?;
         self.check_jobs()?;
         self.check_batch()?;
@@ -390,7 +379,7 @@ mod tests {
         let place = "batch = { partition = \"main\", unit = \"nodes\" }";
         let site = read(&with(slurm, place)).expect("a site");
         let batch = site.batch.expect("a batch system");
-        assert_eq!((batch.system, batch.at_once), (crate::config::SystemName::Slurm, 4));
+        assert_eq!((batch.system, batch.at_once), (crate::config::SystemName::Slurm, 8));
         let waits = [batch.time_out, batch.look_every, batch.answer_within].map(|wait| wait.seconds().0);
         assert_eq!(waits, [10, 10, 60]);
         refused(&format!("{SMALL}{place}\n"), &["line 7", "resource[1].batch", "system ="]);

@@ -4,11 +4,11 @@
 
 use super::running::Running;
 use super::{DaemonError, VERSION};
-use crate::config::{BrokerConfig, BrokerLink, Calls, SiteConfig};
+use crate::config::{Calls, Common};
 use crate::http::serve::Bounds;
 use crate::http::{About, Limits, Served, Stop, answer, router_until, serve};
 use crate::security::tls::Content;
-use crate::security::{Authenticator, Security, SecurityError};
+use crate::security::{Authenticator, SecurityError};
 use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
 use bookahead_api as api;
 use bookahead_client::{Client, Identity, Options};
@@ -23,45 +23,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// What the configurations of a site and of a broker have in common.
-pub(super) struct Common<'a> {
-    role: Role,
-    name: &'a str,
-    listen: SocketAddr,
-    url: Option<&'a str>,
-    attributes: &'a BTreeMap<Name, api::AttributeValue>,
-    security: &'a Security,
-    limits: Limits,
-    brokers: &'a [BrokerLink],
-    calls: &'a Calls,
-    heartbeat: std::time::Duration,
-}
-
-/// Both configurations have these fields; only their limits differ.
-macro_rules! common_of {
-    ($config:ty, $role:expr, $limits:expr) => {
-        impl<'a> From<&'a $config> for Common<'a> {
-            fn from(config: &'a $config) -> Common<'a> {
-                Common {
-                    role: $role,
-                    name: &config.name,
-                    listen: config.listen,
-                    url: config.url.as_deref(),
-                    attributes: &config.attributes,
-                    security: &config.security,
-                    limits: $limits(config),
-                    brokers: &config.brokers,
-                    calls: &config.calls,
-                    heartbeat: config.heartbeat.duration(),
-                }
-            }
-        }
-    };
-}
-
-common_of!(SiteConfig, Role::Site, SiteConfig::server_limits);
-common_of!(BrokerConfig, Role::Broker, |config: &BrokerConfig| config.server.clone());
-
 /// All that can be had without listening.
 struct Doorstep {
     authenticator: Authenticator,
@@ -70,7 +31,7 @@ struct Doorstep {
 }
 
 impl Common<'_> {
-    pub(super) fn check(&self, base: &Path) -> Result<(), DaemonError> {
+    pub(super) fn check_files(&self, base: &Path) -> Result<(), DaemonError> {
         self.doorstep(base).map(drop)
     }
 
@@ -103,7 +64,7 @@ impl Common<'_> {
             ..nothing_said(self.name, self.role)
         };
         let (authenticator, limits, heartbeat) =
-            (Arc::new(authenticator), self.limits.clone(), self.heartbeat);
+            (Arc::new(authenticator), self.limits.clone(), self.heartbeat.duration());
         Ok(Front { about, address, listener, authenticator, tls, limits, brokers, heartbeat, identity: None })
     }
 }

@@ -9,8 +9,7 @@
 //! It only reads. What it cannot see: damage to the very last transaction, and a log that was cut off.
 
 use super::error::{Damage, JournalError};
-use super::format;
-use super::format::{Chain, Meta};
+use super::format::{self, Chain, Meta};
 use super::lock::beside;
 use super::replay::Snapshot;
 use rusqlite::types::ValueRef;
