@@ -44,7 +44,7 @@ pub(crate) fn build(site: &config::Site, around: &Surroundings<'_>) -> Result<Si
     let whose = || format!("site {}", site.name);
     let mut rules = Rules::new(site.name.as_str(), offered);
     rules.holds = site.holds.rules(REAL_TIME).with_context(whose)?;
-    rules.reveal = (&site.reveal).into();
+    rules.reveal = site.reveal;
     rules.limits = SiteLimits {
         default: site.limits.user_limits(),
         roles: BTreeMap::new(),
