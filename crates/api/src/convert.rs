@@ -75,20 +75,25 @@ impl<Word, T: Wire<Word>> Wire<Vec<Word>> for Vec<T> {
     }
 }
 
-/// Two enums with the same variants.
-macro_rules! same_variants {
-    ($here:ident = $there:path { $($variant:ident),* $(,)? }) => {
+/// An enum that has the words of one in the protocol: its definition, and both directions.
+macro_rules! words {
+    ($(#[$about:meta])* $here:ident = $there:path { $($(#[$of_word:meta])* $word:ident,)* }) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+        $(#[$about])*
+        #[serde(rename_all = "kebab-case")]
+        pub enum $here { $($(#[$of_word])* $word,)* }
+
         impl From<$here> for $there {
             fn from(word: $here) -> $there {
                 use $there as There;
-                match word { $($here::$variant => There::$variant),* }
+                match word { $($here::$word => There::$word),* }
             }
         }
 
         impl From<$there> for $here {
             fn from(word: $there) -> $here {
                 use $there as There;
-                match word { $(There::$variant => $here::$variant),* }
+                match word { $(There::$word => $here::$word),* }
             }
         }
 
@@ -128,4 +133,4 @@ macro_rules! same_fields {
     };
 }
 
-pub(crate) use {converted, same_fields, same_variants};
+pub(crate) use {converted, same_fields, words};

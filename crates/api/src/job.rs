@@ -1,13 +1,13 @@
 //! Jobs: to run in a reservation, in the queue of a site, or wherever a broker finds room. Documents become the words of
 //! the protocol and back without loss; the id of a job is in the document and beside the word.
 
-use crate::convert::{converted, same_fields, same_variants};
+use crate::convert::{converted, same_fields, words};
 use crate::description::{JobIdText, NameText, ReservationIdText};
 use crate::request::{Requirement, processors};
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::Seconds;
-use bookahead_protocol::jobs::{self, JobRequest, JobView, JobWord};
-use bookahead_protocol::{JobId, Name, ReservationId};
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::{JobId, Name, ReservationId, jobs};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -119,17 +119,18 @@ pub enum Work {
     },
 }
 
-/// How a broker finds a place for a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schema(as = JobMode)]
-pub enum Mode {
-    /// Ask the best sites for reservations, and keep the one that ends first.
-    #[default]
-    Reserve,
-    /// Put copies into the queues of several of the best sites. The first copy that is ready claims the job and gets the go of
-    /// the broker; the others are withdrawn. The job runs once.
-    Flood,
+words! {
+    /// How a broker finds a place for a job.
+    #[derive(Default)]
+    #[schema(as = JobMode)]
+    Mode = jobs::Mode {
+        /// Ask the best sites for reservations, and keep the one that ends first.
+        #[default]
+        Reserve,
+        /// Put copies into the queues of several of the best sites. The first copy that is ready claims the job and gets the go of
+        /// the broker; the others are withdrawn. The job runs once.
+        Flood,
+    }
 }
 
 /// A job as its owner sees it.
@@ -183,30 +184,30 @@ pub struct Job {
     pub detail: Option<String>,
 }
 
-/// State of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum JobState {
-    /// A broker looks for a place for it, or is about to hand it over.
-    Placing,
-    /// In a queue, or waiting for its reservation to begin.
-    Waiting,
-    /// Its turn has come; it runs only after a go of its broker.
-    Claiming,
-    /// Running.
-    Running,
-    /// Ended by itself; `exit` is its exit code.
-    Done,
-    /// Cancelled by its owner, its broker or an operator.
-    Cancelled,
-    /// Ended at its time limit.
-    OutOfTime,
-    /// Ended because its reservation was over.
-    ReservationOver,
-    /// Its end is not known.
-    Lost,
-    /// Could not be started; `detail` says why.
-    CouldNotStart,
+words! {
+    /// State of a job.
+    JobState = JobWord {
+        /// A broker looks for a place for it, or is about to hand it over.
+        Placing,
+        /// In a queue, or waiting for its reservation to begin.
+        Waiting,
+        /// Its turn has come; it runs only after a go of its broker.
+        Claiming,
+        /// Running.
+        Running,
+        /// Ended by itself; `exit` is its exit code.
+        Done,
+        /// Cancelled by its owner, its broker or an operator.
+        Cancelled,
+        /// Ended at its time limit.
+        OutOfTime,
+        /// Ended because its reservation was over.
+        ReservationOver,
+        /// Its end is not known.
+        Lost,
+        /// Could not be started; `detail` says why.
+        CouldNotStart,
+    }
 }
 
 impl JobState {
@@ -259,19 +260,4 @@ same_fields!(SubmitJob = JobRequest {
 same_fields!(Job = JobView {
     id, owner, site, resource, reservation, capacity, state, submitted, started, ended, expected_start, exit, detail
 } { limit_seconds = limit });
-same_variants!(Mode = jobs::Mode { Reserve, Flood });
-same_variants!(
-    JobState = JobWord {
-        Placing,
-        Waiting,
-        Claiming,
-        Running,
-        Done,
-        Cancelled,
-        OutOfTime,
-        ReservationOver,
-        Lost,
-        CouldNotStart
-    }
-);
 converted!(Work = jobs::Work);

@@ -1,11 +1,10 @@
 //! What a client wants, as a document: parts, each flexible in time, and what must hold between them.
 
-use crate::convert::{converted, same_fields, same_variants};
+use crate::convert::{converted, same_fields, words};
 use crate::description::NameText;
 use crate::site::AttributeValue;
 use crate::time::{OutOfCalendar, Timestamp};
-use bookahead_plan::placement;
-use bookahead_plan::{Capacity, Seconds};
+use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol as protocol;
 use bookahead_protocol::Name;
 use serde::{Deserialize, Serialize};
@@ -118,19 +117,20 @@ pub enum Constraint {
     },
 }
 
-/// Which solution is the best. Ties go to the earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// The one that is over first.
-    #[default]
-    EarliestEnd,
-    /// The one whose slots suit their sites best, in all.
-    BestAvailability,
-    /// The one that delays waiting jobs least, in all.
-    LeastImpact,
-    /// The cheapest.
-    LowestCost,
+words! {
+    /// Which solution is the best. Ties go to the earlier.
+    #[derive(Default)]
+    Objective = protocol::Objective {
+        /// The one that is over first.
+        #[default]
+        EarliestEnd,
+        /// The one whose slots suit their sites best, in all.
+        BestAvailability,
+        /// The one that delays waiting jobs least, in all.
+        LeastImpact,
+        /// The cheapest.
+        LowestCost,
+    }
 }
 
 /// What a part asks of an attribute of the resource. "site" and "name" are attributes that every resource has.
@@ -286,5 +286,4 @@ impl From<protocol::Requirement> for Requirement {
 }
 
 same_fields!(Request = protocol::Request { parts, constraints, objective });
-same_variants!(Objective = protocol::Objective { EarliestEnd, BestAvailability, LeastImpact, LowestCost });
 converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

@@ -1,7 +1,7 @@
 //! A reservation as its owner sees it, and what can be done with one. The version of a change and the identity of what is
 //! meant are not in the documents: they are in `If-Match` and in the path.
 
-use crate::convert::{converted, same_fields, same_variants};
+use crate::convert::{converted, same_fields, words};
 use crate::description::{JobIdText, NameText, ReservationIdText};
 use crate::offer::Slot;
 use crate::request::Request;
@@ -145,17 +145,18 @@ pub struct Reservation {
     pub version: u32,
 }
 
-/// Whether all that was promised is there. A reservation goes through its states in any condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Condition {
-    /// All of it.
-    #[default]
-    Whole,
-    /// Capacity is missing, since resources failed; `missing` says how much.
-    Degraded,
-    /// A part of a co-reservation was lost at its site; the other parts stand.
-    Broken,
+words! {
+    /// Whether all that was promised is there. A reservation goes through its states in any condition.
+    #[derive(Default)]
+    Condition = protocol::Condition {
+        /// All of it.
+        #[default]
+        Whole,
+        /// Capacity is missing, since resources failed; `missing` says how much.
+        Degraded,
+        /// A part of a co-reservation was lost at its site; the other parts stand.
+        Broken,
+    }
 }
 
 /// A job in a reservation.
@@ -168,31 +169,31 @@ pub struct AttachedJob {
     pub job: JobId,
 }
 
-/// State of a reservation in its life cycle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schema(as = ReservationState)]
-pub enum State {
-    /// Waits for the batch system of the site; its room is taken meanwhile.
-    Requested,
-    /// Refused.
-    Rejected,
-    /// Held for its owner until its deadline.
-    Held,
-    /// A hold that was not committed in time.
-    Expired,
-    /// Confirmed: it will be honoured.
-    Committed,
-    /// A change or extension waits for the batch system of the site; old and new terms are taken meanwhile.
-    ChangeRequested,
-    /// Between its start and its end.
-    Active,
-    /// Its end has come, or its owner gave back the rest.
-    Completed,
-    /// Given up before its start.
-    Cancelled,
-    /// Given up between its start and its end.
-    Terminated,
+words! {
+    /// State of a reservation in its life cycle.
+    #[schema(as = ReservationState)]
+    State = life_cycle::State {
+        /// Waits for the batch system of the site; its room is taken meanwhile.
+        Requested,
+        /// Refused.
+        Rejected,
+        /// Held for its owner until its deadline.
+        Held,
+        /// A hold that was not committed in time.
+        Expired,
+        /// Confirmed: it will be honoured.
+        Committed,
+        /// A change or extension waits for the batch system of the site; old and new terms are taken meanwhile.
+        ChangeRequested,
+        /// Between its start and its end.
+        Active,
+        /// Its end has come, or its owner gave back the rest.
+        Completed,
+        /// Given up before its start.
+        Cancelled,
+        /// Given up between its start and its end.
+        Terminated,
+    }
 }
 
 fn hold_for_ms() -> i64 {
@@ -256,21 +257,6 @@ impl Release {
 same_fields!(Reservation = protocol::Reservation {
     id, owner, state, slots, jobs, missing, condition, version
 } { held_for_ms = held_for });
-same_variants!(Condition = protocol::Condition { Whole, Degraded, Broken });
-same_variants!(
-    State = life_cycle::State {
-        Requested,
-        Rejected,
-        Held,
-        Expired,
-        Committed,
-        ChangeRequested,
-        Active,
-        Completed,
-        Cancelled,
-        Terminated
-    }
-);
 converted!(AttachedJob = (usize, JobId));
 
 impl From<AttachedJob> for (usize, JobId) {

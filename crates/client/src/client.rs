@@ -2,11 +2,9 @@
 //! patience ends.
 
 use crate::error::ClientError;
-use crate::make;
-use crate::message::Reply;
-use crate::message::ServerClock;
-use crate::message::{Order, behalf, sendable, value_of};
-use crate::options::{self, Options};
+use crate::message::{Order, Reply, ServerClock, behalf, sendable, value_of};
+use crate::options::Options;
+use crate::{make, options};
 use bookahead_api::header;
 use bookahead_api::operation::Method;
 use bookahead_protocol::{Caller, Name};
@@ -111,14 +109,12 @@ impl Client {
         *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends something once.
     pub(crate) async fn once(&self, order: &Order, within: Duration) -> Result<Reply, ClientError> {
         let request = self.request(order)?.timeout(within);
         let response = self.response(request, order, within).await?;
         Reply::read(response, within, self.options.most_bytes).await
     }
 
-    /// Sends something that changes nothing, once.
     pub(crate) async fn ask(&self, order: &Order) -> Result<Reply, ClientError> {
         self.once(order, self.options.timeout).await
     }

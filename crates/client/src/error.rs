@@ -10,101 +10,46 @@ use thiserror::Error;
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum ClientError {
-    /// The address of the server cannot be used.
     #[error("{url:?} is not the address of a server ({why}); write it like https://north.example.org:7420")]
-    BadUrl {
-        /// What was given.
-        url: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A certificate or key cannot be used.
+    BadUrl { url: String, why: String },
     #[error("{} cannot be used: {why}", path.display())]
-    BadFile {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// TLS cannot be set up.
+    BadFile { path: PathBuf, why: String },
     #[error("TLS cannot be used with {url}: {why}")]
-    Tls {
-        /// Which server.
-        url: String,
-        /// Why.
-        why: String,
-    },
-    /// What is to be sent cannot be put into a header.
+    Tls { url: String, why: String },
     #[error("{what} cannot be sent: {why}")]
-    BadHeader {
-        /// Which.
-        what: &'static str,
-        /// Why.
-        why: String,
-    },
-    /// An instant has no date.
+    BadHeader { what: &'static str, why: String },
     #[error("the call cannot be sent: {0}")]
     CannotSay(#[from] OutOfCalendar),
-    /// Without random numbers no identity can be made.
     #[error("the system gives no random numbers, so no identity can be made")]
     NoRandomness,
-    /// Nothing was sent, since there is no connection.
     #[error("cannot connect to {url}: {cause}; {hint}")]
     CannotConnect {
-        /// Which server.
         url: String,
-        /// Why.
         cause: String,
-        /// What to do.
         hint: &'static str,
         /// Whether another try may help.
         may_pass: bool,
     },
     /// No answer came in time. What was asked may have been done.
     #[error("{url} did not answer within {} seconds; it may have done what was asked, so look before you ask anew", after.as_secs_f32())]
-    TimedOut {
-        /// Which server.
-        url: String,
-        /// How long was waited.
-        after: Duration,
-    },
+    TimedOut { url: String, after: Duration },
     /// The connection was lost before the answer was complete. What was asked may have been done.
     #[error(
         "the connection to {url} was lost ({cause}); it may have done what was asked, so look before you ask anew"
     )]
-    Broken {
-        /// Which server.
-        url: String,
-        /// How.
-        cause: String,
-    },
-    /// The server says no.
+    Broken { url: String, cause: String },
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
-    /// The same call is still under way there.
     #[error("the same call is still under way; ask again in a moment with the same key")]
     KeyInFlight(Box<Problem>),
-    /// What came is not an answer that we know.
     #[error(
         "{url} does not answer like Bookahead (status {status}, {beginning:?}); is it the right address?"
     )]
-    NotOurKind {
-        /// What was asked.
-        url: String,
-        /// The status of the answer.
-        status: u16,
-        /// How the answer begins.
-        beginning: String,
-    },
-    /// What came is longer than is good.
+    NotOurKind { url: String, status: u16, beginning: String },
     #[error("the answer of {url} is longer than {most} bytes and was not read; ask for less")]
-    TooLarge {
-        /// What was asked.
-        url: String,
-        /// The limit.
-        most: usize,
-    },
+    TooLarge { url: String, most: usize },
 }
 
 impl ClientError {
@@ -147,7 +92,6 @@ impl ClientError {
         }
     }
 
-    /// Of a problem document.
     pub(crate) fn of_problem(problem: Problem) -> ClientError {
         if problem.code == Code::KeyInFlight.word() {
             ClientError::KeyInFlight(Box::new(problem))
@@ -156,7 +100,6 @@ impl ClientError {
         }
     }
 
-    /// Of a try that failed.
     pub(crate) fn of_failure(url: &str, after: Duration, failure: &reqwest::Error) -> ClientError {
         let (url, cause) = (url.to_owned(), innermost(failure));
         if failure.is_connect() || tls_error(failure).is_some_and(is_refused_certificate) {

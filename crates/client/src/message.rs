@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     pub(crate) method: Method,
@@ -104,7 +103,6 @@ fn plain(value: Value) -> Option<String> {
 /// So much of an answer that is not understood is shown.
 const SHOWN: usize = 200;
 
-/// An answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) url: String,

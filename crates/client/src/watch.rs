@@ -22,7 +22,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 pub struct Watch {
     client: Client,
     path: String,
-    /// The last event that was seen.
     last: Option<u64>,
     stream: Option<Stream>,
     messages: VecDeque<Message>,
@@ -136,12 +135,10 @@ impl Stream {
     }
 }
 
-/// A message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Message {
     /// What it is, "message" where nothing is said.
     pub(crate) event: String,
-    /// Its text.
     pub(crate) data: String,
     /// The last id that was told, with this message or before it.
     pub(crate) id: String,

@@ -25,11 +25,6 @@ impl Clock {
         Clock { origin, speed: speed.max(1) }
     }
 
-    /// `speed` times as fast as the time of day, from now on.
-    pub fn accelerated_from_now(speed: u32) -> Clock {
-        Clock::accelerated(wall(), speed)
-    }
-
     /// What it shows.
     pub fn now(&self) -> Moment {
         let passed = wall() - self.origin;

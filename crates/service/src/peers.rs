@@ -239,7 +239,6 @@ pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     }
 }
 
-/// What a peer says of itself.
 async fn hear(name: Name, url: String, client: Client) -> (Name, Result<Input, ClientError>) {
     let began = Instant::now();
     let late = || ClientError::TimedOut { url: url.clone(), after: HEARTBEAT_WITHIN };

@@ -5,7 +5,7 @@ mod code;
 
 pub use code::Code;
 
-use crate::convert::same_variants;
+use crate::convert::words;
 use crate::time::Timestamp;
 use bookahead_plan::{Capacity, Interval, Seconds, Time, placement};
 use bookahead_protocol as protocol;
@@ -74,16 +74,16 @@ pub struct Blocker {
     pub end: Option<Timestamp>,
 }
 
-/// What can be in the way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BlockerKind {
-    /// A running job.
-    RunningJob,
-    /// A waiting job that is promised its place.
-    WaitingJob,
-    /// A reservation.
-    Reservation,
+words! {
+    /// What can be in the way.
+    BlockerKind = words::BlockerKind {
+        /// A running job.
+        RunningJob,
+        /// A waiting job that is promised its place.
+        WaitingJob,
+        /// A reservation.
+        Reservation,
+    }
 }
 
 /// A change with which the request would be granted.
@@ -230,5 +230,3 @@ impl From<Relaxation> for placement::Relaxation {
         }
     }
 }
-
-same_variants!(BlockerKind = words::BlockerKind { RunningJob, WaitingJob, Reservation });

@@ -105,7 +105,8 @@ pub(crate) struct Arguments {
 enum ModeName {
     /// It asks the best sites for reservations, and keeps the one that is over first
     Reserve,
-    /// It puts copies into the queues of the best sites; the first that starts runs, and the others are cancelled
+    /// It puts copies into several queues; the first that is ready claims the job and gets the go of the broker, and the
+    /// others are withdrawn. The job runs once
     Flood,
 }
 

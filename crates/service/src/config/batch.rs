@@ -13,52 +13,33 @@ use std::path::PathBuf;
 /// The batch system of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct BatchConfig {
-    /// Which it is.
     pub system: SystemName,
-    /// The folder of its commands, where they are not in `PATH`.
     pub commands: Option<PathBuf>,
-    /// Of Slurm and PBS: its `slurm.conf` or `pbs.conf`, where that is not the usual one.
     pub conf: Option<PathBuf>,
-    /// Of Grid Engine: the parallel environment of reservations and jobs.
     pub parallel_environment: Option<String>,
-    /// Variables for its commands, such as `SGE_ROOT`.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// A folder for what jobs print; what the batch system does by itself, if it is not said.
     pub output: Option<PathBuf>,
-    /// Whether it keeps accounts that can be asked how a job ended (`sacct`, `qacct`).
     #[serde(default)]
     pub accounting: bool,
-    /// A command that takes longer is ended, and the batch system counts as silent.
     #[serde(default = "default_time_out")]
     pub time_out: Length,
-    /// So many commands run at the same time.
     #[serde(default = "default_at_once")]
     pub at_once: usize,
-    /// How often the book is compared with it.
     #[serde(default = "default_look_every")]
     pub look_every: Length,
-    /// How long it may take to grant something before that is refused and undone.
     #[serde(default = "default_answer_within")]
     pub answer_within: Length,
-    /// The account of the cluster that reservations and jobs belong to, where owners have none of their own there; the one
-    /// that the commands run as, if it is not said.
     pub account: Option<String>,
-    /// What is put before a command that is to run as an owner; `{user}` stands for his account. Without it everything
-    /// belongs to `account`.
     #[serde(default)]
     pub r#become: Vec<String>,
-    /// The accounts of owners who are called otherwise on the cluster.
     #[serde(default)]
     pub accounts: BTreeMap<Name, String>,
-    /// Of Slurm: the project, which Slurm calls account, that reservations and jobs are charged to, of all owners of whom
-    /// `projects` does not say otherwise; what Slurm does by itself, if it is not said.
     pub project: Option<String>,
-    /// Of Slurm: the projects of owners.
     #[serde(default)]
     pub projects: BTreeMap<Name, String>,
-    /// Where its commands are run, if not on this machine.
     pub ssh: Option<SshConfig>,
 }
 
@@ -148,68 +129,31 @@ impl SystemName {
 }
 
 impl BatchConfig {
-    /// One that is as usual.
-    pub fn new(system: SystemName) -> BatchConfig {
-        BatchConfig {
-            system,
-            commands: None,
-            conf: None,
-            parallel_environment: None,
-            environment: BTreeMap::new(),
-            output: None,
-            accounting: false,
-            time_out: default_time_out(),
-            at_once: default_at_once(),
-            look_every: default_look_every(),
-            answer_within: default_answer_within(),
-            account: None,
-            r#become: Vec::new(),
-            accounts: BTreeMap::new(),
-            project: None,
-            projects: BTreeMap::new(),
-            ssh: None,
-        }
-    }
-
     /// Says what makes no sense.
     pub fn check(&self) -> Result<(), Wrong> {
-        if self.time_out < Length(Millis(100)) || self.time_out > Length::of_seconds(300) {
-            let why =
-                "commands need some time, and nobody waits for minutes; give 100ms to 5m, usually \"10s\"";
-            return Err(Wrong::new("time_out", why));
-        }
-        if self.look_every < Length::of_seconds(1) {
-            return Err(Wrong::new("look_every", "give 1s or more, usually \"10s\""));
-        }
-        if self.answer_within < Length::of_seconds(1) || self.answer_within > Length::of_seconds(600) {
-            return Err(Wrong::new("answer_within", "give 1s to 10m, usually \"60s\""));
-        }
-        if !(1..=64).contains(&self.at_once) {
-            return Err(Wrong::new("at_once", "give 1 to 64, usually 4"));
-        }
-        if self.conf.is_some() && !matches!(self.system, SystemName::Slurm | SystemName::Pbs) {
-            return Err(Wrong::new("conf", "only Slurm and PBS have one; leave it out"));
-        }
-        if self.system == SystemName::GridEngine && self.parallel_environment.is_none() {
-            let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
-                       qconf -spl lists them";
-            return Err(Wrong::new("parallel_environment", why));
-        }
-        if !self.r#become.is_empty() && !self.r#become.iter().any(|word| word.contains("{user}")) {
-            let why = "{user} stands for the account of an owner and is missing; write \
-                       become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"]";
-            return Err(Wrong::new("become", why));
-        }
-        if self.r#become.is_empty() && !self.accounts.is_empty() {
-            let why = "jobs run as their owners only where become says how; \
-                       write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or leave out accounts";
-            return Err(Wrong::new("accounts", why));
-        }
-        if !self.r#become.is_empty() && self.account.is_some() {
-            let why =
-                "with become everything belongs to the accounts of the owners; leave out one of the two";
-            return Err(Wrong::new("account", why));
-        }
+        let (becomes, seconds) = (&self.r#become, Length::of_seconds);
+        let time_out = (Length(Millis(100))..=seconds(300)).contains(&self.time_out);
+        let why = "commands need some time, and nobody waits for minutes; give 100ms to 5m, usually \"10s\"";
+        Wrong::unless(time_out, "time_out", why)?;
+        Wrong::unless(self.look_every >= seconds(1), "look_every", "give 1s or more, usually \"10s\"")?;
+        let answer_within = (seconds(1)..=seconds(600)).contains(&self.answer_within);
+        Wrong::unless(answer_within, "answer_within", "give 1s to 10m, usually \"60s\"")?;
+        Wrong::unless((1..=64).contains(&self.at_once), "at_once", "give 1 to 64, usually 8")?;
+        let conf = self.conf.is_none() || matches!(self.system, SystemName::Slurm | SystemName::Pbs);
+        Wrong::unless(conf, "conf", "only Slurm and PBS have one; leave it out")?;
+        let environment = self.system != SystemName::GridEngine || self.parallel_environment.is_some();
+        let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
+                   qconf -spl lists them";
+        Wrong::unless(environment, "parallel_environment", why)?;
+        let user = becomes.is_empty() || becomes.iter().any(|word| word.contains("{user}"));
+        let why = "{user} stands for the account of an owner and is missing; write \
+                   become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"]";
+        Wrong::unless(user, "become", why)?;
+        let why = "jobs run as their owners only where become says how; \
+                   write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or leave out accounts";
+        Wrong::unless(!becomes.is_empty() || self.accounts.is_empty(), "accounts", why)?;
+        let why = "with become everything belongs to the accounts of the owners; leave out one of the two";
+        Wrong::unless(becomes.is_empty() || self.account.is_none(), "account", why)?;
         self.check_projects()
     }
 
@@ -217,15 +161,11 @@ impl BatchConfig {
         let named = self.project.iter().map(|project| ("project", project));
         let named = named.chain(self.projects.values().map(|project| ("projects", project)));
         for (field, project) in named {
-            if self.system != SystemName::Slurm {
-                let why =
-                    format!("only Slurm is told projects, and this is {}; leave it out", self.system.word());
-                return Err(Wrong::new(field, why));
-            }
-            if !is_project(project) {
-                let why = format!("{project:?} cannot be a project; write letters, digits, _ . - only");
-                return Err(Wrong::new(field, why));
-            }
+            let why =
+                format!("only Slurm is told projects, and this is {}; leave it out", self.system.word());
+            Wrong::unless(self.system == SystemName::Slurm, field, why)?;
+            let why = format!("{project:?} cannot be a project; write letters, digits, _ . - only");
+            Wrong::unless(is_project(project), field, why)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What an operator writes of a broker.
 
 use super::common::*;
-use super::error::{self, ConfigError, Wrong, check_name};
+use super::error::{self, ConfigError, Wrong};
 use super::length::Length;
 use crate::http;
 use crate::security::Security;
@@ -24,55 +24,38 @@ pub const BROKER_PORT: u16 = 7400;
 /// A broker. Paths are from the folder of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct BrokerConfig {
-    /// What it is called.
     pub name: String,
-    /// Where it listens.
     #[serde(default = "default_address", deserialize_with = "address")]
     pub listen: SocketAddr,
-    /// Where others reach it, if that is not where it listens.
     pub url: Option<String>,
-    /// The folder of its journal; `bookahead-` and its name, if it is not said.
     pub state: Option<PathBuf>,
-    /// How long it remembers what is over.
     #[serde(default = "default_retention")]
     pub retention: Length,
-    /// Whether sites and brokers that are not named here may register; those that are loopback's own, if it is not said.
     pub open: Option<bool>,
-    /// How often it asks its peers how they are, and tells its own brokers that it is there.
     #[serde(default = "default_heartbeat")]
     pub heartbeat: Length,
-    /// A job that is given to it without a latest end must have ended so long after that.
     #[serde(default = "default_job_window")]
     pub job_window: Length,
-    /// A reservation that it finds for a job begins no sooner than after this: so long sites have to hold and to commit it.
     #[serde(default = "default_job_notice")]
     pub job_notice: Length,
-    /// How often it looks whether a copy of a job that waits at several sites has started.
     #[serde(default = "default_job_look")]
     pub job_look: Length,
-    /// The time that it lives in; its peers need the same.
     #[serde(default)]
     pub clock: ClockConfig,
-    /// What else there is to know of it.
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// How it works.
     #[serde(default)]
     pub rules: BrokerRules,
-    /// Whom it asks.
     #[serde(default, rename = "peer")]
     pub peers: Vec<PeerLink>,
-    /// With whom it registers.
     #[serde(default, rename = "broker")]
     pub brokers: Vec<BrokerLink>,
-    /// How it calls them all.
     #[serde(default)]
     pub calls: Calls,
-    /// What is too much.
     #[serde(default)]
     pub server: http::Limits,
-    /// Who may do what.
     #[serde(default)]
     pub security: Security,
 }
@@ -80,26 +63,17 @@ pub struct BrokerConfig {
 /// How a broker works. What is not said is as brokers usually do it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct BrokerRules {
-    /// Peers that have not answered a survey after this time are left out.
     pub survey_time: Length,
-    /// A peer that has not answered a hold after this time counts as having refused.
     pub hold_time: Length,
-    /// The longest hold that an owner gets.
     pub longest_hold: Length,
-    /// At most so many candidates are tried for one request.
     pub attempts: u32,
-    /// What is left out after a refusal.
     pub after_refusal: LeftOut,
-    /// At most so many probes of one survey are under way at once.
     pub probes_at_once: usize,
-    /// So many slots for each part are enough to stop a survey early.
     pub enough_slots: Option<usize>,
-    /// Asks each peer for at most so many slots.
     pub slots: u32,
-    /// How much work a search for candidates may take, in elementary operations.
     pub search_work: u64,
-    /// How long a search for candidates may take.
     pub search_time: Length,
 }
 
@@ -172,14 +146,6 @@ fn default_job_look() -> Length {
     Length::of_seconds(1)
 }
 
-fn check_job_look(every: Length) -> Result<(), Wrong> {
-    if every < Length(Millis(100)) {
-        let why = "who looks so often does nothing else; give 100ms or more, usually \"1s\"";
-        return Err(Wrong::new("job_look", why));
-    }
-    Ok(())
-}
-
 impl BrokerConfig {
     /// From a file.
     pub fn read(path: &Path) -> Result<BrokerConfig, ConfigError> {
@@ -193,24 +159,14 @@ impl BrokerConfig {
 
     /// Says what makes no sense, as far as that can be known without looking at other files.
     pub fn check(&self) -> Result<(), Wrong> {
-        check_name("a broker", &self.name)?;
-        self.url.as_deref().map_or(Ok(()), check_url)?;
-        self.clock.check()?;
-        check_heartbeat(self.heartbeat)?;
-        check_retention(self.retention)?;
-        check_job_look(self.job_look)?;
-        check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
+        Common::from(self).check()?;
+        let why = "job_look must be at least 100ms; usually \"1s\"";
+        Wrong::unless(self.job_look >= Length(Millis(100)), "job_look", why)?;
         self.rules.check().map_err(|wrong| wrong.within("rules"))?;
-        self.calls.check().map_err(|wrong| wrong.within("calls"))?;
         check_peers(&self.peers)?;
-        check_brokers(&self.brokers)?;
-        self.server.check().map_err(|wrong| wrong.within("server"))?;
-        if self.peers.is_empty() && !self.is_open() {
-            let why = "there is no [[peer]] and nobody may register, so that there is nobody to ask; \
-                       name peers, or write open = true";
-            return Err(Wrong::new("open", why));
-        }
-        Ok(())
+        let why = "there is no [[peer]] and nobody may register, so that there is nobody to ask; \
+                   name peers, or write open = true";
+        Wrong::unless(!self.peers.is_empty() || self.is_open(), "open", why)
     }
 
     /// Whether sites and brokers that are not named may register. Only where everybody is on this machine that goes without

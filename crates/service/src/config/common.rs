@@ -1,12 +1,18 @@
 //! What the configurations of sites and brokers have in common: the clock, the parties that are called, and checks. It
 //! opens no file.
 
+use super::broker::BrokerConfig;
 use super::error::{Wrong, check_name};
 use super::length::Length;
+use super::site::SiteConfig;
 use crate::clock::Clock;
-use bookahead_api::Timestamp;
-use bookahead_protocol::{Millis, Moment};
+use crate::http;
+use crate::security::Security;
+use bookahead_api::{AttributeValue, Timestamp};
+use bookahead_party::Role;
+use bookahead_protocol::{Millis, Moment, Name};
 use serde::{Deserialize, Deserializer, Serialize, de};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -16,10 +22,9 @@ pub const FASTEST: u32 = 50_000;
 /// A clock. All parties that talk to each other need the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct ClockConfig {
-    /// How many times as fast as the time of day.
     pub speed: u32,
-    /// Where it agrees with the time of day.
     pub origin: Option<Timestamp>,
 }
 
@@ -70,36 +75,30 @@ pub fn in_its_time(length: Length, speed: u32) -> Millis {
 /// token's, from the folder of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Calls {
-    /// A file with the token that is shown to others. It is read anew when it changes.
     pub token_file: Option<PathBuf>,
-    /// The authorities that certificates of others must come from.
     pub ca: Option<PathBuf>,
-    /// The certificate that is shown to others.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
     pub key: Option<PathBuf>,
 }
 
 /// A broker to register with: `[[broker]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct BrokerLink {
-    /// Where it is.
     pub url: String,
-    /// A file with the token for it.
     pub token_file: Option<PathBuf>,
 }
 
 /// A site or broker to ask: `[[peer]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct PeerLink {
-    /// What it is called here.
     pub name: String,
-    /// Where it is.
     pub url: String,
-    /// A file with the token for it.
     pub token_file: Option<PathBuf>,
 }
 
@@ -118,13 +117,6 @@ impl Calls {
     }
 }
 
-/// Says what makes no sense.
-pub(super) fn check_brokers(brokers: &[BrokerLink]) -> Result<(), Wrong> {
-    let urls = brokers.iter().map(|broker| check_url(&broker.url));
-    in_list("broker", urls)
-}
-
-/// Says what makes no sense.
 pub(super) fn check_peers(peers: &[PeerLink]) -> Result<(), Wrong> {
     let each = peers.iter().enumerate().map(|(at, peer)| {
         check_name("a peer", &peer.name)?;
@@ -157,7 +149,6 @@ pub(super) fn default_heartbeat() -> Length {
     Length::of_seconds(5)
 }
 
-/// The folder of a party's state.
 pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
     match said {
         Some(said) => base.join(said),
@@ -165,34 +156,70 @@ pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
     }
 }
 
-pub(super) fn check_heartbeat(heartbeat: Length) -> Result<(), Wrong> {
-    if heartbeat < Length(Millis(100)) {
-        let why = "a heart that beats so fast does nothing else; give 100ms or more, usually \"5s\"";
-        return Err(Wrong::new("heartbeat", why));
-    }
-    Ok(())
+/// What the configurations of a site and of a broker have in common.
+pub(crate) struct Common<'a> {
+    pub(crate) role: Role,
+    pub(crate) name: &'a str,
+    pub(crate) listen: SocketAddr,
+    pub(crate) url: Option<&'a str>,
+    pub(crate) attributes: &'a BTreeMap<Name, AttributeValue>,
+    pub(crate) security: &'a Security,
+    /// With the time that the batch system may take.
+    pub(crate) limits: http::Limits,
+    server: &'a http::Limits,
+    pub(crate) brokers: &'a [BrokerLink],
+    pub(crate) calls: &'a Calls,
+    pub(crate) heartbeat: Length,
+    retention: Length,
+    clock: &'a ClockConfig,
 }
 
-pub(super) fn check_retention(retention: Length) -> Result<(), Wrong> {
-    if retention < Length::of_seconds(60) {
+/// Both configurations have these fields; only their limits differ.
+macro_rules! common_of {
+    ($config:ty, $role:expr, $limits:expr) => {
+        impl<'a> From<&'a $config> for Common<'a> {
+            fn from(config: &'a $config) -> Common<'a> {
+                Common {
+                    role: $role,
+                    name: &config.name,
+                    listen: config.listen,
+                    url: config.url.as_deref(),
+                    attributes: &config.attributes,
+                    security: &config.security,
+                    limits: $limits(config),
+                    server: &config.server,
+                    brokers: &config.brokers,
+                    calls: &config.calls,
+                    heartbeat: config.heartbeat,
+                    retention: config.retention,
+                    clock: &config.clock,
+                }
+            }
+        }
+    };
+}
+
+common_of!(SiteConfig, Role::Site, SiteConfig::server_limits);
+common_of!(BrokerConfig, Role::Broker, |config: &BrokerConfig| config.server.clone());
+
+impl Common<'_> {
+    /// Says what makes no sense.
+    pub(super) fn check(&self) -> Result<(), Wrong> {
+        check_name(if self.role == Role::Site { "a site" } else { "a broker" }, self.name)?;
+        self.url.map_or(Ok(()), check_url)?;
+        self.clock.check()?;
+        let why = "heartbeat must be at least 100ms; usually \"5s\"";
+        Wrong::unless(self.heartbeat >= Length(Millis(100)), "heartbeat", why)?;
         let why = "a call that is repeated later than that would be done twice; give \"1m\" or more, usually \"1d\"";
-        return Err(Wrong::new("retention", why));
-    }
-    Ok(())
-}
-
-/// Whoever registers says where he can be reached, and everywhere is no such place.
-pub(super) fn check_reachable(
-    listen: SocketAddr,
-    url: Option<&str>,
-    brokers: &[BrokerLink],
-) -> Result<(), Wrong> {
-    if listen.ip().is_unspecified() && url.is_none() && !brokers.is_empty() {
+        Wrong::unless(self.retention >= Length::of_seconds(60), "retention", why)?;
+        let reachable = !self.listen.ip().is_unspecified() || self.url.is_some() || self.brokers.is_empty();
         let why = "a broker cannot call back to an address that means every interface; \
                    write url = \"https://…\" as others reach it";
-        return Err(Wrong::new("listen", why));
+        Wrong::unless(reachable, "listen", why)?;
+        self.calls.check().map_err(|wrong| wrong.within("calls"))?;
+        in_list("broker", self.brokers.iter().map(|broker| check_url(&broker.url)))?;
+        self.server.check().map_err(|wrong| wrong.within("server"))
     }
-    Ok(())
 }
 
 /// An address with a port; names of machines are not looked up, since they may come to mean another address.
@@ -214,12 +241,9 @@ pub(super) fn check_url(url: &str) -> Result<(), Wrong> {
                 .chars()
                 .any(|letter| letter.is_whitespace() || letter.is_control() || "?#@".contains(letter))
     });
-    if sound {
-        return Ok(());
-    }
     let why = format!(
         "\"{}\" is no address of a service; write it as \"http://127.0.0.1:7420\"",
         url.escape_debug()
     );
-    Err(Wrong::new("url", why))
+    Wrong::unless(sound, "url", why)
 }

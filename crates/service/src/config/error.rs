@@ -11,39 +11,14 @@ use toml::de::{DeTable, DeValue};
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum ConfigError {
-    /// The file is not there, or may not be read.
     #[error("{} cannot be read: {cause}; give the configuration of a {of}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Of whom it should be.
-        of: &'static str,
-        /// What the system said.
-        cause: io::Error,
-    },
-    /// A field is unknown, missing, or of another type.
+    Unreadable { path: PathBuf, of: &'static str, cause: io::Error },
     #[error("{}, {}: {why}", path.display(), in_line(*line))]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        line: Option<usize>,
-        /// Why, and what was expected.
-        why: String,
-    },
-    /// A value makes no sense.
+    Unfit { path: PathBuf, line: Option<usize>, why: String },
     #[error("{}, {}: {}", path.display(), in_line(*line), of_field(field, why))]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        line: Option<usize>,
-        /// Which value.
-        field: String,
-        /// Why, and what to write instead.
-        why: String,
-    },
+    Wrong { path: PathBuf, line: Option<usize>, field: String, why: String },
 }
 
 /// A value that makes no sense: why, and what to write instead.
@@ -73,6 +48,11 @@ impl Wrong {
     /// With everything.
     pub fn all(why: impl Into<String>) -> Wrong {
         Wrong { way: Vec::new(), why: why.into() }
+    }
+
+    /// An error with a field unless `holds`.
+    pub fn unless(holds: bool, field: impl Into<Step>, why: impl Into<String>) -> Result<(), Wrong> {
+        if holds { Ok(()) } else { Err(Wrong::new(field, why)) }
     }
 
     /// Inside this.
@@ -167,7 +147,6 @@ pub(super) fn parse<T: DeserializeOwned>(
     Ok(config)
 }
 
-/// The text of a file.
 pub(super) fn read(path: &Path, of: &'static str) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable {
         path: path.to_owned(),
@@ -183,40 +162,21 @@ fn located(path: &Path, text: &str, wrong: &Wrong) -> ConfigError {
 
 /// The line of a value, or of the innermost table around it where it is not said.
 fn line_of(text: &str, way: &[Step]) -> Option<usize> {
-    let table = DeTable::parse(text).ok()?;
+    let mut here = &DeValue::Table(DeTable::parse(text).ok()?.into_inner());
     let mut found = None;
-    let mut here = Here::Table(table.get_ref());
     for step in way {
-        let Some((at, next)) = here.step(step) else { break };
-        found = Some(at);
-        here = next;
-    }
-    found.map(|at| line_at(text, at))
-}
-
-enum Here<'a> {
-    Table(&'a DeTable<'a>),
-    Value(&'a DeValue<'a>),
-}
-
-impl<'a> Here<'a> {
-    /// Where in the text the next step leads, and what is there.
-    fn step(&self, step: &Step) -> Option<(usize, Here<'a>)> {
-        match (self, step) {
-            (Here::Table(table), Step::Field(name)) => field(table, name),
-            (Here::Value(DeValue::Table(table)), Step::Field(name)) => field(table, name),
-            (Here::Value(DeValue::Array(list)), Step::Place(place)) => {
-                let one = list.get(*place)?;
-                Some((one.span().start, Here::Value(one.get_ref())))
+        let next = match (here, step) {
+            (DeValue::Table(table), Step::Field(name)) => {
+                table.iter().find(|(key, _)| key.get_ref() == name).map(|(key, value)| (key.span(), value))
             }
+            (DeValue::Array(list), Step::Place(place)) => list.get(*place).map(|one| (one.span(), one)),
             _ => None,
-        }
+        };
+        let Some((span, value)) = next else { break };
+        found = Some(line_at(text, span.start));
+        here = value.get_ref();
     }
-}
-
-fn field<'a>(table: &'a DeTable<'a>, name: &str) -> Option<(usize, Here<'a>)> {
-    let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
-    Some((key.span().start, Here::Value(value.get_ref())))
+    found
 }
 
 fn line_at(text: &str, offset: usize) -> usize {

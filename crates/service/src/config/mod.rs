@@ -25,6 +25,7 @@ pub use batch::{BatchConfig, PlaceConfig, SshConfig, SystemName, UnitName};
 pub use bookahead_protocol::broker::LeftOut;
 pub use bookahead_protocol::ledger::Reveal;
 pub use broker::{BROKER_PORT, BrokerConfig, BrokerRules};
+pub(crate) use common::Common;
 pub use common::{BrokerLink, Calls, ClockConfig, FASTEST, PeerLink, in_its_time};
 pub use error::{ConfigError, Step, Wrong, check_name, percentage};
 pub use length::{BadLength, Length, whole_seconds};

@@ -6,8 +6,8 @@ use super::error::{Wrong, check_name};
 use super::length::Length;
 use bookahead_api::AttributeValue;
 use bookahead_api::site::attributes_into;
-use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
-use bookahead_plan::{Policy, Seconds};
+use bookahead_plan::placement::{Admission, Method, SlotRules, Weights};
+use bookahead_plan::{Policy, Seconds, placement};
 use bookahead_protocol::ledger::Offered;
 use bookahead_protocol::{Name, Resource as Described};
 use serde::{Deserialize, Serialize};
@@ -17,40 +17,27 @@ use std::str::FromStr;
 /// A resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Resource<Jobs> {
-    /// What it is called.
     pub name: String,
-    /// Processors, bandwidth, seats, or any other word.
     pub kind: String,
-    /// What there is in all.
     pub capacity: u32,
-    /// Of one unit for an hour, in thousandths.
     #[serde(default)]
     pub price: u32,
-    /// Of a link: the two sites that it joins.
     pub joins: Option<[String; 2]>,
-    /// What else there is to know.
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// How slots are rated.
     #[serde(default)]
     pub method: MethodName,
-    /// How local jobs are queued, by the names of `simulate --scheduler`.
     #[serde(default = "default_policy")]
     pub policy: String,
-    /// As `simulate --slots`.
     #[serde(default = "default_slots")]
     pub slots: usize,
-    /// As `simulate --gap`.
     #[serde(default = "default_gap")]
     pub gap: Length,
-    /// Slots that delay more waiting jobs are refused.
     pub max_delayed: Option<u32>,
-    /// Slots that delay a waiting job by more are refused.
     pub max_delay: Option<Length>,
-    /// Jobs of local users.
     pub jobs: Option<Jobs>,
-    /// What the batch system calls it, at a site that has one; a simulated site takes no notice of it.
     pub batch: Option<PlaceConfig>,
 }
 

@@ -2,15 +2,15 @@
 
 use super::batch::BatchConfig;
 use super::common::*;
-use super::error::{self, ConfigError, Wrong, check_name, percentage};
+use super::error::{self, ConfigError, Wrong, percentage};
 use super::length::Length;
 use super::local_jobs::LocalJobs;
 use super::resource::Resource;
 use crate::http;
 use crate::security::{Role, Security};
 use bookahead_api::AttributeValue;
-use bookahead_protocol::ledger::{self, HoldRules, Reveal, Rules, UserLimits};
-use bookahead_protocol::{Millis, Name, deadline};
+use bookahead_protocol::ledger::{HoldRules, Reveal, Rules, UserLimits};
+use bookahead_protocol::{Millis, Name, deadline, ledger};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,64 +25,44 @@ const BEYOND_BATCH: Millis = Millis::seconds(15);
 /// A site. Paths are from the folder of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct SiteConfig {
-    /// What it is called.
     pub name: String,
-    /// Where it listens.
     #[serde(default = "default_address", deserialize_with = "address")]
     pub listen: SocketAddr,
-    /// Where others reach it, if that is not where it listens.
     pub url: Option<String>,
-    /// The folder of its journal, and of its jobs; `bookahead-` and its name, if it is not said.
     pub state: Option<PathBuf>,
-    /// How long it remembers what is over.
     #[serde(default = "default_retention")]
     pub retention: Length,
-    /// It remembers at most so many answers.
     #[serde(default = "default_answers")]
     pub most_answers: usize,
-    /// How often it tells its brokers that it is there.
     #[serde(default = "default_heartbeat")]
     pub heartbeat: Length,
-    /// The time that it lives in.
     #[serde(default)]
     pub clock: ClockConfig,
-    /// How jobs are run that are submitted to it.
     #[serde(default)]
     pub jobs: SubmittedJobs,
-    /// Its batch system; without one it has a scheduler of its own.
     pub batch: Option<BatchConfig>,
-    /// What else there is to know of it, for those who choose among sites.
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// How long it holds.
     #[serde(default)]
     pub holds: Holds,
-    /// How much it tells.
     #[serde(default)]
     pub reveal: Reveal,
-    /// What everybody may have of whom nothing else is said.
     #[serde(default)]
     pub limits: Limits,
-    /// What those may have who have a role; the most generous of them.
     #[serde(default)]
     pub role_limits: BTreeMap<String, Limits>,
-    /// What a user may have, whatever his roles.
     #[serde(default)]
     pub user_limits: BTreeMap<String, Limits>,
-    /// What it offers.
     #[serde(default, rename = "resource")]
     pub resources: Vec<Resource<LocalJobs>>,
-    /// With whom it registers.
     #[serde(default, rename = "broker")]
     pub brokers: Vec<BrokerLink>,
-    /// How it calls them.
     #[serde(default)]
     pub calls: Calls,
-    /// What is too much.
     #[serde(default)]
     pub server: http::Limits,
-    /// Who may do what.
     #[serde(default)]
     pub security: Security,
 }
@@ -90,8 +70,8 @@ pub struct SiteConfig {
 /// How jobs are run that are submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct SubmittedJobs {
-    /// Whether they are programs that run on this machine, with the rights of the service; else they are only pretended.
     pub processes: bool,
 }
 
@@ -106,12 +86,10 @@ fn default_answers() -> usize {
 /// How long a site holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Holds {
-    /// No hold is longer.
     pub longest: Length,
-    /// Whether a commit that comes too late is accepted where the room is still free.
     pub late_commits: bool,
-    /// Holds as short as the share of those that are never committed demands.
     pub adaptive: Option<Adaptive>,
 }
 
@@ -148,16 +126,12 @@ impl Holds {
 /// What one user may have; what is not said is not limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Limits {
-    /// So many live reservations.
     pub count: Option<u32>,
-    /// So many hours of one unit, in all of them.
     pub unit_hours: Option<u32>,
-    /// They must end so long after they were asked for.
     pub horizon: Option<Length>,
-    /// They may begin only so long after they were asked for.
     pub notice: Option<Length>,
-    /// A percentage of a resource at the same time.
     pub share: Option<u32>,
 }
 
@@ -192,20 +166,10 @@ impl SiteConfig {
 
     /// Says what makes no sense, as far as that can be known without looking at other files.
     pub fn check(&self) -> Result<(), Wrong> {
-        check_name("a site", &self.name)?;
-        self.url.as_deref().map_or(Ok(()), check_url)?;
-        self.clock.check()?;
-        check_heartbeat(self.heartbeat)?;
-        check_retention(self.retention)?;
-        if self.most_answers == 0 {
-            let why =
-                "without answers to remember a repeated call would be done twice; leave it out, or give many";
-            return Err(Wrong::new("most_answers", why));
-        }
-        check_reachable(self.listen, self.url.as_deref(), &self.brokers)?;
-        self.calls.check().map_err(|wrong| wrong.within("calls"))?;
-        check_brokers(&self.brokers)?;
-        self.server.check().map_err(|wrong| wrong.within("server"))?;
+        Common::from(self).check()?;
+        let why =
+            "without answers to remember a repeated call would be done twice; leave it out, or give many";
+        Wrong::unless(self.most_answers > 0, "most_answers", why)?;
         self.check_roles()?;
         self.check_jobs()?;
         self.check_batch()?;
@@ -414,7 +378,10 @@ mod tests {
         let slurm = "system = \"slurm\"";
         let place = "batch = { partition = \"main\", unit = \"nodes\" }";
         let site = read(&with(slurm, place)).expect("a site");
-        assert_eq!(site.batch, Some(BatchConfig::new(crate::config::SystemName::Slurm)));
+        let batch = site.batch.expect("a batch system");
+        assert_eq!((batch.system, batch.at_once), (crate::config::SystemName::Slurm, 8));
+        let waits = [batch.time_out, batch.look_every, batch.answer_within].map(|wait| wait.seconds().0);
+        assert_eq!(waits, [10, 10, 60]);
         refused(&format!("{SMALL}{place}\n"), &["line 7", "resource[1].batch", "system ="]);
         refused(&with("system = \"torque\"", ""), &["line 9", "torque", "`slurm`", "`maui`"]);
         for (batch, words) in [

@@ -1,9 +1,9 @@
 //! A broker from its configuration, and its number, which no other party has: from its name and chance, drawn once and kept
 //! in its state folder.
 
-use super::front::{Common, Credentials, Watched, start, state_folder};
+use super::front::{Credentials, Watched, start, state_folder};
 use super::{DaemonError, JOURNAL, Running};
-use crate::config::{BrokerConfig, PeerLink};
+use crate::config::{BrokerConfig, Common, PeerLink};
 use crate::peers::{Heartbeats, PeerCalls, watch_peers};
 use crate::thread::{BatchSide, Outlets, PartyOptions};
 use bookahead_party::Heartbeat;
@@ -12,8 +12,7 @@ use bookahead_protocol::Name;
 use ring::digest::{Context, SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -75,7 +74,7 @@ pub fn check_broker(config: &BrokerConfig, base: &Path) -> Result<(), DaemonErro
     config.check()?;
     Credentials::new(&config.calls, None, base)?;
     peers(config, base)?;
-    Common::from(config).check(base)
+    Common::from(config).check_files(base)
 }
 
 fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credentials)>, DaemonError> {

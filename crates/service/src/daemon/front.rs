@@ -4,11 +4,11 @@
 
 use super::running::Running;
 use super::{DaemonError, VERSION};
-use crate::config::{BrokerConfig, BrokerLink, Calls, SiteConfig};
+use crate::config::{Calls, Common};
 use crate::http::serve::Bounds;
 use crate::http::{About, Limits, Served, Stop, answer, router_until, serve};
 use crate::security::tls::Content;
-use crate::security::{Authenticator, Security, SecurityError};
+use crate::security::{Authenticator, SecurityError};
 use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
 use bookahead_api as api;
 use bookahead_client::{Client, Identity, Options};
@@ -23,54 +23,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// What the configurations of a site and of a broker have in common.
-pub(super) struct Common<'a> {
-    role: Role,
-    name: &'a str,
-    listen: SocketAddr,
-    url: Option<&'a str>,
-    attributes: &'a BTreeMap<Name, api::AttributeValue>,
-    security: &'a Security,
-    limits: Limits,
-    brokers: &'a [BrokerLink],
-    calls: &'a Calls,
-    heartbeat: std::time::Duration,
-}
-
-impl<'a> From<&'a SiteConfig> for Common<'a> {
-    fn from(config: &'a SiteConfig) -> Common<'a> {
-        Common {
-            role: Role::Site,
-            name: &config.name,
-            listen: config.listen,
-            url: config.url.as_deref(),
-            attributes: &config.attributes,
-            security: &config.security,
-            limits: config.server_limits(),
-            brokers: &config.brokers,
-            calls: &config.calls,
-            heartbeat: config.heartbeat.duration(),
-        }
-    }
-}
-
-impl<'a> From<&'a BrokerConfig> for Common<'a> {
-    fn from(config: &'a BrokerConfig) -> Common<'a> {
-        Common {
-            role: Role::Broker,
-            name: &config.name,
-            listen: config.listen,
-            url: config.url.as_deref(),
-            attributes: &config.attributes,
-            security: &config.security,
-            limits: config.server.clone(),
-            brokers: &config.brokers,
-            calls: &config.calls,
-            heartbeat: config.heartbeat.duration(),
-        }
-    }
-}
-
 /// All that can be had without listening.
 struct Doorstep {
     authenticator: Authenticator,
@@ -79,8 +31,7 @@ struct Doorstep {
 }
 
 impl Common<'_> {
-    /// Whether it could start.
-    pub(super) fn check(&self, base: &Path) -> Result<(), DaemonError> {
+    pub(super) fn check_files(&self, base: &Path) -> Result<(), DaemonError> {
         self.doorstep(base).map(drop)
     }
 
@@ -113,7 +64,7 @@ impl Common<'_> {
             ..nothing_said(self.name, self.role)
         };
         let (authenticator, limits, heartbeat) =
-            (Arc::new(authenticator), self.limits.clone(), self.heartbeat);
+            (Arc::new(authenticator), self.limits.clone(), self.heartbeat.duration());
         Ok(Front { about, address, listener, authenticator, tls, limits, brokers, heartbeat, identity: None })
     }
 }
@@ -216,9 +167,7 @@ pub(super) fn state_folder(path: &Path) -> Result<(), DaemonError> {
 /// A broker that does not answer is told at least so often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A broker to register with.
 pub(super) struct Registry {
-    /// Where it is.
     pub(super) url: String,
     /// What it is shown.
     pub(super) credentials: Credentials,
@@ -254,7 +203,6 @@ pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, ev
     }
 }
 
-/// What the party says of itself.
 fn heartbeat(party: &PartyHandle) -> Option<api::Heartbeat> {
     let known = party.read(ReadKind::Short, |queries, now| queries.sites(now));
     // It comes first in its own list.
@@ -322,7 +270,6 @@ impl Credentials {
         &self.options
     }
 
-    /// A client of a server.
     pub(super) fn client(&self, url: &str) -> Result<Client, DaemonError> {
         Ok(Client::new(url, self.options.clone())?)
     }

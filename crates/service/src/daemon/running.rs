@@ -116,45 +116,26 @@ impl Running {
 
 /// Why a party could not start or go on.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum DaemonError {
-    /// The configuration makes no sense.
     #[error("{}: {}", .0.field(), .0)]
     Wrong(#[from] Wrong),
-    /// The resources make no sense together.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// Keys, certificates, or where it may listen.
     #[error(transparent)]
     Security(#[from] SecurityError),
-    /// Others cannot be called as it is configured.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// It cannot listen there.
     #[error("cannot listen on {address}: {cause}; {}", listening_hint(cause))]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said.
-        cause: io::Error,
-    },
-    /// The folder of its state.
+    Listen { address: SocketAddr, cause: io::Error },
     #[error("cannot use {} for its state: {cause}; check the folder and its permissions, or give another state", path.display())]
-    State {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
-    },
-    /// The system gives no random numbers.
+    State { path: PathBuf, cause: io::Error },
     #[error("the system gives no random numbers, which the number of a broker is made from")]
     NoRandomness,
-    /// The batch system.
     #[error(transparent)]
     Lrms(#[from] LrmsError),
-    /// The journal, or what is in it.
     #[error(transparent)]
     Party(#[from] PartyError),
-    /// A defect.
     #[error("a task ended unexpectedly; this is a defect")]
     Task,
 }

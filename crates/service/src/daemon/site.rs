@@ -2,9 +2,9 @@
 //! configuration, its state, its listener, its brokers, its batch system.
 
 use super::batch::{Driven, driven, idle, scheduler};
-use super::front::{Common, Credentials, Watched, start, state_folder};
+use super::front::{Credentials, Watched, start, state_folder};
 use super::{DaemonError, JOURNAL, Running};
-use crate::config::SiteConfig;
+use crate::config::{Common, SiteConfig};
 use crate::journal;
 use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
 use bookahead_lrms::batch::Finding;
@@ -81,7 +81,7 @@ async fn first_look(party: &PartyHandle) {
 /// Whether a site could start with this configuration: files that it names are read, and nothing is written or opened.
 pub fn check_site(config: &SiteConfig, base: &Path) -> Result<(), DaemonError> {
     config.check()?;
-    Common::from(config).check(base)?;
+    Common::from(config).check_files(base)?;
     let now = config.clock.clock().now();
     idle(config, now)?;
     for (at, resource) in config.resources.iter().enumerate() {

@@ -38,14 +38,12 @@ impl Written {
         Ok(Written { tag: format!("\"{version}-{digest}\""), location, document })
     }
 
-    /// As it is.
     pub(super) fn shown(self) -> Response {
         let mut response = document(StatusCode::OK, self.document);
         set(&mut response, ETAG, &self.tag);
         response
     }
 
-    /// As something new.
     pub(super) fn created(self) -> Response {
         let location = self.location.clone();
         let mut response = self.shown();
@@ -150,7 +148,6 @@ impl Refusal {
         Refusal { retry_after: Some(seconds), ..self }
     }
 
-    /// Its code.
     pub(super) fn code(&self) -> &str {
         &self.problem.code
     }
@@ -263,7 +260,6 @@ pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> Heart
     heartbeat_from(api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, version })
 }
 
-/// A party as another knows it.
 pub(crate) fn site(known: Known) -> api::Site {
     let Known { said, last_heard, round_trip, up } = known;
     let api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, version } =
@@ -352,7 +348,6 @@ pub(crate) fn batch_health(health: BatchHealth) -> api::BatchHealth {
     }
 }
 
-/// Whole seconds, rounded down.
 pub(crate) fn seconds(age: Millis) -> u64 {
     u64::try_from(age.0 / 1_000).unwrap_or(0)
 }

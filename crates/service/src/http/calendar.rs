@@ -141,7 +141,6 @@ impl Calendar {
         self.folded(&format!("{name}:{value}"));
     }
 
-    /// A value that is text.
     fn text(&mut self, name: &str, text: &str) {
         let mut escaped = String::with_capacity(text.len());
         for sign in text.chars() {
@@ -170,7 +169,6 @@ impl Calendar {
         self.0.push_str("\r\n");
     }
 
-    /// All of it.
     fn end(mut self) -> String {
         self.line("END", "VCALENDAR");
         self.0

@@ -72,7 +72,6 @@ impl Shared {
         answer.map_err(|why| self.unanswered(why))
     }
 
-    /// Has the party change something.
     pub(super) async fn command(
         self: &Arc<Self>,
         requester: &Requester,
@@ -135,7 +134,6 @@ impl Shared {
         seen.map_err(|why| self.unanswered(why))
     }
 
-    /// Why there is no answer.
     pub(super) fn unanswered(&self, why: NoReply) -> Refusal {
         if why == NoReply::Full {
             self.metrics.turned_away("inbox");

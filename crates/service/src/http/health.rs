@@ -1,9 +1,7 @@
 //! What anybody may ask without saying who he is: whether the party is well, what it counts, and what its routes are.
 
-use super::Shared;
-use super::answer;
-use super::answer::Refusal;
-use super::answer::out_of_calendar;
+use super::answer::{Refusal, out_of_calendar};
+use super::{Shared, answer};
 use crate::thread::Liveness;
 use axum::Json;
 use axum::extract::State;

@@ -2,13 +2,10 @@
 //! submission that is repeated is the same job.
 
 use super::Shared;
-use super::answer::Refusal;
-use super::answer::{created, out_of_calendar, written};
+use super::answer::{Refusal, created, out_of_calendar, written};
 use super::openapi::{NeededKey, OfBody, OfJob, OfReservation, Refused, SpareKey};
 use super::queries::PAGE;
-use super::request::Document;
-use super::request::{Filters, Id, identity};
-use super::request::{Optional, Required};
+use super::request::{Command, Document, Filters, Id, Required, identity};
 use super::requester::{Changing, Requester};
 use crate::thread::NoReply;
 use axum::extract::State;
@@ -18,7 +15,7 @@ use bookahead_api::description::JobIdText;
 use bookahead_party::{CallId, Input};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{JobId, Key};
+use bookahead_protocol::{Caller, JobId, Key};
 use std::sync::Arc;
 
 /// What a party says of a job that it is to change.
@@ -119,21 +116,11 @@ pub(super) async fn show(
 /// Whether it waits or runs. One that is over stays as it is.
 #[utoipa::path(
     delete, path = "/v1/jobs/{id}", operation_id = "cancel_job", tag = "jobs",
-    params(
-        ("id" = JobIdText, Path, description = "Which"),
-        SpareKey,
-    ),
+    params(("id" = JobIdText, Path, description = "Which"), SpareKey),
     responses((status = 200, description = "How it is now", body = api::Job), Refused, OfJob)
 )]
-pub(super) async fn cancel(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<JobId>,
-    Optional(key): Optional,
-) -> Result<Response, Refusal> {
-    let caller = requester.caller();
-    let input = move |call| Input::CancelJob { call, caller, id };
-    written(&shared.job_call(&requester, key.key, id, "cancel-job", input).await?)
+pub(super) async fn cancel(command: Command<JobId>) -> Result<Response, Refusal> {
+    command.job_call("cancel-job", |call, caller, id| Input::CancelJob { call, caller, id }).await
 }
 
 /// Let a job run
@@ -141,21 +128,24 @@ pub(super) async fn cancel(
 /// Of a copy that waits for it: of all copies of a job, its broker lets one run. One that runs or is over stays as it is.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/go", operation_id = "go_job", tag = "jobs",
-    params(
-        ("id" = JobIdText, Path, description = "Which"),
-        SpareKey,
-    ),
+    params(("id" = JobIdText, Path, description = "Which"), SpareKey),
     responses((status = 200, description = "How it is now", body = api::Job), Refused, OfJob)
 )]
-pub(super) async fn go(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<JobId>,
-    Optional(key): Optional,
-) -> Result<Response, Refusal> {
-    let caller = requester.caller();
-    let input = move |call| Input::Go { call, caller, id };
-    written(&shared.job_call(&requester, key.key, id, "go", input).await?)
+pub(super) async fn go(command: Command<JobId>) -> Result<Response, Refusal> {
+    command.job_call("go", |call, caller, id| Input::Go { call, caller, id }).await
+}
+
+impl Command<JobId> {
+    /// Has the party do something with the job, and shows it.
+    async fn job_call(
+        self,
+        word: &'static str,
+        input: impl FnOnce(CallId, Caller, JobId) -> Input + Send + 'static,
+    ) -> Result<Response, Refusal> {
+        let Command { shared, requester, id, key } = self;
+        let caller = requester.caller();
+        written(&shared.job_call(&requester, key, id, word, move |call| input(call, caller, id)).await?)
+    }
 }
 
 impl Shared {

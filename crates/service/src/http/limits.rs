@@ -16,26 +16,17 @@ use std::collections::BTreeMap;
 /// Limits on requests and connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Limits {
-    /// Largest body, in bytes.
     pub most_body: usize,
-    /// Requests of one user per second, on average; 0 is no limit.
     pub requests_per_second: u32,
-    /// Requests of one user at once, after a quiet time; at least those of a second.
     pub burst: u32,
-    /// Most parts of a request.
     pub most_parts: usize,
-    /// Longest time from the earliest start of a part to its latest end, and longest schedule that is shown.
     pub longest_window: Length,
-    /// Most entries in a page of a list.
     pub most_page: usize,
-    /// How long a call may wait for its answer.
     pub patience: Length,
-    /// Requests that are worked on at the same time.
     pub concurrent: usize,
-    /// Clients that watch at the same time.
     pub watchers: usize,
-    /// Connections at the same time.
     pub connections: usize,
 }
 
@@ -84,7 +75,6 @@ const LONGEST_NAME: usize = 255;
 
 /// Something that came from outside.
 pub(super) trait Checked {
-    /// Says what is wrong with it.
     fn check(&self, limits: &Limits) -> Result<(), Refusal>;
 }
 

@@ -25,7 +25,6 @@ use std::time::Duration;
 const LATENCIES: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0, 60.0];
 
-/// All counts of a party.
 pub(super) struct Metrics {
     registry: Registry,
     requests: Family<Request, Counter>,
@@ -68,7 +67,6 @@ struct InState {
 }
 
 impl Metrics {
-    /// With nothing counted.
     pub(super) fn new(about: &About, commands: Option<Runner>) -> Metrics {
         let mut registry = Registry::with_prefix("bookahead");
         let latencies: fn() -> Histogram = || Histogram::new(LATENCIES);
@@ -114,14 +112,12 @@ impl Metrics {
         Metrics { registry, ..metrics }
     }
 
-    /// A request was answered.
     pub(super) fn answered(&self, route: &str, method: &'static str, status: u16, took: Duration) {
         let request = Request { route: route.to_owned(), method, status };
         self.requests.get_or_create(&request).inc();
         self.latency.get_or_create(&Route { route: route.to_owned(), method }).observe(took.as_secs_f64());
     }
 
-    /// A call had an answer.
     pub(super) fn answered_call(&self, word: &'static str, answer: &Answer) {
         self.count_call(word, answer.word());
         if let Answer::Problem(problem) = answer
@@ -139,7 +135,6 @@ impl Metrics {
         self.calls.get_or_create(&Called { call, outcome: outcome.to_owned() }).inc();
     }
 
-    /// A request was turned away.
     pub(super) fn turned_away(&self, reason: &'static str) {
         self.turned_away.get_or_create(&TurnedAway { reason }).inc();
     }
@@ -160,7 +155,6 @@ impl Metrics {
     }
 }
 
-/// The commands of a batch system.
 #[derive(Debug)]
 struct Commands(Runner);
 

@@ -93,7 +93,6 @@ pub fn router_until(served: Served, stop: Stop) -> Router {
         .with_state(shared)
 }
 
-/// What all handlers share.
 struct Shared {
     party: PartyHandle,
     authenticator: Arc<Authenticator>,

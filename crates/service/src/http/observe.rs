@@ -59,13 +59,11 @@ impl Traced {
         Traced { trace: trace.map(Into::into) }
     }
 
-    /// The identity of the trace.
     pub(super) fn id(&self) -> Option<&str> {
         self.trace.as_deref().and_then(|text| text.get(3..35))
     }
 }
 
-/// What a `traceparent` says.
 #[derive(Debug, PartialEq, Eq)]
 struct Parent<'a> {
     trace: &'a str,
@@ -105,7 +103,6 @@ fn has_digit(text: &str) -> bool {
 /// Where peers say that they are there.
 const SITES: &str = "/v1/sites";
 
-/// What is logged of a request.
 pub(super) struct Line {
     user: Name,
     through: Option<Name>,
@@ -122,7 +119,6 @@ struct Noted {
 }
 
 impl Line {
-    /// Of a request of somebody.
     pub(super) fn new(identity: &Identity, method: &Method, route: &str) -> Line {
         Line {
             user: identity.user.clone(),
@@ -142,7 +138,6 @@ impl Line {
         self.noted().subject = Some(subject);
     }
 
-    /// The key of the call.
     pub(super) fn note_key(&self, key: Key) {
         self.noted().key = Some(key);
     }

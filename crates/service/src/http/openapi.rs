@@ -120,34 +120,72 @@ pub(in crate::http) struct NeededKey;
 /// A key that may be there.
 pub(in crate::http) struct SpareKey;
 
+/// Which reservation, and a key that may be there.
+pub(in crate::http) struct ReservationAndKey;
+
+/// The version that a change was decided upon.
+pub(in crate::http) struct SeenVersion;
+
+/// A reservation after a change.
+#[derive(IntoResponses)]
+#[response(status = 200, description = "How it is now", headers(
+    ("ETag" = String, description = "Its version, and what it looks like")
+))]
+pub(in crate::http) struct ReservationNow(
+    #[allow(dead_code, reason = "only a description")] api::Reservation,
+);
+
 impl IntoParams for NeededKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let why = "A text that is new for every new call, and the same when a call is repeated: the same key gives the same answer, \
             and nothing twice";
-        vec![key(Required::True, why)]
+        vec![key(why).required(Required::True).build()]
     }
 }
 
 impl IntoParams for SpareKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![key(Required::False, "So that the call can be repeated, and is done once")]
+        vec![key("So that the call can be repeated, and is done once").required(Required::False).build()]
     }
 }
 
-fn key(required: Required, description: &str) -> Parameter {
-    let text = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .max_length(Some(512))
-        .pattern(Some(r#"^("([ !#-\[\]-~]|\\["\\]){1,255}"|[!#-~]{1,255})$"#))
-        .build();
+impl IntoParams for ReservationAndKey {
+    fn into_params(parameter_in: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let id = ParameterBuilder::new()
+            .name("id")
+            .parameter_in(ParameterIn::Path)
+            .required(Required::True)
+            .description(Some("Which"))
+            .schema(Some(Ref::from_schema_name("ReservationId")))
+            .build();
+        let mut all = SpareKey::into_params(parameter_in);
+        all.insert(0, id);
+        all
+    }
+}
+
+impl IntoParams for SeenVersion {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let why = "The entity tag or the version that was seen, in quotes, or * for whichever it is";
+        let version = header("If-Match", r#"^(\*|"[0-9]{1,10}(-[0-9a-f]+)?")$"#, None, why, "\"1\"");
+        vec![version.required(Required::True).build()]
+    }
+}
+
+fn key(description: &str) -> ParameterBuilder {
+    let pattern = r#"^("([ !#-\[\]-~]|\\["\\]){1,255}"|[!#-~]{1,255})$"#;
+    header("Idempotency-Key", pattern, Some(512), description, "\"8e03978e-40d5-43e8\"")
+}
+
+fn header(name: &str, pattern: &str, longest: Option<usize>, about: &str, example: &str) -> ParameterBuilder {
+    let text =
+        ObjectBuilder::new().schema_type(Type::String).max_length(longest).pattern(Some(pattern)).build();
     ParameterBuilder::new()
-        .name("Idempotency-Key")
+        .name(name)
         .parameter_in(ParameterIn::Header)
-        .required(required)
-        .description(Some(description))
+        .description(Some(about))
         .schema(Some(text))
-        .example(Some("\"8e03978e-40d5-43e8\"".into()))
-        .build()
+        .example(Some(example.into()))
 }
 
 /// A problem document with a status, as it is described.
@@ -227,7 +265,6 @@ refusals! {
     }
 }
 
-/// Describes all numbers of a document.
 fn describe(document: &mut OpenApi) {
     let components = document.components.iter_mut();
     components.flat_map(|components| components.schemas.values_mut()).for_each(within);

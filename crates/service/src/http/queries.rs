@@ -1,12 +1,10 @@
 //! What can be looked at: lists of reservations, resources, schedules, and the register of sites; and how a site
 //! enters that.
 
-use super::answer::Refusal;
-use super::answer::{out_of_calendar, written};
+use super::answer::{Refusal, out_of_calendar, written};
 use super::limits::over_limit;
 use super::openapi::{OfBody, Refused};
-use super::request::Document;
-use super::request::{Filters, identity};
+use super::request::{Document, Filters, identity};
 use super::requester::{Registering, Requester};
 use super::{Shared, answer};
 use axum::extract::State;

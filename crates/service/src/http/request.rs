@@ -5,7 +5,7 @@
 use super::Shared;
 use super::answer::Refusal;
 use super::limits::Checked;
-use super::requester::Requester;
+use super::requester::{Changing, Requester};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -24,7 +24,6 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A document.
 pub(super) struct Document<T>(pub(super) T);
 
 /// A document all of whose fields have defaults: no body at all, or null, says the same as an empty one.
@@ -97,10 +96,8 @@ fn read<T: DeserializeOwned + Checked>(bytes: &[u8], shared: &Shared) -> Result<
     Ok(document)
 }
 
-/// The identity in the path.
 pub(super) struct Id<T>(pub(super) T);
 
-/// The filters.
 pub(super) struct Filters<T>(pub(super) T);
 
 impl<T: FromStr<Err: Display>, S: Send + Sync> FromRequestParts<S> for Id<T> {
@@ -149,8 +146,13 @@ pub(super) struct CallKey {
 /// A key that must be there.
 pub(super) struct Required(pub(super) CallKey);
 
-/// A key that may be there; where it is not, there is a new one for this one time.
-pub(super) struct Optional(pub(super) CallKey);
+/// A command about one reservation or job. Without a key of its own it gets a new one for this one time.
+pub(super) struct Command<T> {
+    pub(super) shared: Arc<Shared>,
+    pub(super) requester: Requester,
+    pub(super) id: T,
+    pub(super) key: Key,
+}
 
 impl CallKey {
     /// Of a text of a user.
@@ -247,11 +249,14 @@ impl<S: Sync> FromRequestParts<S> for Required {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Optional {
+impl<T: FromStr<Err: Display> + Send> FromRequestParts<Arc<Shared>> for Command<T> {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Optional, Refusal> {
-        given(parts, state).await?.map_or_else(CallKey::new, Ok).map(Optional)
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Command<T>, Refusal> {
+        let Changing(requester) = Changing::from_request_parts(parts, shared).await?;
+        let Id(id) = Id::from_request_parts(parts, shared).await?;
+        let key = given(parts, shared).await?.map_or_else(CallKey::new, Ok)?.key;
+        Ok(Command { shared: shared.clone(), requester, id, key })
     }
 }
 

@@ -3,8 +3,7 @@
 //! handler. Which of [`Requester`], [`Changing`] and [`Registering`] a handler takes says who may use its route.
 
 use super::answer::{Refusal, ToldCode};
-use super::observe::Line;
-use super::observe::Traced;
+use super::observe::{Line, Traced};
 use super::{Shared, observe};
 use crate::clock::Clock;
 use crate::security::{Identity, Role};
@@ -21,7 +20,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Somebody asks.
 #[derive(Clone)]
 pub(super) struct Requester(Arc<Inner>);
 
@@ -42,12 +40,10 @@ impl Requester {
         Requester(Arc::new(Inner { identity, origin, line }))
     }
 
-    /// Who.
     pub(super) fn user(&self) -> &Name {
         &self.0.identity.user
     }
 
-    /// As one who calls the party.
     pub(super) fn caller(&self) -> Caller {
         self.0.identity.caller()
     }
@@ -63,7 +59,6 @@ impl Requester {
         caller
     }
 
-    /// As one who looks.
     pub(super) fn viewer(&self) -> Viewer {
         self.0.identity.viewer()
     }
@@ -140,7 +135,6 @@ impl<S: Sync> FromRequestParts<S> for Registering {
     }
 }
 
-/// Lets a request in, or not.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let (identity, via) = match admit(&shared, &request) {
         Ok(admitted) => admitted,
@@ -196,7 +190,6 @@ fn route(request: &Request) -> &str {
 /// So many users have a bucket at the same time.
 const MOST_BUCKETS: usize = 10_000;
 
-/// The buckets of all users.
 pub(super) struct Rates {
     /// Tokens in a second; none where there is no limit.
     per_second: f64,
@@ -375,10 +368,11 @@ mod via_tests {
 #[cfg(test)]
 mod server_clock_tests {
     use super::*;
+    use bookahead_protocol::Moment;
 
     #[test]
     fn the_speed_is_told_where_it_is_not_that_of_every_clock() {
-        for (clock, speed) in [(Clock::WALL, None), (Clock::accelerated_from_now(60), Some("60"))] {
+        for (clock, speed) in [(Clock::WALL, None), (Clock::accelerated(Moment(0), 60), Some("60"))] {
             let mut headers = HeaderMap::new();
             tell_clock(clock, &mut headers);
             let now: Timestamp = headers[header::NOW].to_str().unwrap().parse().unwrap();
@@ -396,7 +390,7 @@ mod server_clock_tests {
             )]);
             check_clock(clock, &headers).map_err(|refusal| refusal.code().to_owned())
         };
-        let fast = Clock::accelerated_from_now(60);
+        let fast = Clock::accelerated(Moment(0), 60);
         assert_eq!(check_clock(fast, &HeaderMap::new()), Ok(()));
         assert_eq!((asked(Clock::WALL, "1"), asked(fast, " 60")), (Ok(()), Ok(())));
         assert_eq!(asked(fast, "1"), Err("other-clock".into()));

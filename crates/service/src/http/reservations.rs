@@ -2,12 +2,12 @@
 //! (RFC 9110) compare the version of the terms, with which an entity tag begins: a reservation that has begun meanwhile, or
 //! got a job, still has the terms that its owner has seen.
 
-use super::answer::Refusal;
-use super::answer::Written;
-use super::openapi::{NeededKey, OfBody, OfReservation, OfRoom, OfVersion, Refused, SpareKey};
-use super::request::Id;
-use super::request::{Document, OrNothing};
-use super::request::{Optional, Required};
+use super::answer::{Refusal, Written};
+use super::openapi::{
+    NeededKey, OfBody, OfReservation, OfRoom, OfVersion, Refused, ReservationAndKey, ReservationNow,
+    SeenVersion,
+};
+use super::request::{Command, Document, Id, OrNothing, Required};
 use super::requester::{Changing, Requester};
 use super::{Shared, answer};
 use axum::extract::State;
@@ -17,10 +17,9 @@ use axum::response::Response;
 use bookahead_api as api;
 use bookahead_api::Code;
 use bookahead_api::description::ReservationIdText;
-use bookahead_protocol::{Call, Key, ReservationId};
+use bookahead_protocol::{Call, ReservationId};
 use std::sync::Arc;
 
-/// What every route here answers with.
 type Answered = Result<Response, Refusal>;
 
 /// Reserve
@@ -95,25 +94,13 @@ pub(super) async fn show(
 /// How long is granted the answer says; without a body a minute is asked for.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/hold", operation_id = "hold_reservation", tag = "reservations",
-    params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        SpareKey,
-    ),
+    params(ReservationAndKey),
     request_body(content = Option<api::Hold>, content_type = "application/json"),
-    responses(
-        (status = 200, description = "How it is now", body = api::Reservation,
-            headers(("ETag" = String, description = "Its version, and what it looks like"))),
-        Refused, OfBody, OfReservation
-    )
+    responses(ReservationNow, Refused, OfBody, OfReservation)
 )]
-pub(super) async fn hold(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<ReservationId>,
-    Optional(key): Optional,
-    OrNothing(hold): OrNothing<api::Hold>,
-) -> Answered {
-    changed(&shared, &requester, key.key, hold.call(id)).await
+pub(super) async fn hold(command: Command<ReservationId>, OrNothing(hold): OrNothing<api::Hold>) -> Answered {
+    let call = hold.call(command.id);
+    command.change(call).await
 }
 
 /// Extend it
@@ -122,29 +109,18 @@ pub(super) async fn hold(
 /// says what the extension was decided upon.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/extend", operation_id = "extend_reservation", tag = "reservations",
-    params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        ("If-Match" = String, Header, pattern = r#"^(\*|"[0-9]{1,10}(-[0-9a-f]+)?")$"#, example = json!("\"1\""),
-            description = "The entity tag or the version that was seen, in quotes, or * for whichever it is"),
-        SpareKey,
-    ),
+    params(ReservationAndKey, SeenVersion),
     request_body = api::Extend,
-    responses(
-        (status = 200, description = "How it is now", body = api::Reservation,
-            headers(("ETag" = String, description = "Its version, and what it looks like"))),
-        Refused, OfBody, OfRoom, OfReservation, OfVersion
-    )
+    responses(ReservationNow, Refused, OfBody, OfRoom, OfReservation, OfVersion)
 )]
 pub(super) async fn extend(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<ReservationId>,
-    Optional(key): Optional,
+    command: Command<ReservationId>,
     headers: HeaderMap,
     Document(extend): Document<api::Extend>,
 ) -> Answered {
     let version = demanded(&headers)?;
-    changed(&shared, &requester, key.key, extend.call(id, version)).await
+    let call = extend.call(command.id, version);
+    command.change(call).await
 }
 
 /// Make it final
@@ -152,25 +128,16 @@ pub(super) async fn extend(
 /// Commits a hold, with jobs that are to run in it or without a body; again later to attach more jobs.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/commit", operation_id = "commit_reservation", tag = "reservations",
-    params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        SpareKey,
-    ),
+    params(ReservationAndKey),
     request_body(content = Option<api::Commit>, content_type = "application/json"),
-    responses(
-        (status = 200, description = "How it is now", body = api::Reservation,
-            headers(("ETag" = String, description = "Its version, and what it looks like"))),
-        Refused, OfBody, OfReservation
-    )
+    responses(ReservationNow, Refused, OfBody, OfReservation)
 )]
 pub(super) async fn commit(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<ReservationId>,
-    Optional(key): Optional,
+    command: Command<ReservationId>,
     OrNothing(commit): OrNothing<api::Commit>,
 ) -> Answered {
-    changed(&shared, &requester, key.key, commit.call(id)).await
+    let call = commit.call(command.id);
+    command.change(call).await
 }
 
 /// Attach a job
@@ -178,25 +145,16 @@ pub(super) async fn commit(
 /// One more job for a committed reservation. To submit one that is to run in a reservation, post it to /v1/jobs instead.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/jobs", operation_id = "attach_job", tag = "reservations",
-    params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        SpareKey,
-    ),
+    params(ReservationAndKey),
     request_body = api::Attach,
-    responses(
-        (status = 200, description = "How it is now", body = api::Reservation,
-            headers(("ETag" = String, description = "Its version, and what it looks like"))),
-        Refused, OfBody, OfReservation
-    )
+    responses(ReservationNow, Refused, OfBody, OfReservation)
 )]
 pub(super) async fn attach(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<ReservationId>,
-    Optional(key): Optional,
+    command: Command<ReservationId>,
     Document(attach): Document<api::Attach>,
 ) -> Answered {
-    changed(&shared, &requester, key.key, attach.call(id)).await
+    let call = attach.call(command.id);
+    command.change(call).await
 }
 
 /// Change its terms
@@ -204,29 +162,18 @@ pub(super) async fn attach(
 /// The old terms stand if the new ones cannot be had. If-Match says what the change was decided upon.
 #[utoipa::path(
     put, path = "/v1/reservations/{id}", operation_id = "change_reservation", tag = "reservations",
-    params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        ("If-Match" = String, Header, pattern = r#"^(\*|"[0-9]{1,10}(-[0-9a-f]+)?")$"#, example = json!("\"1\""),
-            description = "The entity tag or the version that was seen, in quotes, or * for whichever it is"),
-        SpareKey,
-    ),
+    params(ReservationAndKey, SeenVersion),
     request_body = api::Change,
-    responses(
-        (status = 200, description = "How it is now", body = api::Reservation,
-            headers(("ETag" = String, description = "Its version, and what it looks like"))),
-        Refused, OfBody, OfRoom, OfReservation, OfVersion
-    )
+    responses(ReservationNow, Refused, OfBody, OfRoom, OfReservation, OfVersion)
 )]
 pub(super) async fn change(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<ReservationId>,
-    Optional(key): Optional,
+    command: Command<ReservationId>,
     headers: HeaderMap,
     Document(change): Document<api::Change>,
 ) -> Answered {
     let version = demanded(&headers)?;
-    changed(&shared, &requester, key.key, change.call(id, version)).await
+    let call = change.call(command.id, version);
+    command.change(call).await
 }
 
 /// Give back early
@@ -234,25 +181,16 @@ pub(super) async fn change(
 /// Part of its capacity, or all that is left of it, from an instant on.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/release", operation_id = "release_capacity", tag = "reservations",
-    params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        SpareKey,
-    ),
+    params(ReservationAndKey),
     request_body = api::Release,
-    responses(
-        (status = 200, description = "How it is now", body = api::Reservation,
-            headers(("ETag" = String, description = "Its version, and what it looks like"))),
-        Refused, OfBody, OfReservation
-    )
+    responses(ReservationNow, Refused, OfBody, OfReservation)
 )]
 pub(super) async fn release(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<ReservationId>,
-    Optional(key): Optional,
+    command: Command<ReservationId>,
     Document(release): Document<api::Release>,
 ) -> Answered {
-    changed(&shared, &requester, key.key, release.call(id)).await
+    let call = release.call(command.id);
+    command.change(call).await
 }
 
 /// Give it up
@@ -260,30 +198,24 @@ pub(super) async fn release(
 /// Before its begin it is cancelled, while it is active it is terminated. One that never was is taken back for good:
 /// should it still arrive, it is refused.
 #[utoipa::path(
-    delete, path = "/v1/reservations/{id}", operation_id = "cancel_reservation", tag = "reservations",
-    params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        SpareKey,
-    ),
-    responses(
-        (status = 200, description = "How it is now", body = api::Reservation,
-            headers(("ETag" = String, description = "Its version, and what it looks like"))),
-        Refused, OfReservation
-    )
+    delete,
+    path = "/v1/reservations/{id}",
+    operation_id = "cancel_reservation",
+    tag = "reservations",
+    params(ReservationAndKey),
+    responses(ReservationNow, Refused, OfReservation)
 )]
-pub(super) async fn cancel(
-    State(shared): State<Arc<Shared>>,
-    Changing(requester): Changing,
-    Id(id): Id<ReservationId>,
-    Optional(key): Optional,
-) -> Answered {
-    changed(&shared, &requester, key.key, Call::Cancel { id }).await
+pub(super) async fn cancel(command: Command<ReservationId>) -> Answered {
+    let call = Call::Cancel { id: command.id };
+    command.change(call).await
 }
 
-/// Has a reservation changed, and shows it.
-async fn changed(shared: &Arc<Shared>, requester: &Requester, key: Key, call: Call) -> Answered {
-    let answer = shared.command(requester, key, call).await?;
-    Ok(Written::new(answer::reservation(answer)?)?.shown())
+impl Command<ReservationId> {
+    /// Has the reservation changed, and shows it.
+    async fn change(self, call: Call) -> Answered {
+        let answer = self.shared.command(&self.requester, self.key, call).await?;
+        Ok(Written::new(answer::reservation(answer)?)?.shown())
+    }
 }
 
 /// Where. Though it is posted, it changes nothing.

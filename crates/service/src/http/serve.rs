@@ -140,7 +140,6 @@ fn is_the_clients(fault: &io::Error) -> bool {
     matches!(fault.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// What every connection needs.
 #[derive(Clone)]
 struct Reception {
     bounds: Bounds,

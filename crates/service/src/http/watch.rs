@@ -88,9 +88,7 @@ pub(super) async fn one(
     Ok(begun.go_on(&shared, place, seen, first, Sees::One(shown.id)))
 }
 
-/// What somebody is told.
 enum Sees {
-    /// What he may see.
     Viewer(Viewer),
     /// What happens to this one, which he may see.
     One(ReservationId),
@@ -115,7 +113,6 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
         .ok_or_else(|| Refusal::bad_request("Last-Event-ID should be the id of an event, a whole number"))
 }
 
-/// Somebody has begun to watch.
 struct Begun {
     watching: Watching,
     /// Whether he begins with how things are now, rather than with what he has missed.
@@ -170,7 +167,6 @@ const RETRY: u32 = 2_000;
 /// So many events may wait to be sent; the rest waits in the watch of the party.
 const WAITING: usize = 16;
 
-/// One who watches.
 struct Watcher {
     shared: Arc<Shared>,
     sees: Sees,
@@ -180,7 +176,6 @@ struct Watcher {
     from: Option<u64>,
 }
 
-/// An event, as it is sent.
 struct Line(Bytes);
 
 impl Line {
@@ -201,7 +196,6 @@ impl Line {
         }))
     }
 
-    /// This has happened.
     fn happened(Numbered { sequence, notice }: Numbered) -> Result<Line, Refusal> {
         let event = event(sequence, notice.at, notice.kind)?;
         Ok(Line::of(&api::Event {

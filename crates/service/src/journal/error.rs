@@ -7,116 +7,64 @@ use thiserror::Error;
 
 /// Why a journal cannot be opened, written or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum JournalError {
-    /// Another process, or another part of this one, has it open.
     #[error(
         "the journal {} is in use by {by}; stop that first, or give this one another journal",
         path.display()
     )]
-    Held {
-        /// The journal.
-        path: PathBuf,
-        /// Who, as far as it is known.
-        by: String,
-    },
-    /// There is no file of that name.
+    Held { path: PathBuf, by: String },
     #[error("there is no journal {}; look at the path", path.display())]
-    Missing {
-        /// The journal.
-        path: PathBuf,
-    },
-    /// The file is something else.
+    Missing { path: PathBuf },
     #[error("{} is not a journal of Bookahead: {why}; look at the path, or restore a backup", path.display())]
-    NotAJournal {
-        /// The file.
-        path: PathBuf,
-        /// How that is known.
-        why: String,
-    },
-    /// The journal belongs to somebody else.
+    NotAJournal { path: PathBuf, why: String },
     #[error("{} is the journal of {found}, not of {wanted}; look at the path", path.display())]
-    WrongKind {
-        /// The journal.
-        path: PathBuf,
-        /// What it says it is.
-        found: String,
-        /// What was asked for.
-        wanted: String,
-    },
-    /// A newer release wrote it.
+    WrongKind { path: PathBuf, found: String, wanted: String },
     #[error(
         "the journal {} has {what} {found}, and this release knows them up to {known}; use a newer release",
         path.display()
     )]
     Newer {
-        /// The journal.
         path: PathBuf,
         /// Which version: of the format, or of the events.
         what: &'static str,
-        /// What was found.
         found: u32,
-        /// The newest that is known.
         known: u32,
     },
-    /// What is on disk is not what was written.
     #[error(
         "the journal {} is damaged: {damage}{}; `check` lists all that is wrong; restore a backup",
         path.display(),
         and_more(*more)
     )]
     Damaged {
-        /// The journal.
         path: PathBuf,
         /// The first damage found.
         damage: Damage,
-        /// How many more there are.
         more: usize,
     },
-    /// The disk or SQLite failed.
     #[error("the journal {}: {doing} failed: {why}", path.display())]
     Storage {
-        /// The journal.
         path: PathBuf,
-        /// What was being done.
         doing: &'static str,
-        /// What SQLite or the system said.
         why: String,
         /// Whether there was no room left.
         full: bool,
     },
-    /// A write failed before; what is on disk since then is unknown, so nothing is acknowledged any more.
     #[error(
         "the journal takes nothing any more, since an earlier write failed: {why}; open it again once that is mended"
     )]
-    Poisoned {
-        /// The failure.
-        why: String,
-    },
-    /// So much waits to be written that no more is taken.
+    Poisoned { why: String },
     #[error("the journal has {waiting} events waiting to be written and takes no more now; try again")]
-    Full {
-        /// How many wait.
-        waiting: usize,
-    },
-    /// It was closed.
+    Full { waiting: usize },
     #[error("the journal is closed")]
     Closed,
-    /// An event or a state cannot be written as JSON, or read from it.
     #[error("{what} is not to be had as JSON: {why}")]
-    Json {
-        /// Which event or state.
-        what: String,
-        /// What the reader or writer said.
-        why: String,
-    },
-    /// A snapshot stands for events that are not there.
+    Json { what: String, why: String },
     #[error("a snapshot up to record {up_to} cannot be kept: the journal has records {first} to {last}")]
     SnapshotElsewhere {
-        /// Of the snapshot.
         up_to: u64,
         /// The first record that is kept.
         first: u64,
-        /// The last.
         last: u64,
     },
 }
@@ -170,42 +118,14 @@ impl JournalError {
 
 /// One thing that is wrong in a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum Damage {
-    /// SQLite cannot make sense of the file.
     Unreadable(String),
-    /// Records that should be there are not.
-    Gap {
-        /// The first that is missing.
-        first: u64,
-        /// The last that is missing.
-        last: u64,
-    },
-    /// A record is not what was written after the one before it.
-    Changed {
-        /// Its number.
-        sequence: u64,
-    },
-    /// A record cannot be read.
-    Senseless {
-        /// Its number.
-        sequence: u64,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A snapshot is not what was written.
-    Snapshot {
-        /// Up to which record.
-        up_to: u64,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The journal says that it ends elsewhere.
-    Tail {
-        /// Where it says it ends.
-        said: u64,
-        /// Where it ends.
-        found: u64,
-    },
+    Gap { first: u64, last: u64 },
+    Changed { sequence: u64 },
+    Senseless { sequence: u64, why: String },
+    Snapshot { up_to: u64, why: String },
+    Tail { said: u64, found: u64 },
 }
 
 impl fmt::Display for Damage {

@@ -57,7 +57,6 @@ pub(crate) struct Migration {
 /// All steps there ever were, in order. There is one format so far.
 const MIGRATIONS: &[Migration] = &[];
 
-/// What the journal says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) what: String,
@@ -229,7 +228,6 @@ fn migrate(
     go().map_err(|error| JournalError::sqlite(path, "bringing it to the present format", &error))
 }
 
-/// What it says of itself.
 pub(crate) fn meta(path: &Path, connection: &Connection) -> Result<Meta, JournalError> {
     let query = "SELECT what, owner, base, base_chain, tail, tail_chain FROM meta";
     let chain = |number: i64| Chain(number.cast_unsigned());
@@ -284,7 +282,6 @@ impl Chain {
         Chain(Sum::new().number(what.len() as u64).bytes(what.as_bytes()).bytes(owner.as_bytes()).done())
     }
 
-    /// After one more record.
     pub(crate) fn then(self, sequence: u64, schema: u32, written_at: i64, event: &[u8]) -> Chain {
         let sum = Sum::new().number(self.0).number(sequence).number(schema.into());
         Chain(sum.number(written_at.cast_unsigned()).bytes(event).done())

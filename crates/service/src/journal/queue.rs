@@ -18,12 +18,16 @@ pub const MOST_IN_A_TRANSACTION: usize = 4_096;
 
 /// What the writer is asked to do.
 pub(crate) enum Order {
-    /// Write events.
     Append(Batch),
-    /// Keep a snapshot.
-    Snapshot { up_to: u64, state: String, done: Done<()> },
+    Snapshot {
+        up_to: u64,
+        state: String,
+        done: Done<()>,
+    },
     /// Drop what the newest snapshot stands for; tells how many records were dropped.
-    Compact { done: Done<u64> },
+    Compact {
+        done: Done<u64>,
+    },
 }
 
 /// Events that were appended together, as JSON: they are written all or none.
@@ -37,19 +41,14 @@ fn size(events: &[String]) -> usize {
     events.len().max(1)
 }
 
-/// What the writer does next.
 pub(crate) enum Work {
-    /// One transaction.
     Write(Vec<Batch>),
-    /// Anything else.
     Other(Order),
 }
 
 pub(crate) struct Queue {
     state: Mutex<State>,
-    /// There is something to do.
     work: Condvar,
-    /// There is room.
     room: Condvar,
 }
 
@@ -235,7 +234,6 @@ pub(crate) fn outcome<T>() -> (Done<T>, Outcome<T>) {
 pub(crate) struct Outcome<T>(Receiver<Result<T, JournalError>>);
 
 impl<T> Outcome<T> {
-    /// Blocks until it is known.
     pub(crate) fn wait(self) -> Result<T, JournalError> {
         let ended = || JournalError::Poisoned { why: "the writer has ended".to_owned() };
         self.0.recv().unwrap_or_else(|_| Err(ended()))

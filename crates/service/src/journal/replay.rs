@@ -1,10 +1,9 @@
 //! What a journal gives back when it is opened: the newest sound snapshot and every event after it, all of it verified.
 
-use super::Kind;
 use super::error::{Damage, JournalError};
-use super::format::Chain;
-use super::format::Meta;
-use super::verify::{self, Raw};
+use super::format::{Chain, Meta};
+use super::verify::Raw;
+use super::{Kind, verify};
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -57,7 +56,6 @@ impl Snapshot {
     }
 }
 
-/// Where the journal goes on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tail {
     pub(crate) sequence: u64,

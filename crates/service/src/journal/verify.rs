@@ -9,8 +9,7 @@
 //! It only reads. What it cannot see: damage to the very last transaction, and a log that was cut off.
 
 use super::error::{Damage, JournalError};
-use super::format;
-use super::format::{Chain, Meta};
+use super::format::{self, Chain, Meta};
 use super::lock::beside;
 use super::replay::Snapshot;
 use rusqlite::types::ValueRef;
@@ -20,7 +19,6 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
-/// A record as it is stored.
 pub(crate) struct Raw<'a> {
     pub(crate) sequence: u64,
     pub(crate) schema: u32,
@@ -29,9 +27,7 @@ pub(crate) struct Raw<'a> {
     pub(crate) checksum: Chain,
 }
 
-/// What is in a journal.
 pub(crate) struct Walked {
-    /// How many records.
     pub(crate) records: u64,
     /// How many snapshots that agree with themselves.
     pub(crate) snapshots: usize,
@@ -46,7 +42,6 @@ pub(crate) struct Snapshots {
     pub(crate) damages: Vec<Damage>,
 }
 
-/// Reads the snapshots.
 pub(crate) fn snapshots(
     path: &Path,
     connection: &Connection,
@@ -126,7 +121,6 @@ fn raw<'a>(row: &'a Row<'_>) -> Result<Raw<'a>, String> {
     })
 }
 
-/// A walk from record to record.
 struct Walk<'a> {
     last: u64,
     /// What the next record may build on: the checksum of the last as computed and as stored. They differ where the last
@@ -158,7 +152,6 @@ impl Walk<'_> {
         }
     }
 
-    /// A record that cannot be read.
     fn pass(&mut self, sequence: u64, why: String) {
         self.records += 1;
         if sequence > self.last {
@@ -168,7 +161,6 @@ impl Walk<'_> {
         self.damages.push(Damage::Senseless { sequence, why });
     }
 
-    /// Whether this is the next one.
     fn reach(&mut self, sequence: u64) -> bool {
         let next = self.last.saturating_add(1);
         if sequence < next {

@@ -3,11 +3,10 @@
 //! nothing any more: what a disk holds after an error is not known until it is read again.
 
 use super::error::{Damage, JournalError};
-use super::format::{self, Chain};
+use super::format::Chain;
 use super::queue::{Batch, Order, Queue, Work};
 use super::replay::Tail;
-use super::verify;
-use super::{Durability, KEPT_SNAPSHOTS};
+use super::{Durability, KEPT_SNAPSHOTS, format, verify};
 use rusqlite::{Connection, OptionalExtension};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -197,14 +197,12 @@ fn wall_seconds() -> i64 {
 /// What the headers of a request say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Behalf {
-    /// Who is meant.
     pub(super) user: Option<Name>,
     /// With which roles; words that are no roles of ours are for others. An empty list is none.
     pub(super) roles: Option<BTreeSet<Role>>,
 }
 
 impl Behalf {
-    /// Reads the headers.
     pub(super) fn read(headers: &HeaderMap) -> Result<Behalf, Problem> {
         let bad = |detail: String| Problem::new(Code::BadRequest, detail);
         let user = match only(headers, header::USER)? {

@@ -45,7 +45,6 @@ pub struct Claims {
     pub issuer: Option<String>,
 }
 
-/// As it is written.
 #[derive(Deserialize)]
 struct Written {
     sub: Option<String>,

@@ -2,19 +2,19 @@
 //! token can only choose among those. Relies on ring for all of the arithmetic.
 
 use super::error::KeyFault;
-use ring::agreement::{self, ECDH_P256, EphemeralPrivateKey};
+use ring::agreement::{ECDH_P256, EphemeralPrivateKey};
+use ring::error::Unspecified;
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
     RSA_PKCS1_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
 };
-use ring::{error::Unspecified, hmac};
+use ring::{agreement, hmac};
 use std::fmt;
 
 /// As many bytes as SHA-256 gives: RFC 7518 wants no fewer.
 const LEAST_SECRET: usize = 32;
 
-/// How a token is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Hs256,
@@ -64,7 +64,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A key with its name.
 #[derive(Debug, Clone)]
 pub(super) struct Key {
     /// What tokens call it (`kid`).
@@ -81,7 +80,6 @@ enum Material {
         /// Where the key says what it is for.
         only: Option<Algorithm>,
     },
-    /// An uncompressed point.
     P256(Vec<u8>),
     Ed25519(Vec<u8>),
 }
@@ -103,7 +101,6 @@ impl Key {
         Ok(Key::without_name(Material::Rsa { modulus, exponent, only: None }))
     }
 
-    /// From an uncompressed point.
     pub(super) fn p256(point: Vec<u8>) -> Result<Key, KeyFault> {
         on_curve(&point).map_err(|Unspecified| KeyFault::BadPoint)?;
         Ok(Key::without_name(Material::P256(point)))
@@ -131,7 +128,6 @@ impl Key {
         Some(self)
     }
 
-    /// The secret, if it is one.
     pub(super) fn as_secret(&self) -> Option<&Secret> {
         if let Material::Secret(secret) = &self.material { Some(secret) } else { None }
     }

@@ -13,10 +13,10 @@
 mod authenticator;
 mod claims;
 mod error;
-#[cfg(test)]
-mod examples;
 mod key;
 mod keys;
+#[cfg(test)]
+mod rfc_examples_for_tests;
 mod settings;
 mod signature;
 pub(crate) mod tls;

@@ -5,8 +5,7 @@ use super::authenticator::Authenticator;
 use super::claims::{TokenRules, visible_name};
 use super::error::SecurityError;
 use super::keys::Keys;
-use super::tls::PeerCertificate;
-use super::tls::server_config;
+use super::tls::{PeerCertificate, server_config};
 use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -17,36 +16,27 @@ use std::sync::Arc;
 /// The table `[security]`. Without it nobody is asked who he is, and the service listens on loopback only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Security {
-    /// The file with the keys of tokens: a secret, public keys in PEM, or a JWKS document.
     pub keys: Option<PathBuf>,
-    /// Whom tokens must be meant for (`aud`).
     pub audience: Option<String>,
-    /// Whom tokens must be from (`iss`).
     pub issuer: Option<String>,
-    /// TLS of the listener.
     pub tls: Option<Tls>,
-    /// Clients that are known by their certificates.
     #[serde(rename = "peer")]
     pub peers: Vec<PeerCertificate>,
-    /// Listen beyond loopback without TLS, because a proxy in front does TLS.
     pub insecure_plain_http: bool,
-    /// Whether a broker is believed which roles the user has for whom it calls. If not, he has the role user only.
     pub broker_passes_roles: bool,
 }
 
 /// The table `[security.tls]`. All files are in PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Tls {
-    /// The chain of certificates, the service's own first.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
-    /// The authorities that certificates of clients must come from. Without it clients are not asked for one.
     #[serde(default)]
     pub client_ca: Option<PathBuf>,
-    /// Whether every client must have a certificate.
     #[serde(default)]
     pub client_required: bool,
 }

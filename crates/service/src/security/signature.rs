@@ -57,8 +57,8 @@ fn is_access_token(kind: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{PEM, SAID, ed25519, es256, hs256, rs256};
     use super::super::key::Secret;
+    use super::super::rfc_examples_for_tests::{PEM, SAID, ed25519, es256, hs256, rs256};
     use super::*;
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -46,7 +46,6 @@ pub(super) trait ReadCopies: Send + Sync {
     fn take(&self, kind: ReadKind) -> Box<dyn UpToDate + '_>;
 }
 
-/// A copy in use.
 pub(super) trait UpToDate {
     fn queries(&mut self) -> &mut dyn Queries;
 }
@@ -74,7 +73,6 @@ struct Pool<P: Party> {
     copies: Vec<Mutex<Copy<P>>>,
     /// The places of those that are not in use.
     free: Mutex<Vec<usize>>,
-    /// A copy is free again.
     returned: Condvar,
 }
 

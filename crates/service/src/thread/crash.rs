@@ -30,7 +30,6 @@ impl Point {
     }
 }
 
-/// Passes a point.
 #[cfg(debug_assertions)]
 pub(super) fn pass(point: Point) {
     use std::sync::OnceLock;
@@ -51,6 +50,5 @@ pub(super) fn pass(point: Point) {
     }
 }
 
-/// Passes a point.
 #[cfg(not(debug_assertions))]
 pub(super) fn pass(_point: Point) {}

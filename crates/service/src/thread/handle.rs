@@ -208,7 +208,6 @@ fn defect(reply: &Reply) -> NoReply {
     NoReply::Gone
 }
 
-/// Where replies go.
 #[derive(Default)]
 pub(super) struct Replies {
     last: AtomicU64,
@@ -236,13 +235,11 @@ impl Replies {
         let _ = sender.map(|sender| sender.send(reply));
     }
 
-    /// Whether no caller waits.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.waiting).is_empty()
     }
 
-    /// No more replies come.
     pub(super) fn end(&self) {
         lock(&self.waiting).clear();
     }

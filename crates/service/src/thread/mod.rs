@@ -49,7 +49,6 @@ const GROUPS: usize = 4_096;
 /// Takes calls to peers, without waiting for their answers.
 pub type PeerSink = Box<dyn Fn(PeerCall) + Send>;
 
-/// What comes to the party thread.
 enum Message {
     /// Something with a reply.
     Call(Box<Input>),
@@ -95,18 +94,14 @@ pub struct PartyOptions {
 
 /// Why a party could not start or go on.
 #[derive(Debug, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum PartyError {
     /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The party does not go on with what is in its journal, its configuration or its batch system.
     #[error("{name} cannot run: {why}")]
-    Unfit {
-        /// Which party.
-        name: Name,
-        /// Why.
-        why: String,
-    },
+    Unfit { name: Name, why: String },
     /// The system.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -214,7 +209,6 @@ impl PartyOptions {
 struct Opened<P: Party> {
     party: P,
     journal: Journal<P::Event>,
-    /// The number of the last event.
     last: u64,
     /// The number of the last event that a snapshot stands for.
     last_snapshot: u64,
@@ -252,7 +246,6 @@ pub(crate) struct Shared {
     clock: Clock,
     watch: Watch,
     replies: Replies,
-    /// Calls in the inbox.
     queued: AtomicUsize,
     /// Turns for long reads, as many as there are copies for them.
     long_reads: Arc<Semaphore>,
@@ -264,11 +257,8 @@ pub(crate) struct Shared {
     beat: Mark,
     /// Since when the releaser waits for the journal.
     writing: Mark,
-    /// Whether no more calls are taken.
     closing: AtomicBool,
-    /// Whether the party thread has ended.
     ended: AtomicBool,
-    /// Why the journal failed.
     failed: Mutex<Option<JournalError>>,
 }
 
@@ -309,12 +299,10 @@ impl Mark {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// It is now.
     fn set(&self) {
         self.at.store(self.passed() + 1, Ordering::Release);
     }
 
-    /// It is never.
     fn unset(&self) {
         self.at.store(0, Ordering::Release);
     }

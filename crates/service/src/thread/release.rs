@@ -3,9 +3,9 @@
 
 use super::batch::OrderSink;
 use super::copies::{Change, Copies};
-use super::crash::{self, Point};
+use super::crash::Point;
 use super::watch::Numbered;
-use super::{Message, PeerSink, Shared, lock};
+use super::{Message, PeerSink, Shared, crash, lock};
 use crate::journal::Ticket;
 use bookahead_party::{BatchOrder, CallId, Level, Notice, Party, PeerCall, Remark, Reply};
 use bookahead_protocol::Name;

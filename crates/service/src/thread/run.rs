@@ -3,9 +3,9 @@
 
 use super::batch::{Inline, OrderSink};
 use super::copies::{Change, Copies};
-use super::crash::{self, Point};
+use super::crash::Point;
 use super::release::Group;
-use super::{Message, PartyError, Shared, lock, spawn};
+use super::{Message, PartyError, Shared, crash, lock, spawn};
 use crate::journal::Journal;
 use bookahead_party::{BatchReport, Input, Output, Party};
 use bookahead_protocol::Moment;
@@ -21,7 +21,6 @@ const BEAT: Duration = Duration::from_secs(1);
 /// At the end, calls that wait for others are waited for this long. HTTP has waited for its requests before that.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the party thread owns.
 pub(super) struct Run<P: Party> {
     pub(super) party: P,
     pub(super) inline: Inline,
@@ -36,7 +35,6 @@ pub(super) struct Run<P: Party> {
     pub(super) last: u64,
     /// The number of the last event that a snapshot stands for, also one of an earlier life.
     pub(super) last_snapshot: u64,
-    /// A snapshot that is being written.
     pub(super) snapshot: Option<JoinHandle<()>>,
     /// The number of the facts that readers were shown last.
     pub(super) last_facts: u64,

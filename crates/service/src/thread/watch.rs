@@ -57,7 +57,6 @@ impl Watch {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells everybody.
     pub(super) fn tell(&self, numbered: Numbered) {
         let mut last = self.last();
         if last.notices.len() == REMEMBERED
