@@ -17,7 +17,6 @@ const BUFFER: usize = 4 * LONGEST_LINE;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// One line of the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     /// Its bytes, without the line end.
@@ -32,7 +31,6 @@ enum Found {
     TooLong,
 }
 
-/// Reads line by line.
 pub(crate) struct Lines<R: Read> {
     source: Unpacked<R>,
     buffer: Box<[u8]>,

@@ -7,7 +7,6 @@ use bookahead_service::daemon::{self, Compacted, DaemonError, OnLostJournal, Run
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// What is to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Site,
@@ -26,7 +25,6 @@ enum Config {
 }
 
 impl Party {
-    /// Reads a configuration.
     pub(super) fn read(role: Role, path: &Path) -> Result<Party> {
         let config = match role {
             Role::Site => Config::Site(Box::new(SiteConfig::read(path)?)),
@@ -47,7 +45,6 @@ impl Party {
         Party::read(if broker { Role::Broker } else { Role::Site }, path)
     }
 
-    /// Listens elsewhere.
     pub(super) fn listen(&mut self, address: SocketAddr) {
         match &mut self.config {
             Config::Site(config) => config.listen = address,
@@ -66,7 +63,6 @@ impl Party {
         Ok(())
     }
 
-    /// What it is called.
     pub(super) fn name(&self) -> &str {
         match &self.config {
             Config::Site(config) => &config.name,
@@ -74,7 +70,6 @@ impl Party {
         }
     }
 
-    /// Whether it could start.
     pub(super) fn check(&self) -> Result<(), DaemonError> {
         match &self.config {
             Config::Site(config) => daemon::check_site(config, &self.base),
@@ -90,7 +85,6 @@ impl Party {
         }
     }
 
-    /// The complete configuration.
     pub(super) fn print(&self) -> String {
         match &self.config {
             Config::Site(config) => print_site(config),
@@ -98,7 +92,6 @@ impl Party {
         }
     }
 
-    /// Starts it.
     pub(super) async fn start(&self, on_lost_journal: OnLostJournal) -> Result<Running, DaemonError> {
         match &self.config {
             Config::Site(config) => daemon::site(config, &self.base, on_lost_journal).await,
@@ -106,7 +99,6 @@ impl Party {
         }
     }
 
-    /// Shortens its journal.
     pub(super) fn compact(&self) -> Result<Compacted, DaemonError> {
         match &self.config {
             Config::Site(config) => daemon::compact_site(config, &self.base),

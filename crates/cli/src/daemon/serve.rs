@@ -124,7 +124,6 @@ fn announce(running: &Running, as_json: bool) {
     let _ = out.flush();
 }
 
-/// What was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     End,

@@ -56,7 +56,6 @@ impl Account {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner).push(look);
     }
 
-    /// What became of it.
     pub(crate) async fn told(&self, grid: &Grid, visitors: &Visitors) -> Result<Told> {
         self.look(grid, visitors, false).await;
         let mut events = Vec::new();

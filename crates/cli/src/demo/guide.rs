@@ -16,7 +16,6 @@ const REFUSED: i32 = 3;
 /// A command of somebody else that takes longer is ended.
 const FOREIGN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Leads one tour.
 pub(crate) struct Guide {
     program: PathBuf,
     /// Whom commands ask that do not say whom.

@@ -4,7 +4,6 @@ use super::guide::{Guide, id_in};
 use crate::output::say;
 use anyhow::Result;
 
-/// A station of the tour.
 struct Station {
     says: &'static str,
     /// The words of the command behind `bookahead`; the id of what was reserved last in place of `ID`.
@@ -64,7 +63,6 @@ const STATIONS: [Station; 7] = [
     Station { says: "All that you have booked through the broker.", types: &["list", "--mine"] },
 ];
 
-/// Walks through the stations.
 pub(crate) async fn run(url: &str, ends: bool) -> Result<()> {
     let mut guide = Guide::to(url)?;
     guide.put(REQUEST, include_str!("../../../../examples/requests/tele-immersion.toml"))?;

@@ -34,7 +34,6 @@ const CROWD: ((&str, &str), u32) = (("museum", "bandwidth"), 600);
 /// What visitors want in an hour, in all, however many they are: processors times seconds.
 const WANTED_IN_AN_HOUR: i64 = 60 * 3_600;
 
-/// What became of visits.
 #[derive(Debug, Default)]
 struct Counts {
     held: AtomicU64,
@@ -56,13 +55,10 @@ pub(crate) struct Visits {
     pub(crate) cancelled: u64,
     /// Left to expire.
     pub(crate) left: u64,
-    /// Requests that were refused.
     pub(crate) refused: u64,
-    /// Calls that failed.
     pub(crate) failed: u64,
 }
 
-/// All visitors.
 pub(crate) struct Visitors {
     counts: Arc<Counts>,
     coming: JoinHandle<()>,

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -29,7 +28,6 @@ pub(crate) struct Config {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// How messages travel.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Network {
@@ -189,7 +187,6 @@ pub(crate) struct Part {
     pub(crate) requirements: BTreeMap<String, Requirement>,
 }
 
-/// What an attribute must be.
 #[derive(Debug, Deserialize)]
 #[serde(
     untagged,

@@ -14,7 +14,6 @@ use bookahead_figure::{LineSeries, Lines};
 /// The case of a place on the x axis.
 type At<'a> = &'a dyn Fn(Knowledge, u32) -> NegotiationCase;
 
-/// The machines.
 pub(super) fn machines() -> Section {
     let rows = MACHINES.iter().enumerate();
     let rows = rows.map(|(at, processors)| vec![format!("machine {}", at + 1), processors.to_string()]);
@@ -230,7 +229,6 @@ pub(super) fn above_targets(results: &Results) -> (f64, f64) {
     above.fold((f64::MAX, f64::MIN), |(least, most), above| (least.min(above), most.max(above)))
 }
 
-/// Sites that adapt their holds.
 pub(super) fn adaptive(results: &Results) -> Section {
     let mut rows = Vec::new();
     for (set, rejecters) in adapting(&results.extent) {

@@ -10,7 +10,6 @@ use bookahead_protocol::{Millis, Moment};
 /// A run for Figures 6, 7 and 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NegotiationCase {
-    /// Which set of choices.
     pub(super) set: usize,
     /// What the evaluated broker goes by.
     pub(super) knowledge: Knowledge,
@@ -36,9 +35,7 @@ pub(super) struct Effort {
 /// What a run gave, of the requests of the evaluated broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Negotiated {
-    /// Those that were booked.
     pub(super) successful: Effort,
-    /// Those that were not.
     pub(super) unsuccessful: Effort,
 }
 
@@ -57,12 +54,10 @@ impl Effort {
         (self.requests > 0).then(|| self.attempts as f64 / self.requests as f64)
     }
 
-    /// Messages for each sub-job.
     pub(super) fn messages_each(&self) -> Option<f64> {
         (self.parts > 0).then(|| self.messages as f64 / self.parts as f64)
     }
 
-    /// Both together.
     pub(super) fn and(self, other: Effort) -> Effort {
         Effort {
             requests: self.requests + other.requests,
@@ -76,7 +71,6 @@ impl Effort {
 }
 
 impl Negotiated {
-    /// Of all requests.
     pub(super) fn all(&self) -> Effort {
         self.successful.and(self.unsuccessful)
     }
@@ -116,17 +110,14 @@ pub(super) fn negotiate(case: &NegotiationCase, choices: &Choices, requests: usi
 /// A run for Figure 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HoldCase {
-    /// Which set of choices.
     pub(super) set: usize,
     /// Mean slots between two accepters.
     pub(super) inter_arrival: u32,
     /// Rejecters for each thousand accepters.
     pub(super) rejecters: u32,
-    /// How long the machines hold.
     pub(super) timeout: Timeout,
 }
 
-/// How long machines hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timeout {
     /// So many slots.
@@ -135,7 +126,6 @@ pub(super) enum Timeout {
     Adaptive(u32),
 }
 
-/// What a run gave.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Held {
     /// The share of accepters that were served.

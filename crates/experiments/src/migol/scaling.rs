@@ -38,7 +38,6 @@ pub(super) struct Point {
     pub(super) best_of_three: f64,
 }
 
-/// Measures.
 pub(super) fn measure(quick: bool, clock: Clock<'_>) -> Vec<Point> {
     let counts = if quick { &COUNTS[..QUICK_COUNTS] } else { &COUNTS };
     let repeated = |count: usize| if quick || count > MANY { FEW_REPEATED } else { REPEATED };

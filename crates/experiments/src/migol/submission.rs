@@ -28,10 +28,8 @@ pub(super) struct Costs {
     pub(super) flooding: usize,
 }
 
-/// One way.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Way {
-    /// What was counted.
     pub(super) cost: Cost,
     /// Computing time in microseconds, of all parties together.
     pub(super) computing: f64,

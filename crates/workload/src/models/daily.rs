@@ -2,7 +2,6 @@
 //! unevenly on this clock, fast where the weight is high, so that gaps drawn without regard to the hour
 //! come out short at noon and long at night. The mean rate over a day is not changed.
 
-/// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
 /// A clock that runs by the weights of the parts of a day.

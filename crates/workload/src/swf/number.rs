@@ -113,7 +113,6 @@ fn rounded(value: f64) -> Result<(i64, bool), Reason> {
     Ok((nearest as i64, nearest != value))
 }
 
-/// Any number.
 pub(super) fn real(token: &[u8]) -> Result<f64, Reason> {
     let decimal = token.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let text = std::str::from_utf8(token).map_err(|_| Reason::MalformedLine)?;

@@ -9,7 +9,6 @@ use crate::reason::{Mends, Reason};
 use crate::swf::Record;
 use crate::{LARGEST, LONGEST};
 
-/// What the rules depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     /// The machine, in units.
@@ -20,7 +19,6 @@ pub(super) struct Rules {
     pub(super) range: Option<Interval>,
 }
 
-/// What becomes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Keep(Job, Mends),

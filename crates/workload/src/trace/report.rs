@@ -35,7 +35,6 @@ impl CleaningReport {
         self.counts().filter(|(reason, _)| reason.is_drop()).map(|(_, count)| count).sum()
     }
 
-    /// Counts a dropped job.
     pub(super) fn drop_one(&mut self, reason: Reason) {
         self.counts[reason.index()] += 1;
     }

@@ -51,7 +51,6 @@ const SITE: &str = include_str!("../parties/slurm.toml");
 /// A job for which there is room runs after this time, or something is wrong.
 const RUNS_WITHIN: Duration = Duration::from_secs(20);
 
-/// A Slurm of the demo.
 pub(super) struct Cluster {
     kind: &'static Kind,
     slurm: OwnCluster,
