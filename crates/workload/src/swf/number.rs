@@ -2,9 +2,8 @@
 //! own; everything else goes the exact way of the standard library. A value that does not fit is an error:
 //! nothing wraps, and a NaN or an infinity never comes out.
 
-use std::num::IntErrorKind;
-
 use crate::reason::Reason;
+use std::num::IntErrorKind;
 
 /// So many digits always fit an `i64`.
 const SHORT_DIGITS: usize = 18;

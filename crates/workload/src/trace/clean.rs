@@ -1,13 +1,11 @@
 //! The rules by which one record becomes a job, is mended, is passed over or is dropped. They look at one
 //! record alone: order and counting are the loader's.
 
-use bookahead_plan::{Capacity, Interval, Seconds, Time};
-
-use super::job::Job;
-use super::options::Overruns;
+use super::job::{Job, Overruns};
 use crate::reason::{Mends, Reason};
 use crate::swf::Record;
 use crate::{LARGEST, LONGEST};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
