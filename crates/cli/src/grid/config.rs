@@ -2,7 +2,7 @@
 //! stand in the file; whether they fit together is for those who build the grid from them. What a site offers and how it
 //! places, holds and tells is written as for a site that runs, by the types of `bookahead_service::config`.
 
-use bookahead_api::AttributeValue;
+use bookahead_api::{AttributeValue, Objective};
 use bookahead_service::config::{BrokerRules, Holds, LeftOut, Length, Limits, Resource, Reveal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -159,16 +159,6 @@ pub(crate) enum Intent {
     Cancel,
     CommitAndCancel,
     Forget,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Objective {
-    #[default]
-    EarliestEnd,
-    BestAvailability,
-    LeastImpact,
-    LowestCost,
 }
 
 #[derive(Debug, Deserialize)]

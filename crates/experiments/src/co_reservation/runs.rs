@@ -1,10 +1,10 @@
 //! One run of the experiment: for Figures 6, 7 and 8 what negotiations take, for Figure 9 what holds do to those who mean
 //! it. It relies on [`Desk`] for the brokers; a run is a function of its case and its seed.
 
-use super::desk::{Desk, Knowledge, Negotiation, Sites, sites};
+use super::desk::{Desk, Knowledge, Negotiation, sites};
 use super::setup::{Asked, Choices, LONGEST, draw, measured_from};
-use bookahead_protocol::deadline::Adaptive;
-use bookahead_protocol::ledger::{HoldRules, Ledger};
+use bookahead_protocol::deadline::{Adaptive, Observed};
+use bookahead_protocol::ledger::HoldRules;
 use bookahead_protocol::{Millis, Moment};
 
 /// A run for Figures 6, 7 and 8.
@@ -132,20 +132,10 @@ pub(super) struct Held {
     pub(super) acceptance: f64,
     /// How long was held for rejecters on average, in slots; zero where there were none.
     pub(super) hold: f64,
-    /// What the machines saw of holds, in all.
-    pub(super) seen: Seen,
-}
-
-/// What the machines saw of holds; what is long past counts less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Seen {
-    pub(super) granted: u64,
-    /// Refused for lack of room.
-    pub(super) refused: u64,
-    pub(super) committed: u64,
-    /// Never confirmed.
-    pub(super) evaporated: u64,
-    pub(super) cancelled: u64,
+    /// Holds granted of those asked for, as the machines saw it; what is long past counts less.
+    pub(super) granted: f64,
+    /// Holds never confirmed for each one committed.
+    pub(super) evaporated: f64,
 }
 
 impl Timeout {
@@ -184,8 +174,15 @@ pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u
             holds += 1;
         }
     }
-    let acceptance = served as f64 / wanted.max(1) as f64;
-    Held { acceptance, hold: held / holds.max(1) as f64, seen: seen(&sites) }
+    let acceptance = share(served, wanted);
+    let seen = |of: fn(&Observed) -> u64| sites.values().map(|ledger| of(ledger.observed())).sum::<u64>();
+    let (granted, refused) = (seen(|observed| observed.granted), seen(|observed| observed.refused));
+    Held {
+        acceptance,
+        hold: held / holds.max(1) as f64,
+        granted: share(granted, granted + refused),
+        evaporated: share(seen(|observed| observed.evaporated), seen(|observed| observed.committed)),
+    }
 }
 
 /// Accepters and rejecters in the order in which they come, and whether each accepts.
@@ -206,14 +203,6 @@ fn with_rejecters(
     all
 }
 
-fn seen(sites: &Sites) -> Seen {
-    let mut seen = Seen::default();
-    for observed in sites.values().map(Ledger::observed) {
-        seen.granted += observed.granted;
-        seen.refused += observed.refused;
-        seen.committed += observed.committed;
-        seen.evaporated += observed.evaporated;
-        seen.cancelled += observed.cancelled;
-    }
-    seen
+fn share(of: u64, all: u64) -> f64 {
+    of as f64 / all.max(1) as f64
 }

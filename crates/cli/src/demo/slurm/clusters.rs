@@ -1,6 +1,6 @@
 //! The two Slurms of the demo, the jobs of their own users, and how a site is told of each.
 
-use super::super::guide::foreign;
+use super::super::tour::foreign;
 use anyhow::{Context, Result, bail};
 use bookahead_lrms::command::Command;
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings};
