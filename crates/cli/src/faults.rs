@@ -54,7 +54,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// What came of all schedules.
 #[derive(Default, Serialize)]
 struct Results {
     schedules: u64,
@@ -64,7 +63,6 @@ struct Results {
     /// Schedules in which something was wrong, and how much in all.
     violated: u64,
     violations: u64,
-    /// The first ones.
     shown: Vec<InSchedule>,
 }
 

@@ -128,7 +128,6 @@ pub(crate) fn length(seconds: f64) -> String {
     }
 }
 
-/// A share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }

@@ -6,7 +6,6 @@ use bookahead_service::config::{Length, whole_seconds};
 use jiff::Timestamp;
 use std::str::FromStr;
 
-/// An instant, as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instant {
     /// In the trace's own seconds.

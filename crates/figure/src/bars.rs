@@ -121,7 +121,6 @@ impl BarSeries {
     }
 }
 
-/// Where a bar stands.
 #[derive(Debug)]
 struct Column {
     left: f64,

@@ -5,7 +5,6 @@
 use crate::svg::{Frame, Point, Svg, at, disc};
 use crate::theme::{COLOURS, DASHES, HEAT_LEVELS, LEFT, MARGIN, PLOT_WIDTH, TEXT, TITLE, fit, text_width};
 
-/// One entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) name: String,

@@ -53,7 +53,7 @@ impl Heatmap {
     /// The picture, as the text of an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
-        svg.raw(HEAT_STYLE);
+        svg.style(HEAT_STYLE);
         let shades = Shades::new(self.range, self.numbers());
         let top = draw_header(&mut svg, &self.title, &self.note(), &self.legend(&shades)) + 8.0;
         let plot = self.plot(top);
@@ -86,7 +86,6 @@ impl Heatmap {
         (*self.cells.get(row)?.get(column)?).filter(|number| number.is_finite())
     }
 
-    /// All cells that are drawn.
     fn drawn(&self) -> impl Iterator<Item = Option<f64>> {
         let (rows, columns) = (self.shown_rows().len(), self.shown_columns().len());
         (0..rows).flat_map(move |row| (0..columns).map(move |column| self.number(row, column)))

@@ -25,7 +25,6 @@
 mod bars;
 mod category_axis;
 mod chart;
-mod curve;
 mod gantt;
 mod header;
 mod heatmap;
@@ -42,8 +41,7 @@ mod theme;
 mod time_axis;
 
 pub use bars::{BarSeries, BarValue, Bars, MAX_GROUPS};
-pub use chart::{Chart, Panel, Series, Style};
-pub use curve::POINTS_PER_COLUMN;
+pub use chart::{Chart, POINTS_PER_COLUMN, Panel, Series, Style};
 pub use gantt::{Bar, BarKind, Gantt, MAX_BARS, MAX_RECTANGLES};
 pub use heatmap::{Heatmap, MAX_COLUMNS, MAX_ROWS};
 pub use lines::{LinePoint, LineSeries, Lines, MAX_MARKERS};

@@ -2,7 +2,7 @@
 //! It relies on the axes for geometry. It never draws more than [`MAX_MARKERS`] markers of one series: a
 //! series of more points is a plain line.
 
-use crate::curve::{path, thinned};
+use crate::chart::{path, thinned};
 use crate::header::{Role, Swatch, draw_header, legend, marker, place};
 use crate::number_axis::{NUMBER_AXIS_HEIGHT, NumberAxis, ValueAxis, draw_whisker, with_margin};
 use crate::number_ticks::written;

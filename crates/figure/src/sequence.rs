@@ -103,7 +103,6 @@ impl Sequence {
         sequence_text::write(self)
     }
 
-    /// The parties that are drawn.
     pub(crate) fn shown_parties(&self) -> &[String] {
         &self.parties[..self.parties.len().min(MAX_PARTIES)]
     }
@@ -174,12 +173,10 @@ impl Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beat {
     pub(crate) time: i64,
-    /// Which of the rows.
     pub(crate) row: usize,
     pub(crate) part: Part,
 }
 
-/// Which part of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     /// A message is sent.

@@ -20,57 +20,9 @@ const NAMES_EVERY: f64 = 900.0;
 const NAMES_GAP: f64 = 34.0;
 const NOTE_HEIGHT: f64 = 17.0;
 
-/// The looks of a sequence, as a style sheet of its own.
-const SEQUENCE_STYLE: &str = "\
-<style>
-.bookahead .life{stroke:#8c959f;stroke-width:1.2}
-.bookahead .dead{stroke:#8c959f;stroke-width:1.2;stroke-dasharray:1.5 6}
-.bookahead .party{fill:#f3f4f6;stroke:#57606a;stroke-width:1.2}
-.bookahead .party-name{font-weight:600;text-anchor:middle;fill:#1f2328}
-.bookahead .again{font-size:10px;font-weight:600;text-anchor:middle;stroke:#fff;stroke-width:4;paint-order:stroke}
-.bookahead .message{fill:none;stroke:currentColor;stroke-width:1.4}
-.bookahead .answer.message{stroke-dasharray:6 3}
-.bookahead .duplicate.message{stroke-dasharray:1.5 3}
-.bookahead .tip{fill:currentColor}
-.bookahead .cross{fill:none;stroke:currentColor;stroke-width:2.2;stroke-linecap:round}
-.bookahead .call{color:#0072b2}
-.bookahead .answer{color:#00785a}
-.bookahead .duplicate{color:#a0568a}
-.bookahead .lost{color:#c24100}
-.bookahead .say{font-size:11px;fill:#1f2328;stroke:#fff;stroke-width:3;stroke-linejoin:round;paint-order:stroke}
-.bookahead .say.centred{text-anchor:middle}
-.bookahead .say.fault{fill:#c24100;font-weight:600}
-.bookahead .note-box{fill:#fff6d8;stroke:#c58a00;stroke-width:1}
-.bookahead .note-text{font-size:10px;text-anchor:middle;fill:#1f2328}
-.bookahead .apart{fill:#c24100;fill-opacity:.07}
-.bookahead .apart1{fill:#0072b2;fill-opacity:.1}
-.bookahead .apart2{fill:#57606a;fill-opacity:.12}
-.bookahead .wall{stroke:#c24100;stroke-width:1.2;stroke-dasharray:4 4}
-@media (prefers-color-scheme:dark){
-.bookahead .life,.bookahead .dead{stroke:#656d76}
-.bookahead .party{fill:#1b2028;stroke:#9da7b3}
-.bookahead .party-name{fill:#f0f3f6}
-.bookahead .again{stroke:#0d1117}
-.bookahead .call{color:#4aa8e8}
-.bookahead .answer{color:#2fcf9f}
-.bookahead .duplicate{color:#e09ac6}
-.bookahead .lost{color:#ff8a3d}
-.bookahead .say{fill:#f0f3f6;stroke:#0d1117}
-.bookahead .say.fault{fill:#ff8a3d}
-.bookahead .note-box{fill:#2e2611;stroke:#a87a10}
-.bookahead .note-text{fill:#f0f3f6}
-.bookahead .apart{fill:#ff8a3d;fill-opacity:.1}
-.bookahead .apart1{fill:#4aa8e8;fill-opacity:.13}
-.bookahead .apart2{fill:#9da7b3;fill-opacity:.13}
-.bookahead .wall{stroke:#ff8a3d}
-}
-</style>
-";
-
-/// The whole picture.
 pub(crate) fn draw(sequence: &Sequence) -> String {
     let mut svg = Svg::default();
-    svg.raw(SEQUENCE_STYLE);
+    svg.style(include_str!("css/sequence.css"));
     let rows = sequence.shown_rows();
     let top = draw_header(&mut svg, &sequence.title, &sequence.note(), &legend(&rows)) + 4.0;
     let page = Page::new(sequence, rows, top);
@@ -327,7 +279,6 @@ fn wanted_pitch(parties: &[String], rows: &[&Row]) -> f64 {
     names.chain(rows.iter().map(label)).fold(PITCH.0, f64::max).min(most)
 }
 
-/// A message to be drawn.
 #[derive(Debug)]
 struct Arrow<'a> {
     /// On the sender's life line.
@@ -341,7 +292,6 @@ struct Arrow<'a> {
     pitch: f64,
 }
 
-/// The size of labels.
 const LABEL: f64 = SMALL + 1.0;
 /// The most that the bend out of the sender's line takes.
 const BEND: f64 = 34.0;

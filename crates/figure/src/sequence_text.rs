@@ -25,7 +25,6 @@ const NOTE_GAP: usize = 24;
 /// After so many lines the names are written again.
 const NAMES_EVERY: usize = 40;
 
-/// The whole text.
 pub(crate) fn write(sequence: &Sequence) -> String {
     let rows = lines_in_order(sequence);
     let columns = Columns::new(sequence, &rows);
@@ -59,7 +58,6 @@ fn lines_in_order(sequence: &Sequence) -> Vec<&Row> {
 
 /// Where things stand in a line.
 struct Columns {
-    /// How wide the times are.
     time: usize,
     /// The life line of each party.
     lanes: Vec<usize>,

@@ -84,34 +84,11 @@ const BEND: f64 = 0.55;
 /// The same in pixels, for an arrow that comes back to the side it left from.
 const SAME_SIDE_BEND: f64 = 54.0;
 
-const STATE_STYLE: &str = "\
-<style>
-.bookahead .state{fill:#fff;stroke:#57606a;stroke-width:1.4}
-.bookahead .holds .state{fill:#d7e9f6;stroke:#0072b2}
-.bookahead .over .state{fill:#f3f4f6}
-.bookahead .inner{fill:none;stroke:#57606a;stroke-width:1}
-.bookahead .state-name{font-weight:600;text-anchor:middle;fill:#1f2328}
-.bookahead .move{fill:none;stroke:#57606a;stroke-width:1.3}
-.bookahead .head{fill:#57606a}
-.bookahead .move-label{text-anchor:middle;fill:#1f2328}
-@media (prefers-color-scheme:dark){
-.bookahead .state{fill:#0d1117;stroke:#9da7b3}
-.bookahead .holds .state{fill:#123450;stroke:#4aa8e8}
-.bookahead .over .state{fill:#1b2028}
-.bookahead .inner{stroke:#9da7b3}
-.bookahead .state-name{fill:#f0f3f6}
-.bookahead .move{stroke:#9da7b3}
-.bookahead .head{fill:#9da7b3}
-.bookahead .move-label{fill:#f0f3f6}
-}
-</style>
-";
-
 impl StateDiagram {
     /// The picture, as the text of an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
-        svg.raw(STATE_STYLE);
+        svg.style(include_str!("css/states.css"));
         let top = draw_header(&mut svg, &self.title, "", &self.legend()) + END_ROOM;
         let (boxes, arrows) = self.layout(top);
         for arrow in &arrows {
@@ -184,7 +161,6 @@ fn description(arrows: &[Arrow<'_>]) -> String {
     arrows.iter().map(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A move in its place.
 #[derive(Debug)]
 struct Arrow<'a> {
     edge: &'a StateEdge,

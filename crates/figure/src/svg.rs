@@ -99,6 +99,11 @@ impl Svg {
         ));
     }
 
+    /// A style sheet of this picture alone.
+    pub(crate) fn style(&mut self, sheet: &str) {
+        self.push(format_args!("<style>\n{sheet}</style>\n"));
+    }
+
     /// Text of ours that is already SVG.
     pub(crate) fn raw(&mut self, svg: &str) {
         self.body.push_str(svg);
@@ -182,14 +187,12 @@ pub(crate) fn arrow_head(from: Point, tip: Point) -> String {
     format!("M{}L{}L{}Z", at(tip), corner(1.0), corner(-1.0))
 }
 
-/// A cross on a point.
 pub(crate) fn cross(middle: Point, reach: f64) -> String {
     let (x, y) = middle;
     let end = |dx: f64, dy: f64| at((x + dx * reach, y + dy * reach));
     format!("M{}L{}M{}L{}", end(-1.0, -1.0), end(1.0, 1.0), end(-1.0, 1.0), end(1.0, -1.0))
 }
 
-/// A disc around a point.
 pub(crate) fn disc(middle: Point, radius: f64) -> String {
     let (left, r, width) = (at((middle.0 - radius, middle.1)), number(radius), number(2.0 * radius));
     format!("M{left}a{r} {r} 0 1 0 {width} 0a{r} {r} 0 1 0 -{width} 0Z")

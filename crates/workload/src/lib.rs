@@ -10,7 +10,6 @@
 //! - [`streams`]: chance, from a seed
 
 pub mod files;
-mod lines;
 pub mod models;
 pub mod reason;
 pub mod requests;

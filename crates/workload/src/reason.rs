@@ -39,26 +39,65 @@ pub enum Reason {
     ExtraFieldsIgnored,
 }
 
+/// Every reason at its [`Reason::index`], with its code and its sentence.
+const REASONS: [(Reason, &str, &str); 16] = [
+    (Reason::MalformedLine, "malformed-line", "a field is not a number"),
+    (Reason::LineTooLong, "line-too-long", "the line is longer than 64 KiB"),
+    (
+        Reason::NumberOutOfRange,
+        "number-out-of-range",
+        "a number is too large to be a time or a count of processors",
+    ),
+    (Reason::NoSubmitTime, "no-submit-time", "the submit time (field 2) is unknown"),
+    (Reason::NoRunTime, "no-run-time", "the job did not run (field 4)"),
+    (Reason::NoProcessors, "no-processors", "the job has no processors (fields 8 and 5)"),
+    (Reason::AboveMachine, "above-machine", "the job needs more processors than the machine has"),
+    (Reason::RunAboveRequest, "run-above-request", "the job ran longer than it asked for"),
+    (
+        Reason::ProcessorsFromAllocated,
+        "processors-from-allocated",
+        "the requested processors (field 8) are unknown, the allocated ones (field 5) were taken",
+    ),
+    (
+        Reason::RequestFromRun,
+        "request-from-run",
+        "the requested time (field 9) is unknown, the run time (field 4) was taken",
+    ),
+    (Reason::RunCutAtRequest, "run-cut-at-request", "the job ran longer than it asked for and was cut there"),
+    (Reason::OverrunKept, "overrun-kept", "the job ran longer than it asked for and was kept so"),
+    (
+        Reason::SubmitOutOfOrder,
+        "submit-out-of-order",
+        "the job was submitted before one on an earlier line and was moved",
+    ),
+    (
+        Reason::FractionRounded,
+        "fraction-rounded",
+        "a fraction stood where a whole number belongs and was rounded",
+    ),
+    (
+        Reason::MissingFieldsFilled,
+        "missing-fields-filled",
+        "the line has fewer than 18 fields, the rest were taken as unknown",
+    ),
+    (
+        Reason::ExtraFieldsIgnored,
+        "extra-fields-ignored",
+        "the line has more than 18 fields, the rest were ignored",
+    ),
+];
+
 impl Reason {
     /// All of them, in the order in which reports show them.
-    pub const ALL: [Reason; 16] = [
-        Reason::MalformedLine,
-        Reason::LineTooLong,
-        Reason::NumberOutOfRange,
-        Reason::NoSubmitTime,
-        Reason::NoRunTime,
-        Reason::NoProcessors,
-        Reason::AboveMachine,
-        Reason::RunAboveRequest,
-        Reason::ProcessorsFromAllocated,
-        Reason::RequestFromRun,
-        Reason::RunCutAtRequest,
-        Reason::OverrunKept,
-        Reason::SubmitOutOfOrder,
-        Reason::FractionRounded,
-        Reason::MissingFieldsFilled,
-        Reason::ExtraFieldsIgnored,
-    ];
+    pub const ALL: [Reason; REASONS.len()] = {
+        let mut all = [Reason::MalformedLine; REASONS.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = REASONS[at].0;
+            at += 1;
+        }
+        all
+    };
 
     /// Whether the job is lost; otherwise it was mended and kept.
     pub fn is_drop(self) -> bool {
@@ -67,52 +106,12 @@ impl Reason {
 
     /// A name for programs; it never changes.
     pub fn code(self) -> &'static str {
-        match self {
-            Reason::MalformedLine => "malformed-line",
-            Reason::LineTooLong => "line-too-long",
-            Reason::NumberOutOfRange => "number-out-of-range",
-            Reason::NoSubmitTime => "no-submit-time",
-            Reason::NoRunTime => "no-run-time",
-            Reason::NoProcessors => "no-processors",
-            Reason::AboveMachine => "above-machine",
-            Reason::RunAboveRequest => "run-above-request",
-            Reason::ProcessorsFromAllocated => "processors-from-allocated",
-            Reason::RequestFromRun => "request-from-run",
-            Reason::RunCutAtRequest => "run-cut-at-request",
-            Reason::OverrunKept => "overrun-kept",
-            Reason::SubmitOutOfOrder => "submit-out-of-order",
-            Reason::FractionRounded => "fraction-rounded",
-            Reason::MissingFieldsFilled => "missing-fields-filled",
-            Reason::ExtraFieldsIgnored => "extra-fields-ignored",
-        }
+        REASONS[self.index()].1
     }
 
     /// A sentence for people.
     pub fn sentence(self) -> &'static str {
-        match self {
-            Reason::MalformedLine => "a field is not a number",
-            Reason::LineTooLong => "the line is longer than 64 KiB",
-            Reason::NumberOutOfRange => "a number is too large to be a time or a count of processors",
-            Reason::NoSubmitTime => "the submit time (field 2) is unknown",
-            Reason::NoRunTime => "the job did not run (field 4)",
-            Reason::NoProcessors => "the job has no processors (fields 8 and 5)",
-            Reason::AboveMachine => "the job needs more processors than the machine has",
-            Reason::RunAboveRequest => "the job ran longer than it asked for",
-            Reason::ProcessorsFromAllocated => {
-                "the requested processors (field 8) are unknown, the allocated ones (field 5) were taken"
-            }
-            Reason::RequestFromRun => {
-                "the requested time (field 9) is unknown, the run time (field 4) was taken"
-            }
-            Reason::RunCutAtRequest => "the job ran longer than it asked for and was cut there",
-            Reason::OverrunKept => "the job ran longer than it asked for and was kept so",
-            Reason::SubmitOutOfOrder => "the job was submitted before one on an earlier line and was moved",
-            Reason::FractionRounded => "a fraction stood where a whole number belongs and was rounded",
-            Reason::MissingFieldsFilled => {
-                "the line has fewer than 18 fields, the rest were taken as unknown"
-            }
-            Reason::ExtraFieldsIgnored => "the line has more than 18 fields, the rest were ignored",
-        }
+        REASONS[self.index()].2
     }
 
     /// Its place in an array with one entry per reason.

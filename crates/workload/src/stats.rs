@@ -1,10 +1,9 @@
 //! A workload in numbers: how many jobs, how long, how large, how often, how well estimated. All are plain
 //! numbers in seconds and units of the machine, ready to be shown or serialised; nothing is changed.
 
+use crate::trace::{Job, offered_load};
 use bookahead_plan::Capacity;
 use serde::Serialize;
-
-use crate::trace::{Job, Trace, offered_load};
 
 /// Mean and quantiles of one property of the jobs. A quantile is the smallest value that is not exceeded by
 /// at least that share of the jobs.
@@ -85,11 +84,6 @@ impl Statistics {
             power_of_two_share: share(jobs.iter().filter(parallel).filter(power_of_two).count()),
             accuracy: accuracies / jobs.len() as f64,
         })
-    }
-
-    /// Of a trace; `None` where all its jobs have been taken out.
-    pub fn of_trace(trace: &Trace) -> Option<Statistics> {
-        Statistics::of_jobs(&trace.jobs, trace.machine)
     }
 }
 

@@ -21,7 +21,6 @@ impl Dates {
         Dates { zone }
     }
 
-    /// What the zone is called.
     pub(crate) fn zone_name(&self) -> String {
         zone_name(&self.zone)
     }
@@ -116,7 +115,6 @@ impl Reader {
         Reader { clock, dates, assumed: RefCell::default(), used_now: Cell::new(false) }
     }
 
-    /// The present.
     pub(crate) fn now(&self) -> Timestamp {
         self.used_now.set(true);
         Timestamp::nearest(Time(self.clock.now.as_second()))
@@ -127,7 +125,6 @@ impl Reader {
         self.used_now.get()
     }
 
-    /// The instant that is meant.
     pub(crate) fn read(&self, when: &When) -> Result<Timestamp, Unclear> {
         self.used_now.set(self.used_now.get() || when.needs_now());
         let time = when.resolve(&self.clock)?;

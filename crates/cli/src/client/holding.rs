@@ -1,15 +1,21 @@
-//! `bookahead commit`, `bookahead hold`, `bookahead extend` and `bookahead release`: making a hold final or longer, and a
-//! reservation longer or shorter.
+//! What becomes of a reservation: `bookahead commit`, `bookahead hold` and `bookahead extend` make a hold final or longer and
+//! a reservation longer, `bookahead release` gives part of it back. `bookahead change` gives a committed one other terms: what
+//! is not named stays as it is, and the old terms stand if the new ones cannot be had.
 
 use super::place::Place;
 use super::refusal::Usage;
+use super::request::terms_of;
 use super::request::values::{Length, some_time};
-use super::reserve::show;
+use super::reserve::{show, with_commands};
 use super::session::{Session, by_clock};
 use super::when::When;
+use crate::times::written;
 use anyhow::{Result, bail};
-use bookahead_api::{Commit, Extend, Hold, Release};
-use bookahead_protocol::{JobId, ReservationId};
+use bookahead_api::{
+    Change, Commit, Extend, Hold, Objective, Part, Release, Request, Reservation, Slot, Timestamp,
+};
+use bookahead_plan::Seconds;
+use bookahead_protocol::{JobId, Name, ReservationId};
 use clap::Args;
 
 #[derive(Args)]
@@ -129,5 +135,109 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
         let release = Release { part: arguments.part, from, keep: arguments.keep };
         let reservation = session.ask("releasing", session.timed_client().release(arguments.id, &release))?;
         show(session, &reservation)
+    })
+}
+
+#[derive(Args)]
+pub(crate) struct ChangeArguments {
+    /// The reservation
+    #[arg(value_name = "rsv_ID")]
+    id: ReservationId,
+
+    /// How much of the resource instead
+    #[arg(long, value_name = "N", required_unless_present_any = ["duration", "from", "until"])]
+    capacity: Option<u32>,
+
+    /// For how long instead
+    #[arg(long, value_name = "LENGTH", value_parser = some_time)]
+    duration: Option<Length>,
+
+    /// The earliest begin instead; without --until the only one
+    #[arg(long, value_name = "TIME")]
+    from: Option<When>,
+
+    /// The latest end instead
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
+
+    /// Only if it is still at this version [default: the one that it has now]
+    #[arg(long, value_name = "N", conflicts_with = "force")]
+    version: Option<u32>,
+
+    /// Whatever version it is at
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    let reservation = session.ask("looking", session.client.show(arguments.id))?;
+    let [slot] = reservation.slots.as_slice() else {
+        bail!(Usage(format!(
+            "{} has {} parts, and only a reservation of one part can be changed; cancel it and reserve again",
+            arguments.id,
+            reservation.slots.len()
+        )));
+    };
+    let kind = kind_of(&session, slot)?;
+    let request = Request {
+        parts: vec![wanted(arguments, &session, slot, kind)?],
+        constraints: Vec::new(),
+        objective: Objective::default(),
+    };
+    let terms = Change { request };
+    let version = version(arguments, &reservation);
+    let answer = session.ask("changing", session.timed_client().change(arguments.id, version, &terms));
+    let again = |part: &Part| {
+        let change = ["change".to_owned(), arguments.id.to_string()];
+        change.into_iter().chain(terms_of(part, &session.dates)).collect()
+    };
+    let changed = answer.map_err(|error| with_commands(error, &session, &terms.request, again))?;
+    show(&session, &changed)
+}
+
+/// The version that must still be the one: what the user has seen, or what was seen just now.
+fn version(arguments: &ChangeArguments, seen: &Reservation) -> Option<u32> {
+    if arguments.force { None } else { Some(arguments.version.unwrap_or(seen.version)) }
+}
+
+/// A reservation does not say what kind its resource is; the list of resources does.
+fn kind_of(session: &Session, slot: &Slot) -> Result<Name> {
+    let resources = session.ask("looking", session.client.resources())?;
+    let found = resources.resources.into_iter().find(|resource| resource.name == slot.resource);
+    match found {
+        Some(resource) => Ok(resource.kind),
+        None => bail!("{} does not know {} any more", session.client.url(), slot.resource),
+    }
+}
+
+/// The terms as they are, with what is to be different.
+fn wanted(arguments: &ChangeArguments, session: &Session, slot: &Slot, kind: Name) -> Result<Part> {
+    let taken = slot.end.time().0.saturating_sub(slot.begin.time().0);
+    let duration = arguments.duration.map_or(taken, |length| length.0.0);
+    let read = |when: &Option<When>| when.as_ref().map(|when| session.read(when)).transpose();
+    let (from, until) = (read(&arguments.from)?, read(&arguments.until)?);
+    let earliest_start = from.unwrap_or(slot.begin);
+    let ends: Timestamp = (earliest_start.time() + Seconds(duration)).try_into()?;
+    let latest_end = until.unwrap_or(ends);
+    if ends > latest_end {
+        let (begin, end) = (session.dates.wall(earliest_start), session.dates.wall(latest_end));
+        let takes = written(Seconds(duration));
+        bail!(Usage(format!(
+            "it cannot end by {end} if it begins at {begin} and takes {takes}; give a later --until, an earlier \
+             --from or another --duration"
+        )));
+    }
+    Ok(Part {
+        kind,
+        capacity: arguments.capacity.unwrap_or(slot.capacity),
+        duration_seconds: duration,
+        earliest_start,
+        latest_end,
+        requirements: Vec::new(),
+        resource: Some(slot.resource.clone()),
     })
 }

@@ -4,16 +4,14 @@
 //! - [`place`]: where is asked, and as whom; [`session`]: one talk with one server
 //! - [`when`], [`dates`]: times as people write and read them
 //! - [`request`]: what is wanted, by options or from a file
-//! - [`probe`], [`reserve`], [`holding`], [`change`], [`looking`], [`list`], [`watch`], [`submit`]: the commands
+//! - [`reserve`], [`holding`], [`looking`], [`list`], [`watch`], [`submit`]: the commands
 //! - [`view`]: what is shown; [`refusal`]: how a command ends otherwise
 
-mod change;
 mod dates;
 mod holding;
 mod list;
 mod looking;
 mod place;
-mod probe;
 mod refusal;
 mod request;
 mod reserve;
@@ -33,7 +31,7 @@ use refusal::EXIT_CODES;
 pub(crate) enum Command {
     /// Ask a site or broker what could be had, and what it would do to waiting jobs; nothing is booked
     #[command(after_help = EXIT_CODES)]
-    Probe(Box<probe::Arguments>),
+    Probe(Box<reserve::ProbeArguments>),
     /// Hold something until you commit it, or book it at once
     #[command(after_help = EXIT_CODES)]
     Reserve(Box<reserve::Arguments>),
@@ -48,7 +46,7 @@ pub(crate) enum Command {
     Extend(Box<holding::ExtendArguments>),
     /// Change the terms of a committed reservation; the old ones stand if the new ones cannot be had
     #[command(after_help = EXIT_CODES)]
-    Change(Box<change::Arguments>),
+    Change(Box<holding::ChangeArguments>),
     /// Give back part of a reservation, or the rest of it, early
     #[command(after_help = EXIT_CODES)]
     Release(Box<holding::ReleaseArguments>),
@@ -80,12 +78,12 @@ pub(crate) enum Command {
 
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Probe(arguments) => probe::run(arguments),
+        Command::Probe(arguments) => reserve::run_probe(arguments),
         Command::Reserve(arguments) => reserve::run(arguments),
         Command::Commit(arguments) => holding::commit(arguments),
         Command::Hold(arguments) => holding::hold(arguments),
         Command::Extend(arguments) => holding::extend(arguments),
-        Command::Change(arguments) => change::run(arguments),
+        Command::Change(arguments) => holding::change(arguments),
         Command::Release(arguments) => holding::release(arguments),
         Command::Cancel(arguments) => looking::cancel(arguments),
         Command::Show(arguments) => looking::show(arguments),

@@ -69,7 +69,6 @@ pub(crate) struct Place {
     pub(crate) json: bool,
 }
 
-/// All of that, decided.
 pub(crate) struct Decided {
     pub(crate) server: String,
     pub(crate) options: Options,
@@ -171,7 +170,6 @@ fn warn_of_listeners(server: &str) {
     }
 }
 
-/// The file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {

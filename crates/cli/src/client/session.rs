@@ -124,7 +124,6 @@ impl Session {
         Reader::new(now, self.zone.clone())
     }
 
-    /// Reads one time.
     pub(crate) fn read(&self, when: &When) -> Result<Timestamp> {
         let reader = self.reader();
         let instant = reader.read(when).map_err(|unclear| Usage(unclear.to_string()))?;

@@ -42,7 +42,6 @@ fn offer_table(offers: &Offers, dates: &Dates) -> Columns {
     table
 }
 
-/// Where and when.
 fn place(slot: &Slot, dates: &Dates) -> [String; 6] {
     [
         slot.site.to_string(),
@@ -74,7 +73,6 @@ fn cost(thousandths: u64) -> String {
     }
 }
 
-/// The name of a state.
 pub(crate) fn state_word(state: State) -> &'static str {
     life_cycle::State::from(state).word()
 }
@@ -87,7 +85,6 @@ fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     }
 }
 
-/// One, in every detail.
 pub(crate) fn print_reservation(
     reservation: &Reservation,
     dates: &Dates,
@@ -299,7 +296,6 @@ impl Columns {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// As a table.
     fn table(&self) -> Table {
         let says = |cell: &String| !cell.is_empty() && cell != NOTHING;
         let spoken = |column: &usize| self.rows.iter().any(|row| row.get(*column).is_some_and(says));

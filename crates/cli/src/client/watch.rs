@@ -85,7 +85,6 @@ fn is_over(state: State) -> bool {
     matches!(state, Rejected | Expired | Completed | Cancelled | Terminated)
 }
 
-/// One line for each event.
 fn print(event: &Event, session: &Session) -> io::Result<()> {
     let mut out = stdout().lock();
     if session.json {

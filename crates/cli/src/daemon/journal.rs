@@ -1,6 +1,6 @@
 //! `bookahead journal`: looking through what a site or broker wrote down, and shortening it.
 
-use super::party::{Party, told};
+use super::serve::{Party, told};
 use crate::output::{save_and_tell, say};
 use anyhow::{Context, Result, bail};
 use bookahead_service::daemon::JOURNAL;

@@ -2,11 +2,10 @@
 //! what they wrote down, and `bookahead token` makes tokens for those who have no issuer of their own.
 //!
 //! - [`site`]: a site, and what is wrong with one
-//! - [`serve`]: from arguments to a service that runs, and its end; [`party`]: a site or a broker, whichever was asked for
+//! - [`serve`]: from arguments to a service that runs, and its end
 //! - [`journal`], [`token`]: the other two
 
 mod journal;
-mod party;
 mod serve;
 mod site;
 mod token;
@@ -14,7 +13,7 @@ mod token;
 use anyhow::Result;
 use bookahead_service::daemon::OnLostJournal;
 use clap::Subcommand;
-use party::Role;
+use serve::Role;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

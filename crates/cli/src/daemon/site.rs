@@ -1,8 +1,8 @@
 //! `bookahead site`: a site that runs; and `bookahead site doctor`: everything that a site needs, looked at one after the
 //! other, with what to mend.
 
-use super::party::{Party, Role};
 use super::serve;
+use super::serve::{Party, Role};
 use anyhow::{Context, Result, bail};
 use bookahead_lrms::batch::{Finding, Grade};
 use bookahead_service::daemon::OnLostJournal;

@@ -16,9 +16,7 @@ use std::time::{Duration, Instant};
 /// The broker knows all its sites after this time, or something is wrong.
 const ALL_KNOWN_WITHIN: Duration = Duration::from_secs(20);
 
-/// All parties at work.
 pub(crate) struct Grid {
-    /// By name.
     sites: Vec<(String, Running)>,
     broker: Running,
 }
@@ -68,12 +66,10 @@ impl Grid {
         }
     }
 
-    /// Where the broker is.
     pub(crate) fn url(&self) -> &str {
         self.broker.url()
     }
 
-    /// The broker, to be asked.
     pub(crate) fn client(&self) -> Result<Client> {
         Ok(Client::new(self.url(), Options::default())?)
     }

@@ -2,19 +2,16 @@
 //! Everything is real but the jobs: the journals, the API on loopback, the negotiations. With `--slurm` the jobs are real too.
 //!
 //! - [`grid`]: who takes part, and all of them at work; [`visitors`]: those who book there all day long
-//! - [`tour`]: what to try first; [`guide`]: how a tour is led; [`account`]: what became of it all
+//! - [`tour`]: what to try first
 //! - [`slurm`]: the same with two real Slurm clusters
 
-mod account;
 mod grid;
-mod guide;
 mod slurm;
 mod tour;
 mod visitors;
 
 use crate::output::say;
 use crate::times::length;
-use account::Account;
 use anyhow::{Context, Result, ensure};
 use bookahead_plan::Seconds;
 use bookahead_service::clock::Clock;
@@ -23,7 +20,7 @@ use grid::Grid;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use visitors::Visitors;
+use visitors::{Account, Visitors};
 
 #[derive(Args)]
 pub(crate) struct Arguments {

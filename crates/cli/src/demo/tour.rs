@@ -1,10 +1,15 @@
-//! The first tour: commands that a newcomer would type, with a word of explanation before each.
+//! The first tour: commands that a newcomer would type, with a word of explanation before each, and what they print. Commands
+//! are really run, in a folder that has the files they name.
 
-use super::guide::{Guide, id_in};
 use crate::output::say;
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use bookahead_lrms::command::{Command as Foreign, Runner};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
 
-/// A station of the tour.
 struct Station {
     says: &'static str,
     /// The words of the command behind `bookahead`; the id of what was reserved last in place of `ID`.
@@ -64,7 +69,6 @@ const STATIONS: [Station; 7] = [
     Station { says: "All that you have booked through the broker.", types: &["list", "--mine"] },
 ];
 
-/// Walks through the stations.
 pub(crate) async fn run(url: &str, ends: bool) -> Result<()> {
     let mut guide = Guide::to(url)?;
     guide.put(REQUEST, include_str!("../../../../examples/requests/tele-immersion.toml"))?;
@@ -87,4 +91,100 @@ pub(crate) async fn run(url: &str, ends: bool) -> Result<()> {
         say!("\nThe grid goes on until you press Ctrl-C.");
     }
     Ok(())
+}
+
+/// The exit code of a refusal.
+const REFUSED: i32 = 3;
+
+/// A command of somebody else that takes longer is ended.
+const FOREIGN_WITHIN: Duration = Duration::from_secs(30);
+
+pub(crate) struct Guide {
+    program: PathBuf,
+    /// Whom commands ask that do not say whom.
+    server: String,
+    folder: TempDir,
+    stations: usize,
+}
+
+impl Guide {
+    /// Of a tour whose commands ask this server.
+    pub(crate) fn to(server: &str) -> Result<Guide> {
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        Ok(Guide { program, server: server.to_owned(), folder, stations: 0 })
+    }
+
+    /// Puts a file into the folder in which commands run.
+    pub(crate) fn put(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.folder.path().join(name);
+        let made = std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")));
+        made.and_then(|()| std::fs::write(&path, text))
+            .with_context(|| format!("cannot write {name} of the tour"))
+    }
+
+    /// Goes on to the next station.
+    pub(crate) fn goes_on(&mut self, says: &str) {
+        self.stations += 1;
+        say!("\n{}. {says}\n", self.stations);
+    }
+
+    /// Types a command of ours, and gives what it printed. A refusal is part of a tour; anything else that fails ends it.
+    pub(crate) async fn types(&self, words: &[&str]) -> Result<String> {
+        say!("   $ bookahead {}", shown(words));
+        let mut command = Command::new(&self.program);
+        // Before all others: behind a script stand its own arguments.
+        command.args(words.first()).args(["--user", "you"]).current_dir(self.folder.path());
+        if !words.contains(&"--server") {
+            command.args(["--server", &self.server]);
+        }
+        command.args(words.get(1..).unwrap_or_default());
+        // Waited for elsewhere, so that somebody who does not want to go on need not wait.
+        let output = tokio::task::spawn_blocking(move || command.output()).await?;
+        let output = output.context("cannot run this program again")?;
+        std::io::stdout().write_all(&output.stdout)?;
+        std::io::stderr().write_all(&output.stderr)?;
+        match output.status.code() {
+            Some(0 | REFUSED) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            code => bail!("that should have worked, and ended with {code:?}; this is a defect"),
+        }
+    }
+
+    /// Types a command of somebody else, and gives what it printed.
+    pub(crate) async fn types_foreign(&self, command: Foreign) -> Result<String> {
+        let variables = command.environment.iter().map(|(name, value)| format!("{name}={value} "));
+        let words: Vec<&str> = command.arguments.iter().map(String::as_str).collect();
+        say!("   $ {}{} {}", variables.collect::<String>(), command.program, shown(&words));
+        let printed = foreign(command).await?;
+        std::io::stdout().write_all(printed.as_bytes())?;
+        Ok(printed)
+    }
+}
+
+/// Runs a command of somebody else without a word.
+pub(crate) async fn foreign(command: Foreign) -> Result<String> {
+    let program = command.program.clone();
+    let run = move || Runner::local(FOREIGN_WITHIN).run(&command);
+    let outcome = tokio::task::spawn_blocking(run).await??;
+    if !outcome.is_success() {
+        bail!("{program} ended with {:?}: {}", outcome.code, outcome.said());
+    }
+    Ok(outcome.out)
+}
+
+/// The first id in a text that begins so, such as `rsv_`.
+pub(crate) fn id_in(text: &str, begins: &str) -> Option<String> {
+    let begin = text.find(begins)?;
+    let digits = &text[begin + begins.len()..];
+    let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
+    Some(text[begin..begin + begins.len() + end].to_owned())
+}
+
+/// Words as they would be typed.
+fn shown(words: &[&str]) -> String {
+    let quoted = words.iter().map(|word| match word.contains(' ') {
+        true => format!("'{word}'"),
+        false => (*word).to_owned(),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
 }

@@ -1,16 +1,21 @@
 //! Those who book in the demo all day long, through the API like everybody: at the broker and at the sites; most commit, some
 //! change their mind, some forget. Who they are and what they want is a function of the seed; when they come, of the
 //! clock.
+//!
+//! What became of a demo is told at its end: visits, and how much memory and disk it took, hour by hour of its own time,
+//! so that it can be seen whether anything grows.
 
 use super::grid::Grid;
+use crate::output::say;
 use anyhow::Result;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, make};
 use bookahead_plan::{Seconds, Time};
 use bookahead_service::clock::Clock;
 use serde::Serialize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -34,19 +39,8 @@ const CROWD: ((&str, &str), u32) = (("museum", "bandwidth"), 600);
 /// What visitors want in an hour, in all, however many they are: processors times seconds.
 const WANTED_IN_AN_HOUR: i64 = 60 * 3_600;
 
-/// What became of visits.
-#[derive(Debug, Default)]
-struct Counts {
-    held: AtomicU64,
-    committed: AtomicU64,
-    cancelled: AtomicU64,
-    left: AtomicU64,
-    refused: AtomicU64,
-    failed: AtomicU64,
-}
-
 /// What became of visits, to be told.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Visits {
     /// Holds that were granted.
     pub(crate) reservations: u64,
@@ -56,15 +50,12 @@ pub(crate) struct Visits {
     pub(crate) cancelled: u64,
     /// Left to expire.
     pub(crate) left: u64,
-    /// Requests that were refused.
     pub(crate) refused: u64,
-    /// Calls that failed.
     pub(crate) failed: u64,
 }
 
-/// All visitors.
 pub(crate) struct Visitors {
-    counts: Arc<Counts>,
+    visits: Arc<Mutex<Visits>>,
     coming: JoinHandle<()>,
     places: Arc<Semaphore>,
 }
@@ -85,7 +76,7 @@ enum Then {
 impl Visitors {
     /// They begin to come, so many in an hour of the demo.
     pub(crate) fn begin(handle: &Handle, grid: &Grid, in_an_hour: u32, seed: u64) -> Result<Visitors> {
-        let (counts, places) = (Arc::<Counts>::default(), Arc::new(Semaphore::new(AT_ONCE)));
+        let (visits, places) = (Arc::<Mutex<Visits>>::default(), Arc::new(Semaphore::new(AT_ONCE)));
         let clients = grid.clients()?;
         let all: Vec<(Client, &str)> = WHERE
             .iter()
@@ -95,8 +86,8 @@ impl Visitors {
             })
             .collect();
         let clock = grid.clock();
-        let coming = handle.spawn(come(all, clock, in_an_hour, Chance(seed), counts.clone(), places.clone()));
-        Ok(Visitors { counts, coming, places })
+        let coming = handle.spawn(come(all, clock, in_an_hour, Chance(seed), visits.clone(), places.clone()));
+        Ok(Visitors { visits, coming, places })
     }
 
     /// Nobody comes any more, and all who are there have left.
@@ -109,16 +100,7 @@ impl Visitors {
 
     /// What became of them so far.
     pub(crate) fn visits(&self) -> Visits {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counts { held, committed, cancelled, left, refused, failed } = &*self.counts;
-        Visits {
-            reservations: of(held),
-            committed: of(committed),
-            cancelled: of(cancelled),
-            left: of(left),
-            refused: of(refused),
-            failed: of(failed),
-        }
+        *self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +109,7 @@ async fn come(
     clock: Clock,
     in_an_hour: u32,
     mut chance: Chance,
-    counts: Arc<Counts>,
+    visits: Arc<Mutex<Visits>>,
     places: Arc<Semaphore>,
 ) {
     if in_an_hour == 0 {
@@ -143,9 +125,9 @@ async fn come(
         let (usual, crowded) = all.split_at(WHERE.len().min(all.len()));
         let open = if crowd && !crowded.is_empty() { crowded } else { usual };
         let visit = Visit::draw(open, clock.now().second(), mean_area, &mut chance);
-        let counts = counts.clone();
+        let visits = visits.clone();
         tokio::spawn(async move {
-            visit.make(&counts).await;
+            visit.make(&visits).await;
             drop(place);
         });
     }
@@ -185,36 +167,34 @@ impl Visit {
         Visit { client: client.on_behalf_of(&caller), reserve, then }
     }
 
-    async fn make(self, counts: &Counts) {
-        let count = |which: &AtomicU64| {
-            which.fetch_add(1, Ordering::Relaxed);
-        };
-        match self.book(counts).await {
+    async fn make(self, visits: &Mutex<Visits>) {
+        match self.book(visits).await {
             Ok(()) => {}
-            Err(ClientError::Refused(_)) => count(&counts.refused),
-            Err(_) => count(&counts.failed),
+            Err(ClientError::Refused(_)) => count(visits, |visits| &mut visits.refused),
+            Err(_) => count(visits, |visits| &mut visits.failed),
         }
     }
 
-    async fn book(&self, counts: &Counts) -> Result<(), ClientError> {
-        let count = |which: &AtomicU64| {
-            which.fetch_add(1, Ordering::Relaxed);
-        };
+    async fn book(&self, visits: &Mutex<Visits>) -> Result<(), ClientError> {
         let held = self.client.reserve(&self.reserve, &make::key()?.to_string()).await?;
-        count(&counts.held);
+        count(visits, |visits| &mut visits.reservations);
         match self.then {
             Then::Commit => {
                 self.client.commit(held.id, &api::Commit::default()).await?;
-                count(&counts.committed);
+                count(visits, |visits| &mut visits.committed);
             }
             Then::Cancel => {
                 self.client.cancel(held.id).await?;
-                count(&counts.cancelled);
+                count(visits, |visits| &mut visits.cancelled);
             }
-            Then::Forget => count(&counts.left),
+            Then::Forget => count(visits, |visits| &mut visits.left),
         }
         Ok(())
     }
+}
+
+fn count(visits: &Mutex<Visits>, which: fn(&mut Visits) -> &mut u64) {
+    *which(&mut visits.lock().unwrap_or_else(PoisonError::into_inner)) += 1;
 }
 
 /// Numbers that follow from a seed (SplitMix64).
@@ -228,4 +208,99 @@ impl Chance {
         let high = u128::from(mixed ^ (mixed >> 31)) * u128::from(bound);
         u32::try_from(high >> 64).unwrap_or(0)
     }
+}
+
+/// How it was at a moment.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Look {
+    /// When, in the time of the demo.
+    now: String,
+    reservations: u64,
+    /// Of the whole process.
+    memory_bytes: u64,
+    /// Of all journals together.
+    journal_bytes: u64,
+}
+
+/// What is noted while it runs.
+pub(crate) struct Account {
+    folder: PathBuf,
+    looks: Mutex<Vec<Look>>,
+}
+
+/// What is told in the end.
+#[derive(Debug, Serialize)]
+pub(crate) struct Told {
+    visits: Visits,
+    looks: Vec<Look>,
+    /// How many events each party has written in all.
+    events: Vec<(String, u64)>,
+}
+
+impl Account {
+    pub(crate) fn begin(folder: &Path) -> Account {
+        Account { folder: folder.to_owned(), looks: Mutex::default() }
+    }
+
+    /// Notes how it is, and says so where somebody waits for the end.
+    pub(crate) async fn look(&self, grid: &Grid, visitors: &Visitors, aloud: bool) {
+        let look = Look {
+            now: bookahead_api::Timestamp::nearest(grid.clock().now().second()).to_string(),
+            reservations: visitors.visits().reservations,
+            memory_bytes: memory(),
+            journal_bytes: size_of(&self.folder),
+        };
+        if aloud {
+            say!("{look}");
+        }
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner).push(look);
+    }
+
+    pub(crate) async fn told(&self, grid: &Grid, visitors: &Visitors) -> Result<Told> {
+        self.look(grid, visitors, false).await;
+        let mut events = Vec::new();
+        for (name, client) in grid.clients()? {
+            events.push((name.to_owned(), client.health().await?.journal_sequence));
+        }
+        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Told { visits: visitors.visits(), looks, events })
+    }
+}
+
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Look { now, reservations, memory_bytes, journal_bytes } = self;
+        let (memory, journals) = (memory_bytes >> 20, journal_bytes >> 20);
+        write!(f, "{now}: {reservations} reservations, memory {memory} MiB, journals {journals} MiB")
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Visits { reservations, committed, cancelled, left, refused, failed } = self.visits;
+        write!(
+            f,
+            "Visitors made {reservations} reservations: {committed} committed, {cancelled} cancelled, {left} left to \
+             expire; {refused} requests were refused, {failed} calls failed."
+        )?;
+        self.looks.last().map_or(Ok(()), |look| write!(f, "\n{look}"))
+    }
+}
+
+/// What this process has of the machine's memory.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1_024
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(about) if about.is_dir() => size_of(&entry.path()),
+        Ok(about) => about.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
 }

@@ -2,13 +2,12 @@
 //! stand in the file; whether they fit together is for those who build the grid from them. What a site offers and how it
 //! places, holds and tells is written as for a site that runs, by the types of `bookahead_service::config`.
 
-use bookahead_api::AttributeValue;
+use bookahead_api::{AttributeValue, Objective};
 use bookahead_service::config::{BrokerRules, Holds, LeftOut, Length, Limits, Resource, Reveal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
@@ -29,7 +28,6 @@ pub(crate) struct Config {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// How messages travel.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Network {
@@ -163,16 +161,6 @@ pub(crate) enum Intent {
     Forget,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Objective {
-    #[default]
-    EarliestEnd,
-    BestAvailability,
-    LeastImpact,
-    LowestCost,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
@@ -189,7 +177,6 @@ pub(crate) struct Part {
     pub(crate) requirements: BTreeMap<String, Requirement>,
 }
 
-/// What an attribute must be.
 #[derive(Debug, Deserialize)]
 #[serde(
     untagged,

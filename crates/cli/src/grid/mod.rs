@@ -1,11 +1,10 @@
 //! `bookahead simulate-grid`: a described grid of sites, brokers and clients, run in virtual time on a network on which
 //! things go wrong, and what became of it.
 //!
-//! - [`config`]: the description; [`parties`], [`clients`], [`trouble`]: the grid that it describes
+//! - [`config`]: the description; [`parties`], [`trouble`]: the grid that it describes
 //! - [`results`], [`tables`]: what became of it
 //! - [`diagram`]: who told whom what, and when
 
-mod clients;
 mod config;
 pub(crate) mod diagram;
 mod parties;
@@ -131,7 +130,7 @@ fn build(config: &Config, folder: &Path) -> Result<Grid> {
     check_links(config, &names)?;
     let mut parties = Vec::new();
     for (at, described) in config.clients.iter().enumerate() {
-        let client = clients::build(described, at, &names, config.duration)?;
+        let client = parties::client(described, at, &names, config.duration)?;
         parties.push(Party::new(described.name.as_str().into(), Role::Client(Box::new(client))));
     }
     let brokers = parties::brokers(&config.brokers, &names, offers)?;

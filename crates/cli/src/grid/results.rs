@@ -25,7 +25,6 @@ pub(crate) struct Results {
     pub(crate) violations: Vec<Seen>,
 }
 
-/// A request of a client.
 #[derive(Serialize)]
 pub(crate) struct Asked {
     pub(crate) client: String,
@@ -57,7 +56,6 @@ pub(crate) struct Placed {
     pub(crate) end: i64,
 }
 
-/// A resource of a site.
 #[derive(Serialize)]
 pub(crate) struct Used {
     pub(crate) site: String,
@@ -80,7 +78,6 @@ pub(crate) struct Jobs {
     pub(crate) mean_wait: Option<f64>,
 }
 
-/// What the run was.
 pub(crate) struct Run<'a> {
     pub(crate) description: String,
     pub(crate) seed: u64,

@@ -84,7 +84,6 @@ fn resources(all: &[Used]) -> Table {
     table
 }
 
-/// How much is wrong.
 pub(crate) fn broken(number: usize) -> String {
     format!("{} of what must always be true", plural(number as u64, "violation"))
 }

@@ -10,7 +10,6 @@ use bookahead_sim::grid::network::Rules;
 use bookahead_sim::grid::{CrashPoint, Grid, Trouble};
 use std::collections::BTreeMap;
 
-/// What a party is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Site,
@@ -69,7 +68,6 @@ impl Kind {
     }
 }
 
-/// The rules of the network.
 pub(crate) fn network(described: &config::Network) -> Result<Rules> {
     let (fastest, slowest) = (described.fastest.0, described.slowest.0);
     ensure!(fastest <= slowest, "network: fastest is longer than slowest; exchange them");
@@ -85,7 +83,6 @@ pub(crate) fn network(described: &config::Network) -> Result<Rules> {
     })
 }
 
-/// Arranges all that goes wrong.
 pub(crate) fn arrange(config: &Config, names: &Names, grid: &mut Grid) -> Result<()> {
     for (number, fault) in config.faults.iter().enumerate() {
         let whose = format!("fault {}", number + 1);

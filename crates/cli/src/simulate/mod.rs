@@ -1,22 +1,22 @@
-//! `bookahead simulate`: the jobs of a trace through one scheduler or several side by side, with tables, per-job
-//! files and pictures of what came out.
-
-mod pictures;
-mod results;
+//! `bookahead simulate`: the jobs of a trace through one scheduler or several side by side, with tables, per-job files and
+//! pictures of what came out: utilisation and backlog over time, all schedulers in one, and a Gantt chart of one.
 
 use crate::output::{Progress, named_for, save_and_tell, say, threads};
 use crate::placement::{NoticeArguments, PlacementArguments};
 use crate::times::{Instant, length};
-use crate::trace::{TraceArguments, file_not_stdout};
-use anyhow::{Context, Result};
-use bookahead_plan::metrics::{Completed, Summary};
+use crate::trace::{TraceArguments, clock, file_not_stdout, unit_name};
+use anyhow::{Context, Result, ensure};
+use bookahead_figure::{Bar, BarKind, Chart, Gantt, Panel, Series, Style};
+use bookahead_plan::metrics::{Completed, Summary, backlog_over_time, utilisation_over_time};
 use bookahead_plan::placement::Rules;
-use bookahead_plan::{Interval, Policy, Seconds, Span, Time};
+use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Rated, Site, WithNotice, side_by_side};
 use bookahead_workload::requests::{self, Request};
 use bookahead_workload::trace::Trace;
 use clap::Args;
 use std::path::PathBuf;
+
+mod results;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -197,11 +197,11 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
         }
         if let Some(path) = named(&arguments.gantt) {
             let range = gantt_range(arguments, trace, run).with_context(|| arguments.trace.name())?;
-            save_and_tell(&path, &pictures::gantt(&arguments.trace.name(), trace, requests, run, range))?;
+            save_and_tell(&path, &gantt(&arguments.trace.name(), trace, requests, run, range))?;
         }
     }
     if let Some(path) = &arguments.svg {
-        save_and_tell(path, &pictures::over_time(&arguments.trace.name(), trace, runs, arguments.step)?)?;
+        save_and_tell(path, &over_time(&arguments.trace.name(), trace, runs, arguments.step)?)?;
     }
     Ok(())
 }
@@ -224,4 +224,77 @@ fn gantt_range(arguments: &Arguments, trace: &Trace, run: &Run) -> Result<Interv
         "the Gantt chart would end ({end}) before it begins ({begin}); check --gantt-from and --gantt-to"
     );
     Ok(Interval::new(begin, end))
+}
+
+/// A drawing has about this many points, one for every other pixel.
+const POINTS: i64 = 400;
+/// No drawing shows more, and the memory for it must not depend on a slip of the user.
+const MOST_POINTS: i64 = 1_000_000;
+/// Stretches of time that people think in.
+const STEPS: [i64; 12] =
+    [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 7 * 86_400, 28 * 86_400];
+
+fn over_time(name: &str, trace: &Trace, runs: &[Run], step: Option<Seconds>) -> Result<String> {
+    let begin = runs.iter().map(|run| run.extent().begin).min().unwrap_or_default();
+    let end = runs.iter().map(|run| run.extent().end).max().unwrap_or_default();
+    let window = Interval::new(begin, end);
+    let step = step.unwrap_or_else(|| fitting_step(window));
+    ensure!(
+        step > Seconds::ZERO && window.length().0 / step.0 <= MOST_POINTS,
+        "{} s cannot be drawn in steps of {step} s; give a longer --step, or none",
+        window.length()
+    );
+    let style = if runs.len() == 1 { Style::Area } else { Style::Step };
+    let series = |values: &dyn Fn(&Run) -> Vec<f64>| -> Vec<Series> {
+        let points = |run: &Run| over(window, step, values(run));
+        runs.iter().map(|run| Series::new(run.policy.to_string(), style, points(run))).collect()
+    };
+    let busy = series(&|run| {
+        let spans = run.completed.iter().map(Completed::span).chain(run.reservations.iter().copied());
+        let shares = utilisation_over_time(spans, trace.machine, window, step);
+        shares.into_iter().map(|share| share * 100.0).collect()
+    });
+    let backlog = series(&|run| {
+        let seconds = backlog_over_time(&run.completed, trace.machine, window, step);
+        seconds.into_iter().map(|seconds| seconds / 3_600.0).collect()
+    });
+    let panels = vec![
+        Panel { maximum: Some(100.0), ..Panel::new("Utilisation", "% of the machine", busy) },
+        Panel::new("Backlog", "hours of the whole machine", backlog),
+    ];
+    Ok(Chart { clock: clock(trace), range: Some(window), ..Chart::new(name, panels) }.to_svg())
+}
+
+fn fitting_step(window: Interval) -> Seconds {
+    let wanted = window.length().0 / POINTS;
+    Seconds(STEPS.into_iter().find(|&step| step >= wanted).unwrap_or(wanted))
+}
+
+fn over(window: Interval, step: Seconds, values: Vec<f64>) -> Vec<(Time, f64)> {
+    let last = values.last().copied();
+    let begins = std::iter::successors(Some(window.begin), |&begin| Some(begin + step));
+    let mut points: Vec<(Time, f64)> = begins.zip(values).collect();
+    points.extend(last.map(|value| (window.end, value)));
+    points
+}
+
+fn gantt(name: &str, trace: &Trace, requests: &[Request], run: &Run, range: Interval) -> String {
+    let bar = |begin: Time, end: Time, capacity: Capacity, label: String, kind| Bar {
+        interval: Interval::new(begin, end),
+        capacity,
+        label,
+        kind,
+    };
+    let jobs = trace.jobs.iter().zip(&run.outcome.jobs).filter_map(|(job, fate)| match fate {
+        Fate::Ran(ran) => Some(bar(ran.start, ran.end, job.processors, job.number.to_string(), BarKind::Job)),
+        Fate::TooWide => None,
+    });
+    let reservations = requests.iter().zip(&run.outcome.requests).filter_map(|(request, start)| {
+        let (start, label) = ((*start)?, request.number.to_string());
+        Some(bar(start, start + request.duration, request.processors, label, BarKind::Reservation))
+    });
+    let bars: Vec<Bar> = jobs.chain(reservations).collect();
+    let unit = unit_name(trace).to_owned();
+    let title = format!("{name}, {}", run.policy);
+    Gantt { clock: clock(trace), range: Some(range), unit, ..Gantt::new(title, trace.machine, bars) }.to_svg()
 }

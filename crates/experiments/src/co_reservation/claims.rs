@@ -19,7 +19,6 @@ const FACTOR: f64 = 3.0;
 pub(super) const KINDS: [(&str, Part); 2] =
     [("successful", |ran| ran.successful), ("unsuccessful", |ran| ran.unsuccessful)];
 
-/// All claims, figure by figure.
 pub(super) fn claims(results: &Results) -> Vec<Claim> {
     vec![
         fewer_attempts(results),
@@ -34,7 +33,6 @@ pub(super) fn claims(results: &Results) -> Vec<Claim> {
     ]
 }
 
-/// In words.
 pub(super) fn with_or_without(knowledge: Knowledge) -> &'static str {
     match knowledge {
         Knowledge::Probes => "with probing",

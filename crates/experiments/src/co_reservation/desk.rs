@@ -21,7 +21,6 @@ const RETENTION: Seconds = Seconds(1);
 /// Answers are never asked for again.
 const MOST_ANSWERS: usize = 1_000;
 
-/// The machines, by name.
 pub(super) type Sites = BTreeMap<Name, Ledger>;
 
 /// What a broker goes by.
@@ -42,14 +41,12 @@ pub(super) struct Desk {
     asked: u128,
 }
 
-/// What a request came to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Negotiation {
     /// What is held or booked; None where there is nothing.
     pub(super) booked: Option<Reservation>,
     /// Candidates that were tried to be held.
     pub(super) attempts: u64,
-    /// Probes that were sent.
     pub(super) probes: u64,
     /// Calls and answers of every kind.
     pub(super) messages: u64,
@@ -190,7 +187,6 @@ impl Negotiation {
     }
 }
 
-/// How long the machines hold.
 fn holds_of(sites: &Sites) -> HoldRules {
     sites.values().next().map(|ledger| ledger.rules().holds).unwrap_or_default()
 }

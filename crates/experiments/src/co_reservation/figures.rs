@@ -3,7 +3,7 @@
 use super::claims::{KINDS, shown, with_or_without};
 use super::desk::Knowledge;
 use super::results::{BOTH, Figure, OTHER_LOADS, Results, adapting, held, ours};
-use super::runs::{Effort, Held, HoldCase, Negotiated, NegotiationCase, Timeout};
+use super::runs::{Effort, HoldCase, Negotiated, NegotiationCase, Timeout};
 use super::setup::{
     ALL, CHOICES, HALF, INTER_ARRIVAL, LONGER_AHEAD, LONGEST, MACHINES, ONE_EACH, OURS, TARGET, sets,
 };
@@ -14,7 +14,6 @@ use bookahead_figure::{LineSeries, Lines};
 /// The case of a place on the x axis.
 type At<'a> = &'a dyn Fn(Knowledge, u32) -> NegotiationCase;
 
-/// The machines.
 pub(super) fn machines() -> Section {
     let rows = MACHINES.iter().enumerate();
     let rows = rows.map(|(at, processors)| vec![format!("machine {}", at + 1), processors.to_string()]);
@@ -230,7 +229,6 @@ pub(super) fn above_targets(results: &Results) -> (f64, f64) {
     above.fold((f64::MAX, f64::MIN), |(least, most), above| (least.min(above), most.max(above)))
 }
 
-/// Sites that adapt their holds.
 pub(super) fn adaptive(results: &Results) -> Section {
     let mut rows = Vec::new();
     for (set, rejecters) in adapting(&results.extent) {
@@ -264,9 +262,6 @@ fn adaptive_row(results: &Results, case: &HoldCase, target: f64) -> Vec<String> 
     let keeping = |timeout: &u32| fixed(*timeout).mean >= target;
     let best = results.timeouts(case).into_iter().rev().find(keeping);
     let best = best.map_or_else(|| "none".into(), |timeout| format!("{timeout}: {}", fixed(timeout).show(3)));
-    let share = |of: u64, all: u64| of as f64 / all.max(1) as f64;
-    let granted = |held: &Held| 100.0 * share(held.seen.granted, held.seen.granted + held.seen.refused);
-    let evaporated = |held: &Held| 1_000.0 * share(held.seen.evaporated, held.seen.committed);
     let told = if case.set == OURS { "nothing" } else { "what is free" };
     vec![
         told.into(),
@@ -277,8 +272,8 @@ fn adaptive_row(results: &Results, case: &HoldCase, target: f64) -> Vec<String> 
         best,
         fixed(1).show(3),
         fixed(LONGEST).show(3),
-        results.hold(case, granted).show(0),
-        results.hold(case, evaporated).show(0),
+        results.hold(case, |held| 100.0 * held.granted).show(0),
+        results.hold(case, |held| 1_000.0 * held.evaporated).show(0),
     ]
 }
 

@@ -173,7 +173,6 @@ impl Results {
         Estimate::of(&runs.into_iter().flatten().map(number).collect::<Vec<f64>>())
     }
 
-    /// The rate of acceptance.
     pub(super) fn acceptance(&self, case: &HoldCase) -> Estimate {
         self.hold(case, |held| held.acceptance)
     }
@@ -217,7 +216,6 @@ pub(super) enum Reached {
 }
 
 impl Reached {
-    /// In words.
     pub(super) fn show(self) -> String {
         match self {
             Reached::Never => "below it at every time-out".into(),

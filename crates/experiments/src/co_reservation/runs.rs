@@ -1,16 +1,15 @@
 //! One run of the experiment: for Figures 6, 7 and 8 what negotiations take, for Figure 9 what holds do to those who mean
 //! it. It relies on [`Desk`] for the brokers; a run is a function of its case and its seed.
 
-use super::desk::{Desk, Knowledge, Negotiation, Sites, sites};
+use super::desk::{Desk, Knowledge, Negotiation, sites};
 use super::setup::{Asked, Choices, LONGEST, draw, measured_from};
-use bookahead_protocol::deadline::Adaptive;
-use bookahead_protocol::ledger::{HoldRules, Ledger};
+use bookahead_protocol::deadline::{Adaptive, Observed};
+use bookahead_protocol::ledger::HoldRules;
 use bookahead_protocol::{Millis, Moment};
 
 /// A run for Figures 6, 7 and 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NegotiationCase {
-    /// Which set of choices.
     pub(super) set: usize,
     /// What the evaluated broker goes by.
     pub(super) knowledge: Knowledge,
@@ -36,9 +35,7 @@ pub(super) struct Effort {
 /// What a run gave, of the requests of the evaluated broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Negotiated {
-    /// Those that were booked.
     pub(super) successful: Effort,
-    /// Those that were not.
     pub(super) unsuccessful: Effort,
 }
 
@@ -57,12 +54,10 @@ impl Effort {
         (self.requests > 0).then(|| self.attempts as f64 / self.requests as f64)
     }
 
-    /// Messages for each sub-job.
     pub(super) fn messages_each(&self) -> Option<f64> {
         (self.parts > 0).then(|| self.messages as f64 / self.parts as f64)
     }
 
-    /// Both together.
     pub(super) fn and(self, other: Effort) -> Effort {
         Effort {
             requests: self.requests + other.requests,
@@ -76,7 +71,6 @@ impl Effort {
 }
 
 impl Negotiated {
-    /// Of all requests.
     pub(super) fn all(&self) -> Effort {
         self.successful.and(self.unsuccessful)
     }
@@ -116,17 +110,14 @@ pub(super) fn negotiate(case: &NegotiationCase, choices: &Choices, requests: usi
 /// A run for Figure 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HoldCase {
-    /// Which set of choices.
     pub(super) set: usize,
     /// Mean slots between two accepters.
     pub(super) inter_arrival: u32,
     /// Rejecters for each thousand accepters.
     pub(super) rejecters: u32,
-    /// How long the machines hold.
     pub(super) timeout: Timeout,
 }
 
-/// How long machines hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timeout {
     /// So many slots.
@@ -135,27 +126,16 @@ pub(super) enum Timeout {
     Adaptive(u32),
 }
 
-/// What a run gave.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Held {
     /// The share of accepters that were served.
     pub(super) acceptance: f64,
     /// How long was held for rejecters on average, in slots; zero where there were none.
     pub(super) hold: f64,
-    /// What the machines saw of holds, in all.
-    pub(super) seen: Seen,
-}
-
-/// What the machines saw of holds; what is long past counts less.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Seen {
-    pub(super) granted: u64,
-    /// Refused for lack of room.
-    pub(super) refused: u64,
-    pub(super) committed: u64,
-    /// Never confirmed.
-    pub(super) evaporated: u64,
-    pub(super) cancelled: u64,
+    /// Holds granted of those asked for, as the machines saw it; what is long past counts less.
+    pub(super) granted: f64,
+    /// Holds never confirmed for each one committed.
+    pub(super) evaporated: f64,
 }
 
 impl Timeout {
@@ -194,8 +174,15 @@ pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u
             holds += 1;
         }
     }
-    let acceptance = served as f64 / wanted.max(1) as f64;
-    Held { acceptance, hold: held / holds.max(1) as f64, seen: seen(&sites) }
+    let acceptance = share(served, wanted);
+    let seen = |of: fn(&Observed) -> u64| sites.values().map(|ledger| of(ledger.observed())).sum::<u64>();
+    let (granted, refused) = (seen(|observed| observed.granted), seen(|observed| observed.refused));
+    Held {
+        acceptance,
+        hold: held / holds.max(1) as f64,
+        granted: share(granted, granted + refused),
+        evaporated: share(seen(|observed| observed.evaporated), seen(|observed| observed.committed)),
+    }
 }
 
 /// Accepters and rejecters in the order in which they come, and whether each accepts.
@@ -216,14 +203,6 @@ fn with_rejecters(
     all
 }
 
-fn seen(sites: &Sites) -> Seen {
-    let mut seen = Seen::default();
-    for observed in sites.values().map(Ledger::observed) {
-        seen.granted += observed.granted;
-        seen.refused += observed.refused;
-        seen.committed += observed.committed;
-        seen.evaporated += observed.evaporated;
-        seen.cancelled += observed.cancelled;
-    }
-    seen
+fn share(of: u64, all: u64) -> f64 {
+    of as f64 / all.max(1) as f64
 }

@@ -36,7 +36,6 @@ pub(super) const TARGET: u32 = 800_000;
 /// The time-out that the paper's example asks for, in slots.
 pub(super) const PUBLISHED_TIMEOUT: f64 = 300.0;
 
-/// How much is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Requests of a run for Figures 6 to 8.
@@ -57,7 +56,6 @@ pub(super) struct Extent {
     pub(super) others: bool,
 }
 
-/// The whole experiment.
 pub(super) const FULL: Extent = Extent {
     requests: 3_000,
     accepters: 5_000,

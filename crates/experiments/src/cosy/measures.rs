@@ -79,7 +79,6 @@ pub(super) struct Waits {
 /// The runs of one seed, in the order of [`RULES`] and [`SHARES`].
 type Runs = [[Measures; SHARES.len()]; RULES.len()];
 
-/// All runs, by seed.
 pub(super) struct Results {
     runs: Vec<Runs>,
 }

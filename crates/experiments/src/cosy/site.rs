@@ -47,7 +47,6 @@ impl Asked {
     }
 }
 
-/// Draws the jobs.
 pub(super) fn draw(seed: u64, jobs: usize) -> Vec<Asked> {
     let setting = Setting { jobs, processors: MACHINE, load: Some(LOAD), seed };
     let drawn = Cirne { setting, ..Cirne::default() }.generate();
@@ -74,7 +73,6 @@ fn mix(state: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// What became of a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fate {
     /// When it started, from the queue or as a reservation.
@@ -86,9 +84,7 @@ pub(super) struct Fate {
 /// What was decided on a reservation, and what the queue would have given instead.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decision {
-    /// The answer.
     pub(super) answer: Answer,
-    /// The notice that was needed.
     pub(super) needed: Seconds,
     /// The wait as a job, if everybody ran for as long as estimated: what the site can know.
     pub(super) planned_wait: Seconds,
@@ -96,7 +92,6 @@ pub(super) struct Decision {
     pub(super) informed_wait: Seconds,
 }
 
-/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Granted, to start exactly as asked.

@@ -6,7 +6,6 @@ use super::results::{Measures, Sum};
 use super::setup::{Choices, Drawn, PARALLEL, SITES, Site};
 use bookahead_plan::{Seconds, Time};
 
-/// A variant of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Case {
     /// Percent of the jobs that are reservations.

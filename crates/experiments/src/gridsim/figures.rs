@@ -36,7 +36,6 @@ const BY_TIMING: [Column; 4] = [
 /// A number from the measures of all resources.
 type Summary = Box<dyn Fn(&[Measures]) -> f64>;
 
-/// What a figure shows.
 struct Figure<'a> {
     file: &'a str,
     title: &'a str,

@@ -58,7 +58,6 @@ impl Results {
         at.map(|at| self.runs[at].iter().map(|sites| number(sites)).collect()).unwrap_or_default()
     }
 
-    /// The mean of [`Results::per_seed`].
     pub(super) fn of(&self, case: Case, number: impl Fn(&[Measures]) -> f64) -> Estimate {
         Estimate::of(&self.per_seed(case, number))
     }
@@ -77,7 +76,6 @@ impl Results {
     }
 }
 
-/// A number of one resource.
 pub(super) fn site(at: usize, number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
     move |sites| sites.get(at).map_or(0.0, number)
 }
@@ -112,7 +110,6 @@ pub(super) fn whole_utilisation(measures: &Measures) -> f64 {
     measures.whole.mean() * 100.0
 }
 
-/// How many requests were rejected.
 pub(super) fn rejections(measures: &Measures) -> f64 {
     measures.rejections.total as f64
 }
@@ -225,7 +222,6 @@ impl Measures {
         measures
     }
 
-    /// Of several resources together.
     pub(super) fn total<'a>(all: impl IntoIterator<Item = &'a Measures>) -> Measures {
         let mut total = Measures::default();
         for measures in all {
@@ -241,7 +237,6 @@ impl Measures {
     }
 }
 
-/// What became of one part.
 #[derive(Clone, Copy)]
 struct Fate {
     start: Time,

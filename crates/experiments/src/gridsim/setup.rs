@@ -8,7 +8,6 @@ use super::model::{Work, Zone};
 use bookahead_plan::{Seconds, Time};
 use bookahead_workload::streams::Stream;
 
-/// A resource of Table 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Site {
     pub(super) name: &'static str,

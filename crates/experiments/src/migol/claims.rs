@@ -1,10 +1,9 @@
 //! What the Migol paper claims beside what the runs gave. The rules were written before the first run. The paper prints its
 //! accuracies only as curves, so those claims are about directions.
 
+use super::costs::{Costs, Point};
 use super::samples::{AS_IN_PAPER, Chooser, Decision, Results};
-use super::scaling::Point;
 use super::setup::{SMALL, TEST_JOBS, WALL_TIMES, WORKLOADS};
-use super::submission::Costs;
 use crate::{Claim, Estimate};
 
 /// The estimator that is the paper's, by its place.

@@ -8,12 +8,11 @@
 //! ([`run_with_clock`]) everything is a function of the scale.
 
 mod claims;
+mod costs;
 mod page;
 mod samples;
-mod scaling;
 mod setup;
 mod sites;
-mod submission;
 
 use crate::{Page, Progress, Scale};
 use std::time::{Duration, Instant};
@@ -27,7 +26,7 @@ pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
 /// The same, with times taken from `clock`, which tells how much time has passed since some moment.
 pub fn run_with_clock(scale: &Scale, progress: Progress<'_>, clock: &dyn Fn() -> Duration) -> Page {
     let results = samples::run(scale, progress);
-    let points = scaling::measure(scale.quick, clock);
-    let costs = submission::measure(clock);
+    let points = costs::measure(scale.quick, clock);
+    let costs = costs::measure_costs(clock);
     page::page(scale.quick, &results, &points, costs.as_ref())
 }

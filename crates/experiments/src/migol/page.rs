@@ -2,10 +2,9 @@
 //! have found.
 
 use super::claims::{self, PAPER};
+use super::costs::{Costs, Point, Way};
 use super::samples::{AS_IN_PAPER, At, Chooser, Decision, Estimator, Results};
-use super::scaling::Point;
 use super::setup::{CLUSTERS, JOBS, LOAD, PAIRS, TEST_JOBS, WALL_TIMES, WORKLOADS};
-use super::submission::{Costs, Way};
 use crate::report::{point, row};
 use crate::{Page, Section};
 use bookahead_figure::{LinePoint, LineSeries, Lines};

@@ -20,10 +20,8 @@ pub(super) enum Estimator {
 }
 
 impl Estimator {
-    /// Both.
     pub(super) const ALL: [Estimator; 2] = [Estimator::VacancyList, Estimator::OwnPolicy];
 
-    /// For people.
     pub(super) fn name(self) -> &'static str {
         match self {
             Estimator::VacancyList => "vacancy list",
@@ -47,7 +45,6 @@ const LOCAL: Policy = Policy::EASY;
 pub(super) struct Sample {
     /// By [`Estimator::ALL`].
     pub(super) estimated: [Seconds; Estimator::ALL.len()],
-    /// As it came.
     pub(super) real: Seconds,
 }
 
@@ -65,7 +62,6 @@ pub(super) struct Samples {
     moments: usize,
 }
 
-/// Which samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct At {
     pub(super) test_job: usize,
@@ -112,7 +108,6 @@ impl Samples {
         }
     }
 
-    /// The samples at all moments.
     pub(super) fn at(&self, at: At) -> &[Sample] {
         let first = at.index() * self.moments;
         &self.all[first..first + self.moments]
@@ -122,7 +117,6 @@ impl Samples {
 impl At {
     const COUNT: usize = TEST_JOBS.len() * WALL_TIMES.len() * CLUSTERS.len() * WORKLOADS.len();
 
-    /// All of them.
     pub(super) fn all() -> impl Iterator<Item = At> {
         let by_job = (0..TEST_JOBS.len()).flat_map(|job| (0..WALL_TIMES.len()).map(move |wall| (job, wall)));
         let by_place = || (0..CLUSTERS.len()).flat_map(|at| (0..WORKLOADS.len()).map(move |load| (at, load)));
@@ -157,7 +151,6 @@ fn real_wait(site: Site, jobs: &[Job], test: &TestJob, now: Time) -> Seconds {
     }
 }
 
-/// The samples of every drawing.
 pub(super) struct Results {
     drawings: Vec<Samples>,
 }
@@ -227,7 +220,6 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Who chooses between two clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chooser {
     /// The estimate, by its place among the estimators: the cluster that it says starts first, of equals the first.

@@ -27,7 +27,6 @@ impl Cluster {
     }
 }
 
-/// Jobs of one sort.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sort {
     /// Of all jobs of the workload, in per cent.
@@ -45,16 +44,13 @@ pub(super) struct Workload {
     pub(super) name: &'static str,
     /// What it is, for the page.
     pub(super) about: &'static str,
-    /// The usual jobs.
     pub(super) usual: Sort,
-    /// The others.
     pub(super) other: Sort,
 }
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 3_600;
 
-/// The three workloads.
 pub(super) const WORKLOADS: [Workload; 3] = [
     Workload {
         name: "W1",
@@ -89,7 +85,6 @@ pub(super) struct TestJob {
     pub(super) name: &'static str,
     /// Cores, on either cluster.
     pub(super) cores: Capacity,
-    /// Its wall time.
     pub(super) wall_time: Seconds,
 }
 

@@ -36,7 +36,6 @@ pub(super) struct Grid {
     horizon: Time,
 }
 
-/// What a booking took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cost {
     /// Calls, each with an answer.

@@ -4,7 +4,6 @@ use super::run::{Contender, Finding, Setting};
 use crate::Estimate;
 use bookahead_workload::trace::Estimates;
 
-/// One thing that was run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch {
     /// Whether no job is wider than the paper's limit.

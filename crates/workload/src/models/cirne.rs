@@ -3,8 +3,7 @@
 //! use a gamma-like share of it; sizes are uniform in the logarithm with many powers of two; jobs arrive by
 //! the hour of the day. The structure is theirs, the numbers are rounded ones, and nobody cancels.
 
-use super::daily::DailyCycle;
-use super::setting::{Drawn, ModelError, Setting, check_ends, check_range};
+use super::setting::{DailyCycle, Drawn, ModelError, Setting, check_ends, check_range};
 use crate::LONGEST;
 use crate::streams::Stream;
 use crate::trace::Job;

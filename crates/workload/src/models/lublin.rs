@@ -3,9 +3,7 @@
 //! 1105-1122: sizes two-stage uniform in the logarithm, run times hyper-gamma with a mixture that depends on
 //! the size, gaps gamma with a daily cycle. It draws no requested times, so these have a model of their own.
 
-use super::daily::DailyCycle;
-use super::requested::RequestModel;
-use super::setting::{Drawn, ModelError, Setting, check_range};
+use super::setting::{DailyCycle, Drawn, ModelError, RequestModel, Setting, check_range};
 use crate::streams::Stream;
 use crate::trace::Job;
 

@@ -3,14 +3,11 @@
 //! No model looks at a log or knows a scheduler.
 
 mod cirne;
-mod daily;
 mod lublin;
 mod poisson;
-mod requested;
 mod setting;
 
 pub use cirne::Cirne;
 pub use lublin::{Lublin, LublinParameters};
 pub use poisson::Poisson;
-pub use requested::{POPULAR_MINUTES, RequestModel, RequestModelError};
-pub use setting::{ModelError, Setting, header, records};
+pub use setting::{ModelError, POPULAR_MINUTES, RequestModel, RequestModelError, Setting, header, records};

@@ -1,8 +1,7 @@
 //! The plainest workload: jobs arrive at random with a constant rate, sizes and run times are uniform in
 //! ranges. It is meant for studies in which nothing else should matter; no real log looks like this.
 
-use super::requested::RequestModel;
-use super::setting::{Drawn, ModelError, Setting, check_ends, check_range};
+use super::setting::{Drawn, ModelError, RequestModel, Setting, check_ends, check_range};
 use crate::LONGEST;
 use crate::streams::Stream;
 use crate::trace::Job;

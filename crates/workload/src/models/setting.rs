@@ -1,14 +1,16 @@
-//! What all models have in common: the number of jobs, the machine, the load and the seed; how drawn jobs
-//! are put together, brought to the load that is wanted, and made into a log. Nothing is drawn here.
+//! What models have in common: the number of jobs, the machine, the load and the seed; how drawn jobs are put together,
+//! brought to the load that is wanted, and made into a log; how long jobs ask to run when a model draws only how long they
+//! do run (never less than that); and arrivals that follow the day.
 
-use std::ops::RangeInclusive;
-
-use bookahead_plan::{Capacity, Seconds, Time};
-use thiserror::Error;
-
+use crate::streams::Stream;
 use crate::swf::{Header, Record};
 use crate::trace::{Job, ScalingError, scale_to_load};
 use crate::{LARGEST, LONGEST};
+use bookahead_plan::{Capacity, Seconds, Time};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+use thiserror::Error;
 
 /// No model draws more jobs than this: they would fill 40 GB.
 const MOST_JOBS: usize = 1_000_000_000;
@@ -147,7 +149,7 @@ pub fn records(jobs: &[Job]) -> Vec<Record> {
 
 /// A header for the jobs that `model` drew under `setting`.
 pub fn header(model: &str, setting: &Setting) -> Header {
-    let mut header = Header::new();
+    let mut header = Header::default();
     header.push("Version", "2.2");
     header.push("Computer", format_args!("none, drawn from the {model} model"));
     header.push("Note", format_args!("seed {}", setting.seed));
@@ -156,6 +158,135 @@ pub fn header(model: &str, setting: &Setting) -> Header {
     header.push("MaxNodes", setting.processors);
     header.push("MaxProcs", setting.processors);
     header
+}
+
+/// The requested times that users pick, in minutes. Beyond the last, whole days are picked.
+pub const POPULAR_MINUTES: [i64; 22] = [
+    5, 10, 15, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 720, 900, 1080, 1440, 2160, 2880, 4320, 7200,
+    10_080,
+];
+
+const DAY: i64 = 86_400;
+
+/// The smallest share of its requested time that a job uses before rounding.
+const LEAST_ACCURACY: f64 = 0.1;
+
+/// How requested times are made from run times.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum RequestModel {
+    /// The run time.
+    Exact,
+    /// So many times the run time, rounded up; at least 1.
+    Factor(f64),
+    /// The run time over an accuracy that is uniform from a tenth to one, as in the flat middle of the
+    /// histograms of Mu'alem and Feitelson (IEEE TPDS 12(6), 2001), rounded up to the next of
+    /// [`POPULAR_MINUTES`].
+    #[default]
+    Popular,
+}
+
+/// Text that names no model of requested times.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("'{0}' names no requested times; give exact, popular or factor:F with F of at least 1")]
+pub struct RequestModelError(String);
+
+impl RequestModel {
+    pub(super) fn check(self) -> Result<(), ModelError> {
+        match self {
+            RequestModel::Factor(factor) => {
+                check_range("a factor of the run time", factor, 1.0..=1e9, "a number of at least 1")
+            }
+            RequestModel::Exact | RequestModel::Popular => Ok(()),
+        }
+    }
+
+    /// The requested time of a job that runs for `run` seconds.
+    pub(super) fn request(self, run: i64, stream: &mut Stream) -> i64 {
+        match self {
+            RequestModel::Exact => run,
+            RequestModel::Factor(factor) => rounded_up(run as f64 * factor),
+            RequestModel::Popular => {
+                let accuracy = stream.uniform(LEAST_ACCURACY, 1.0);
+                next_popular(rounded_up(run as f64 / accuracy))
+            }
+        }
+    }
+}
+
+fn rounded_up(seconds: f64) -> i64 {
+    (seconds.ceil() as i64).min(LONGEST)
+}
+
+/// The first popular value that is not below `seconds`.
+fn next_popular(seconds: i64) -> i64 {
+    let popular = POPULAR_MINUTES.into_iter().map(|minutes| minutes * 60).find(|value| *value >= seconds);
+    popular.unwrap_or_else(|| (seconds + DAY - 1) / DAY * DAY)
+}
+
+impl FromStr for RequestModel {
+    type Err = RequestModelError;
+
+    fn from_str(text: &str) -> Result<RequestModel, RequestModelError> {
+        let unknown = || RequestModelError(text.to_owned());
+        let model = match (text, text.strip_prefix("factor:")) {
+            ("exact", _) => RequestModel::Exact,
+            ("popular", _) => RequestModel::Popular,
+            (_, Some(number)) => RequestModel::Factor(number.parse().map_err(|_| unknown())?),
+            _ => return Err(unknown()),
+        };
+        model.check().map(|()| model).map_err(|_| unknown())
+    }
+}
+
+impl fmt::Display for RequestModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestModel::Exact => f.write_str("exact"),
+            RequestModel::Factor(factor) => write!(f, "factor:{factor}"),
+            RequestModel::Popular => f.write_str("popular"),
+        }
+    }
+}
+
+/// A clock that runs by the weights of the parts of a day, which are of equal length: fast where the weight is high, so
+/// that gaps drawn without regard to the hour come out short at noon and long at night. The mean rate over a day is not
+/// changed.
+#[derive(Debug, Clone)]
+pub(super) struct DailyCycle<const PARTS: usize> {
+    weights: [f64; PARTS],
+    /// Parts of a day gone by since the start, and points spent within the present one.
+    parts: f64,
+    spent: f64,
+}
+
+impl<const PARTS: usize> DailyCycle<PARTS> {
+    /// Starts at midnight. The weights are positive; only their ratios matter.
+    pub(super) fn new(weights: [f64; PARTS]) -> DailyCycle<PARTS> {
+        let mean = weights.iter().sum::<f64>() / PARTS as f64;
+        DailyCycle { weights: weights.map(|weight| weight / mean), parts: 0.0, spent: 0.0 }
+    }
+
+    /// Lets `gap` seconds of a day without cycle pass; gives the time since the start, in seconds.
+    pub(super) fn advance(&mut self, gap: f64) -> f64 {
+        let part = DAY as f64 / PARTS as f64;
+        let mut points = self.spent + gap / part;
+        // Whole days cost as many points as they have parts, whatever the weights.
+        let days = (points / PARTS as f64).floor();
+        points -= days * PARTS as f64;
+        self.parts += days * PARTS as f64;
+        while points > self.weight() {
+            points -= self.weight();
+            self.parts += 1.0;
+        }
+        self.spent = points;
+        part * (self.parts + points / self.weight())
+    }
+
+    /// The weight of the present part of the day.
+    fn weight(&self) -> f64 {
+        let index = (self.parts % PARTS as f64) as usize;
+        self.weights.get(index).copied().unwrap_or(1.0)
+    }
 }
 
 #[cfg(test)]
@@ -182,5 +313,65 @@ mod tests {
     fn an_endless_workload_is_an_error() {
         let drawn = Drawn { submit: 1e300, processors: 1, run: 1, request: 1 };
         assert_eq!(Setting::default().draw(|| drawn), Err(ModelError::TooLong));
+    }
+}
+
+#[cfg(test)]
+mod requested_tests {
+    use super::*;
+
+    #[test]
+    fn the_next_popular_value_is_not_below() {
+        for (seconds, popular) in [(1, 300), (300, 300), (301, 600), (86_400, 86_400), (86_401, 129_600)] {
+            assert_eq!(next_popular(seconds), popular);
+        }
+        assert_eq!(next_popular(8 * DAY - 5), 8 * DAY);
+    }
+
+    #[test]
+    fn requests_are_never_below_the_run_time() {
+        let mut stream = Stream::new(1, "test");
+        for model in [RequestModel::Exact, RequestModel::Factor(1.5), RequestModel::Popular] {
+            for run in (1..20).map(|power| 3_i64.pow(power)) {
+                assert!(model.request(run, &mut stream) >= run);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_gives_the_model_and_back() {
+        for text in ["exact", "popular", "factor:2.5"] {
+            assert_eq!(text.parse::<RequestModel>().unwrap().to_string(), text);
+        }
+        for text in ["", "factor:0.5", "factor:nan", "actual"] {
+            assert!(text.parse::<RequestModel>().is_err(), "{text}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod daily_tests {
+    use super::*;
+
+    #[test]
+    fn equal_weights_leave_time_as_it_is() {
+        let mut clock = DailyCycle::new([3.0; 24]);
+        for gap in [10.0, 3600.0, 100_000.0, 1e6] {
+            let mut fresh = DailyCycle::new([3.0; 24]);
+            assert!((fresh.advance(gap) - gap).abs() < 1e-6);
+        }
+        assert!((clock.advance(5000.0) - 5000.0).abs() < 1e-9);
+        assert!((clock.advance(5000.0) - 10_000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn time_passes_faster_for_less_weight() {
+        let mut clock = DailyCycle::new([1.0, 3.0]);
+        // The first half of the day has a weight of one half: two seconds pass for each.
+        assert!((clock.advance(100.0) - 200.0).abs() < 1e-9);
+        // What is left of it lasts 43,000 s and costs 21,500; then one and a half points buy a second.
+        assert!((clock.advance(21_500.0 + 300.0) - 43_400.0).abs() < 1e-6);
+        // A whole day passes in a day.
+        assert!((clock.advance(86_400.0) - 43_400.0 - 86_400.0).abs() < 1e-6);
     }
 }

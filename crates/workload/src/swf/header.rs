@@ -1,8 +1,12 @@
-//! The `;` lines at the head of a log: kept as they are and in order, so that the log can be written again,
-//! and asked for directives such as `; MaxProcs: 128`. A value that cannot be read as a number is unknown;
-//! nothing here guesses.
+//! The `;` lines at the head of a log, kept as they are and in order, and asked for directives such as `; MaxProcs: 128`: a
+//! value that cannot be read as a number is unknown, nothing is guessed. And the writer of a log: the header as it is, then
+//! one line per job with its fields separated by single blanks. What is written is read back equal.
 
+use super::record::Record;
+use crate::files::{self, FileError, Packing};
 use std::borrow::Cow;
+use std::io::{self, Write};
+use std::path::Path;
 
 /// The header of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -11,11 +15,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header without a line.
-    pub fn new() -> Header {
-        Header::default()
-    }
-
     /// Adds `; key: value`.
     pub fn push(&mut self, key: &str, value: impl std::fmt::Display) {
         self.push_comment(&format!("{key}: {value}"));
@@ -64,40 +63,17 @@ impl Header {
         leading_number(&self.get(key)?)
     }
 
-    /// `MaxProcs`: the processors of the machine.
-    pub fn max_procs(&self) -> Option<i64> {
-        self.number("MaxProcs")
-    }
-
-    /// `MaxNodes`: the nodes of the machine.
-    pub fn max_nodes(&self) -> Option<i64> {
-        self.number("MaxNodes")
-    }
-
-    /// `MaxJobs`: the jobs of the log before it was cleaned.
-    pub fn max_jobs(&self) -> Option<i64> {
-        self.number("MaxJobs")
-    }
-
     /// `UnixStartTime`: the instant from which the log counts, in seconds since the Unix epoch.
     pub fn unix_start_time(&self) -> Option<i64> {
         self.number("UnixStartTime")
     }
 
-    /// `TimeZoneString`: where the machine stood, as in `Europe/Stockholm`.
-    pub fn time_zone(&self) -> Option<Cow<'_, str>> {
-        self.get("TimeZoneString")
-    }
-
     /// The size of the machine: `MaxProcs`, or `MaxNodes` where that is absent or unknown (-1).
     pub fn processors(&self) -> Option<i64> {
-        match self.get("MaxProcs") {
-            // A size that cannot be read must not be replaced by a count of nodes behind the user's back.
-            Some(value) => match leading_number(&value) {
-                Some(count) if count < 0 => self.max_nodes(),
-                count => count,
-            },
-            None => self.max_nodes(),
+        // A size that cannot be read must not be replaced by a count of nodes behind the user's back.
+        match self.get("MaxProcs").map(|value| leading_number(&value)) {
+            None | Some(Some(..0)) => self.number("MaxNodes"),
+            Some(count) => count,
         }
     }
 }
@@ -124,13 +100,118 @@ fn leading_number(value: &str) -> Option<i64> {
     if goes_on { None } else { value[..sign + digits].parse().ok() }
 }
 
+/// How much text is gathered before it is handed on.
+const BLOCK: usize = 64 * 1024;
+
+/// A whole number of 64 bits has at most so many digits and a sign.
+const LONGEST_NUMBER: usize = 20;
+
+/// Writes header and jobs to `out` as plain text.
+pub fn write<'a>(
+    out: &mut dyn Write,
+    header: &Header,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> io::Result<()> {
+    let mut block = Vec::with_capacity(BLOCK + 512);
+    for line in header.lines() {
+        block.extend_from_slice(line);
+        block.push(b'\n');
+    }
+    for record in records {
+        append_record(&mut block, record);
+        if block.len() >= BLOCK {
+            out.write_all(&block)?;
+            block.clear();
+        }
+    }
+    out.write_all(&block)
+}
+
+/// Writes a file, compressed where the name ends in `.gz`.
+pub fn write_file<'a>(
+    path: &Path,
+    header: &Header,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Result<(), FileError> {
+    write_file_as(path, Packing::of_name(path), header, records)
+}
+
+/// Writes a file, compressed or not whatever its name.
+pub fn write_file_as<'a>(
+    path: &Path,
+    packing: Packing,
+    header: &Header,
+    records: impl IntoIterator<Item = &'a Record>,
+) -> Result<(), FileError> {
+    files::write(path, packing, |out| write(out, header, records))
+}
+
+fn append_record(block: &mut Vec<u8>, record: &Record) {
+    let before = [record.job, record.submit, record.wait, record.run, record.allocated_processors];
+    let after = [
+        record.used_memory,
+        record.requested_processors,
+        record.requested_time,
+        record.requested_memory,
+        record.status,
+        record.user,
+        record.group,
+        record.executable,
+        record.queue,
+        record.partition,
+        record.preceding_job,
+        record.think_time,
+    ];
+    for value in before {
+        append_whole(block, value);
+        block.push(b' ');
+    }
+    append_real(block, record.average_cpu_time);
+    for value in after {
+        block.push(b' ');
+        append_whole(block, value);
+    }
+    block.push(b'\n');
+}
+
+fn append_whole(block: &mut Vec<u8>, value: i64) {
+    let mut text = [0; LONGEST_NUMBER];
+    let mut begin = text.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        begin -= 1;
+        // The remainder is below ten.
+        text[begin] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        block.push(b'-');
+    }
+    block.extend_from_slice(&text[begin..]);
+}
+
+/// As few digits as give the same number again. What is not a number is unknown.
+fn append_real(block: &mut Vec<u8>, value: f64) {
+    let whole = value as i64;
+    if !value.is_finite() {
+        append_whole(block, super::UNKNOWN);
+    } else if whole as f64 == value && whole.unsigned_abs() < 1 << 53 {
+        append_whole(block, whole);
+    } else {
+        block.extend_from_slice(value.to_string().as_bytes());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_directive_is_replaced_where_it_stands() {
-        let mut header = Header::new();
+        let mut header = Header::default();
         for (key, value) in [("Version", 2), ("maxprocs", 10), ("MaxJobs", 7), ("MaxProcs", 12)] {
             header.push(key, value);
         }
@@ -148,10 +229,10 @@ mod tests {
     fn directives_are_found_however_they_are_set() {
         let header =
             header(&[";       MaxProcs: 2004", ";maxnodes:151", "; TimeZoneString: Europe/Luxembourg"]);
-        assert_eq!(header.max_procs(), Some(2004));
-        assert_eq!(header.max_nodes(), Some(151));
-        assert_eq!(header.time_zone().as_deref(), Some("Europe/Luxembourg"));
-        assert_eq!(header.max_jobs(), None);
+        assert_eq!(header.number("MaxProcs"), Some(2004));
+        assert_eq!(header.number("MaxNodes"), Some(151));
+        assert_eq!(header.get("TimeZoneString").as_deref(), Some("Europe/Luxembourg"));
+        assert_eq!(header.number("MaxJobs"), None);
     }
 
     #[test]
@@ -181,10 +262,55 @@ mod tests {
 
     #[test]
     fn what_is_pushed_is_found_and_stays_one_line() {
-        let mut header = Header::new();
+        let mut header = Header::default();
         header.push("MaxProcs", 64);
         header.push_comment("two\nlines");
         assert_eq!(header.processors(), Some(64));
         assert_eq!(header.lines().collect::<Vec<_>>(), [b"; MaxProcs: 64".as_slice(), b"; two lines"]);
+    }
+}
+
+#[cfg(test)]
+mod writer_tests {
+    use super::*;
+
+    fn written(record: &Record) -> String {
+        let mut block = Vec::new();
+        append_record(&mut block, record);
+        String::from_utf8(block).unwrap()
+    }
+
+    #[test]
+    fn an_unknown_job_is_eighteen_times_minus_one() {
+        assert_eq!(written(&Record::BLANK), format!("{}\n", ["-1"; 18].join(" ")));
+    }
+
+    #[test]
+    fn whole_numbers_are_written_to_the_last_digit() {
+        for value in [0, 7, -7, 10, 1_234_567_890, i64::MAX, i64::MIN] {
+            let mut block = Vec::new();
+            append_whole(&mut block, value);
+            assert_eq!(block, value.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn reals_have_no_needless_digits() {
+        for (value, text) in
+            [(142.0, "142"), (552.21, "552.21"), (-1.0, "-1"), (0.1, "0.1"), (f64::NAN, "-1")]
+        {
+            let mut block = Vec::new();
+            append_real(&mut block, value);
+            assert_eq!(String::from_utf8(block).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn the_header_goes_first_and_as_it_is() {
+        let mut header = Header::default();
+        header.push("MaxProcs", 8);
+        let mut out = Vec::new();
+        write(&mut out, &header, [&Record { job: 1, ..Record::BLANK }]).unwrap();
+        assert!(out.starts_with(b"; MaxProcs: 8\n1 -1 "));
     }
 }

@@ -6,9 +6,7 @@ mod header;
 mod number;
 mod reader;
 mod record;
-mod writer;
 
-pub use header::Header;
+pub use header::{Header, write, write_file, write_file_as};
 pub use reader::{JobLine, Outcome, Reader};
 pub use record::{Record, UNKNOWN};
-pub use writer::{write, write_file, write_file_as};

@@ -2,9 +2,8 @@
 //! own; everything else goes the exact way of the standard library. A value that does not fit is an error:
 //! nothing wraps, and a NaN or an infinity never comes out.
 
-use std::num::IntErrorKind;
-
 use crate::reason::Reason;
+use std::num::IntErrorKind;
 
 /// So many digits always fit an `i64`.
 const SHORT_DIGITS: usize = 18;
@@ -113,7 +112,6 @@ fn rounded(value: f64) -> Result<(i64, bool), Reason> {
     Ok((nearest as i64, nearest != value))
 }
 
-/// Any number.
 pub(super) fn real(token: &[u8]) -> Result<f64, Reason> {
     let decimal = token.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let text = std::str::from_utf8(token).map_err(|_| Reason::MalformedLine)?;

@@ -2,15 +2,13 @@
 //! buffer and one record, whatever the size of the file; it never panics on any bytes, and never passes
 //! over a damaged file as if it had ended.
 
-use std::io::Read;
-use std::path::Path;
-
 use super::header::Header;
 use super::number;
 use super::record::Record;
-use crate::files::{self, FileError};
-use crate::lines::{Line, Lines};
+use crate::files::{self, FileError, Line, Lines};
 use crate::reason::{Mends, Reason};
+use std::io::Read;
+use std::path::Path;
 
 /// How many bytes of header are kept; the largest in the archive has some 30 KB. Lines beyond are read over.
 const LARGEST_HEADER: usize = 4 * 1024 * 1024;
@@ -58,7 +56,7 @@ impl<R: Read> Reader<R> {
             Ok(lines) => Ok(Reader {
                 name,
                 lines,
-                header: Header::new(),
+                header: Header::default(),
                 header_room: LARGEST_HEADER,
                 record: Record::BLANK,
             }),

@@ -1,15 +1,12 @@
 //! The rules by which one record becomes a job, is mended, is passed over or is dropped. They look at one
 //! record alone: order and counting are the loader's.
 
-use bookahead_plan::{Capacity, Interval, Seconds, Time};
-
-use super::job::Job;
-use super::options::Overruns;
+use super::job::{Job, Overruns};
 use crate::reason::{Mends, Reason};
 use crate::swf::Record;
 use crate::{LARGEST, LONGEST};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
 
-/// What the rules depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     /// The machine, in units.
@@ -20,7 +17,6 @@ pub(super) struct Rules {
     pub(super) range: Option<Interval>,
 }
 
-/// What becomes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Keep(Job, Mends),

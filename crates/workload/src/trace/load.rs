@@ -2,19 +2,14 @@
 //! submission. The machine size is the caller's or, at the first job line, the header's. What is loaded is
 //! never empty: a log without a sound job is an error.
 
-use std::io::Read;
-use std::path::Path;
-
-use bookahead_plan::{Capacity, Time};
-
 use super::clean::{Rules, Verdict};
-use super::error::LoadError;
-use super::job::Job;
-use super::options::LoadOptions;
-use super::report::CleaningReport;
+use super::job::{CleaningReport, Job, LoadError, LoadOptions};
 use crate::LARGEST;
 use crate::reason::{Mends, Reason};
 use crate::swf::{Header, Outcome, Reader, Record};
+use bookahead_plan::{Capacity, Time};
+use std::io::Read;
+use std::path::Path;
 
 /// Room is made in advance for as many jobs as the header promises, but for no more than this: a header may
 /// promise anything.
@@ -123,7 +118,7 @@ impl<'a, R: Read> Loading<'a, R> {
     #[cold]
     fn begin(&mut self) -> Result<Rules, LoadError> {
         let header = self.reader.header();
-        let promised = header.number("MaxRecords").or(header.max_jobs()).unwrap_or(0);
+        let promised = header.number("MaxRecords").or(header.number("MaxJobs")).unwrap_or(0);
         let promised = usize::try_from(promised.clamp(0, MOST_PROMISED_JOBS)).unwrap_or(0);
         let room = promised.min(self.options.first.unwrap_or(promised));
         self.jobs.reserve(room);

@@ -3,18 +3,10 @@
 //! effect is counted; a job is never changed or lost without a trace in the report.
 
 mod clean;
-mod error;
-mod estimates;
 mod job;
 mod load;
-mod options;
-mod report;
 mod scaling;
 
-pub use error::LoadError;
-pub use estimates::{Estimates, EstimatesError};
-pub use job::Job;
+pub use job::{CleaningReport, Job, LoadError, LoadOptions, Overruns, OverrunsError};
 pub use load::Trace;
-pub use options::{LoadOptions, Overruns, OverrunsError};
-pub use report::CleaningReport;
-pub use scaling::{ScalingError, offered_load, scale_load, scale_to_load};
+pub use scaling::{Estimates, EstimatesError, ScalingError, offered_load, scale_load, scale_to_load};

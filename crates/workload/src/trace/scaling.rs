@@ -1,11 +1,15 @@
 //! How loaded a machine is, and how to change it: the gaps between submissions are stretched or squeezed,
 //! the jobs stay as they are. The same jobs and factor give the same result on every machine.
+//!
+//! Estimates are what the scheduler is told about run times: what the users asked for, the truth, or a multiple of the
+//! truth. Where the estimate falls below the run time that is an overrun, and the rule for overruns holds.
 
-use bookahead_plan::{Capacity, Time};
-use thiserror::Error;
-
-use super::job::Job;
+use super::job::{Job, Overruns};
 use crate::LONGEST;
+use bookahead_plan::{Capacity, Seconds, Time};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
 
 /// Why a load cannot be changed as asked.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
@@ -62,6 +66,96 @@ pub fn scale_to_load(jobs: &mut [Job], machine: Capacity, load: f64) -> Result<(
     }
 }
 
+/// Where the requested times come from.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Estimates {
+    /// As requested in the log.
+    #[default]
+    Requested,
+    /// The actual run time.
+    Actual,
+    /// So many times the actual run time, rounded up.
+    Factor(f64),
+}
+
+/// Text or a number that names no kind of estimates.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum EstimatesError {
+    /// A word that is none of the names.
+    #[error("'{0}' names no estimates; give requested, actual or factor:F, as in factor:2.5")]
+    UnknownName(String),
+    /// A factor that is no positive number.
+    #[error("run times cannot be multiplied by '{0}'; give a number above 0, as in factor:2.5")]
+    BadFactor(String),
+}
+
+impl Estimates {
+    /// Sets the requested time of all jobs; gives the number of overruns that this makes. A factor of the
+    /// run time is at least a second. With [`Overruns::Drop`] jobs may leave the list.
+    pub fn apply(self, jobs: &mut Vec<Job>, overruns: Overruns) -> Result<usize, EstimatesError> {
+        match self {
+            Estimates::Requested => Ok(0),
+            Estimates::Actual => {
+                jobs.iter_mut().for_each(|job| job.request = job.run);
+                Ok(0)
+            }
+            Estimates::Factor(factor) => {
+                check_factor(factor)?;
+                jobs.iter_mut().for_each(|job| job.request = multiplied(job.run, factor));
+                Ok(settle_overruns(jobs, overruns))
+            }
+        }
+    }
+}
+
+fn check_factor(factor: f64) -> Result<(), EstimatesError> {
+    if factor.is_finite() && factor > 0.0 {
+        return Ok(());
+    }
+    Err(EstimatesError::BadFactor(factor.to_string()))
+}
+
+fn multiplied(run: Seconds, factor: f64) -> Seconds {
+    Seconds(((run.0 as f64 * factor).ceil() as i64).clamp(1, LONGEST))
+}
+
+fn settle_overruns(jobs: &mut Vec<Job>, overruns: Overruns) -> usize {
+    let count = jobs.iter().filter(|job| job.run > job.request).count();
+    match overruns {
+        Overruns::Cut => jobs.iter_mut().for_each(|job| job.run = job.run.min(job.request)),
+        Overruns::Keep => {}
+        Overruns::Drop => jobs.retain(|job| job.run <= job.request),
+    }
+    count
+}
+
+impl FromStr for Estimates {
+    type Err = EstimatesError;
+
+    fn from_str(text: &str) -> Result<Estimates, EstimatesError> {
+        match (text, text.strip_prefix("factor:")) {
+            ("requested", _) => Ok(Estimates::Requested),
+            ("actual", _) => Ok(Estimates::Actual),
+            (_, Some(number)) => {
+                let bad = || EstimatesError::BadFactor(number.to_owned());
+                let factor = number.parse().map_err(|_| bad())?;
+                check_factor(factor).map(|()| Estimates::Factor(factor)).map_err(|_| bad())
+            }
+            _ => Err(EstimatesError::UnknownName(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Estimates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Estimates::Requested => f.write_str("requested"),
+            Estimates::Actual => f.write_str("actual"),
+            Estimates::Factor(factor) => write!(f, "factor:{factor}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +208,60 @@ mod tests {
         scale_to_load(&mut scaled, Capacity(8), 0.03).unwrap();
         assert_eq!(submits(&scaled), [0, 250, 500]);
         assert_eq!(scale_to_load(&mut jobs(&[5]), Capacity(8), 0.5), Err(ScalingError::NoSpan));
+    }
+}
+
+#[cfg(test)]
+mod estimates_tests {
+    use super::*;
+    use bookahead_plan::{Capacity, Time};
+
+    fn jobs(times: &[(i64, i64)]) -> Vec<Job> {
+        let job = |(run, request): &(i64, i64)| Job {
+            number: 1,
+            submit: Time(0),
+            run: Seconds(*run),
+            request: Seconds(*request),
+            processors: Capacity(1),
+        };
+        times.iter().map(job).collect()
+    }
+
+    #[track_caller]
+    fn check(estimates: Estimates, overruns: Overruns, expected: &[(i64, i64)], overrun: usize) {
+        let mut jobs = jobs(&[(1, 100), (10, 100), (15, 100)]);
+        assert_eq!(estimates.apply(&mut jobs, overruns), Ok(overrun));
+        let times: Vec<_> = jobs.iter().map(|job| (job.run.0, job.request.0)).collect();
+        assert_eq!(times, expected);
+    }
+
+    #[test]
+    fn estimates_are_requested_actual_or_a_multiple() {
+        check(Estimates::Requested, Overruns::Cut, &[(1, 100), (10, 100), (15, 100)], 0);
+        check(Estimates::Actual, Overruns::Cut, &[(1, 1), (10, 10), (15, 15)], 0);
+        check(Estimates::Factor(2.5), Overruns::Cut, &[(1, 3), (10, 25), (15, 38)], 0);
+        check(Estimates::Factor(1e300), Overruns::Cut, &[(1, LONGEST), (10, LONGEST), (15, LONGEST)], 0);
+    }
+
+    #[test]
+    fn estimates_below_the_run_time_are_overruns() {
+        check(Estimates::Factor(0.5), Overruns::Cut, &[(1, 1), (5, 5), (8, 8)], 2);
+        check(Estimates::Factor(0.5), Overruns::Keep, &[(1, 1), (10, 5), (15, 8)], 2);
+        check(Estimates::Factor(0.5), Overruns::Drop, &[(1, 1)], 2);
+    }
+
+    #[test]
+    fn a_name_gives_the_estimates_and_back() {
+        for text in ["requested", "actual", "factor:2.5", "factor:1"] {
+            assert_eq!(text.parse::<Estimates>().unwrap().to_string(), text);
+        }
+        for text in ["", "exact", "factor", "factor:", "factor:0", "factor:-1", "factor:nan", "factor:inf"] {
+            assert!(text.parse::<Estimates>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn impossible_factors_are_refused_when_applied() {
+        assert!(Estimates::Factor(f64::NAN).apply(&mut jobs(&[(1, 1)]), Overruns::Cut).is_err());
     }
 }

@@ -110,7 +110,7 @@ fn share_by_day(jobs: &[Job]) -> f64 {
 fn lublin_jobs_look_like_those_of_the_authors_program() {
     let Some(path) = super::real_logs::log("lublin_256_est.swf.gz") else { return };
     let trace = Trace::load(&path, &LoadOptions::default()).unwrap();
-    let theirs = Statistics::of_trace(&trace).unwrap();
+    let theirs = Statistics::of_jobs(&trace.jobs, trace.machine).unwrap();
     let setting = Setting { jobs: 20_000, ..Setting::default() };
     let model = Lublin { setting, parameters: LublinParameters::ALL, requests: RequestModel::Exact };
     let jobs = model.generate().unwrap();

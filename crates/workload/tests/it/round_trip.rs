@@ -38,7 +38,7 @@ fn records() -> impl Strategy<Value = Record> {
 
 fn headers() -> impl Strategy<Value = Header> {
     prop::collection::vec(("[A-Za-z]{1,9}", "[ -~\u{e9}]{0,30}"), 0..5).prop_map(|directives| {
-        let mut header = Header::new();
+        let mut header = Header::default();
         for (key, value) in directives {
             header.push(&key, value);
         }
@@ -88,7 +88,7 @@ proptest! {
 fn a_file_is_compressed_by_its_name_and_read_by_its_content() {
     let directory = tempfile::tempdir().unwrap();
     let record = Record { job: 1, submit: 0, run: 5, requested_processors: 2, ..Record::BLANK };
-    let mut header = Header::new();
+    let mut header = Header::default();
     header.push("MaxProcs", 8);
     for (name, gzip) in [("log.swf", false), ("log.swf.gz", true)] {
         let path = directory.path().join(name);
@@ -117,6 +117,6 @@ fn requests_are_compressed_by_the_name_of_their_file() {
 fn a_file_that_cannot_be_written_is_an_error_with_its_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none").join("log.swf");
-    let error = swf::write_file(&path, &Header::new(), &[]).unwrap_err();
+    let error = swf::write_file(&path, &Header::default(), &[]).unwrap_err();
     assert!(error.to_string().contains("none/log.swf: cannot be written"), "{error}");
 }

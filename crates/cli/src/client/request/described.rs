@@ -10,7 +10,6 @@ use bookahead_plan::{Seconds, Time};
 use bookahead_protocol as protocol;
 use serde::Deserialize;
 
-/// All of it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Described {
@@ -79,7 +78,6 @@ pub(crate) struct Fault {
     pub(crate) what: String,
 }
 
-/// Where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In none of its parts alone.

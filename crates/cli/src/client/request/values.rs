@@ -115,7 +115,6 @@ impl FromStr for Gap {
 
 read_from_text!(Gap, "a gap in quotes, such as \"0s..10m\"");
 
-/// A requirement, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Required(pub(crate) Requirement);
 

@@ -1,6 +1,6 @@
 //! The two Slurms of the demo, the jobs of their own users, and how a site is told of each.
 
-use super::super::guide::foreign;
+use super::super::tour::foreign;
 use anyhow::{Context, Result, bail};
 use bookahead_lrms::command::Command;
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings};
@@ -51,7 +51,6 @@ const SITE: &str = include_str!("../parties/slurm.toml");
 /// A job for which there is room runs after this time, or something is wrong.
 const RUNS_WITHIN: Duration = Duration::from_secs(20);
 
-/// A Slurm of the demo.
 pub(super) struct Cluster {
     kind: &'static Kind,
     slurm: OwnCluster,

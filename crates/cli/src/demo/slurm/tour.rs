@@ -2,7 +2,7 @@
 //! nothing left of it in the end.
 
 use super::super::grid::Grid;
-use super::super::guide::{Guide, foreign, id_in};
+use super::super::tour::{Guide, foreign, id_in};
 use super::clusters::Cluster;
 use crate::output::say;
 use anyhow::{Context, Result, ensure};

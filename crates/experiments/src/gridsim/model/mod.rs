@@ -55,7 +55,6 @@ struct Cpus {
 }
 
 impl Cpus {
-    /// All free.
     fn new(ratings: Vec<Rating>) -> Cpus {
         let free = (0..).zip(&ratings).map(|(at, &rating)| (Reverse(rating), CpuId(at))).collect();
         Cpus { ratings, free }

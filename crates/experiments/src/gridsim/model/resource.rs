@@ -56,17 +56,14 @@ enum Event {
     Begin(ReservationId),
 }
 
-/// A job on a CPU.
 #[derive(Debug, Clone, Copy)]
 struct Running {
     job: Job,
     since: Time,
-    /// When it will be done.
     done: Time,
     reservation: Option<ReservationId>,
 }
 
-/// An accepted reservation.
 #[derive(Debug, Clone)]
 struct Reservation {
     span: Span,

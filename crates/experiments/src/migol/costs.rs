@@ -1,19 +1,115 @@
-//! What submitting a job costs: calls and round trips, counted, and the computing time of our own code, measured. What the
-//! network, the encryption and the batch system add is not in it.
+//! What submitting a job costs: calls and round trips, counted, and the computing time of our own code, measured on the
+//! machine at hand by a clock that is handed in, also against the number of active reservations. What the network, the
+//! encryption and the batch system add is not in it.
 
-use super::scaling::Clock;
 use super::setup::CLUSTERS;
 use super::sites::{Cost, Grid, calendar};
-use bookahead_plan::{Seconds, Time};
+use bookahead_plan::placement::Prober;
+use bookahead_plan::{Capacity, Cluster, Need, Policy, Profile, Seconds, Span, Time};
 use bookahead_protocol::jobs::race::{
     Ask, Entry, Incoming, Order, Outgoing, Pace, Race, SiteReport, copy_of,
 };
 use bookahead_protocol::jobs::{Ending, Patience};
 use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
+use bookahead_workload::streams::Stream;
+use std::time::Duration;
+
+/// Tells how much time has passed since some moment.
+pub(super) type Clock<'a> = &'a dyn Fn() -> Duration;
+
+/// Active reservations at each site: the paper's three, then far more.
+const COUNTS: [usize; 6] = [175, 350, 700, 7_000, 70_000, 100_000];
+/// As many as a quick run has time for.
+const QUICK_COUNTS: usize = 4;
+/// How often each is measured, the middle one counts: less often where there are more reservations than this, since
+/// building the lists takes long then.
+const REPEATED: usize = 41;
+const FEW_REPEATED: usize = 9;
+const MANY: usize = 10_000;
+/// The job that is asked for.
+const NEED: Need = Need { capacity: Capacity(8), length: Seconds(3_600) };
+
+/// What was found with so many reservations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    /// Active reservations at each site.
+    pub(super) reservations: usize,
+    /// Changes of the free capacity over time: what a plain list has to walk through.
+    pub(super) breakpoints: usize,
+    /// Microseconds for an estimate from lists, as the paper makes it for every request.
+    pub(super) estimate: f64,
+    /// Microseconds for a hold and its commit in a ledger, which keeps its calendar from request to request.
+    pub(super) reserve: f64,
+    /// Microseconds for the best of three.
+    pub(super) best_of_three: f64,
+}
+
+pub(super) fn measure(quick: bool, clock: Clock<'_>) -> Vec<Point> {
+    let counts = if quick { &COUNTS[..QUICK_COUNTS] } else { &COUNTS };
+    let repeated = |count: usize| if quick || count > MANY { FEW_REPEATED } else { REPEATED };
+    counts.iter().filter_map(|&count| point(count, repeated(count), clock)).collect()
+}
+
+fn point(count: usize, repeated: usize, clock: Clock<'_>) -> Option<Point> {
+    let capacity = CLUSTERS[1].capacity();
+    let calendar = calendar(count, capacity);
+    let mut grid = Grid::new(3, &calendar)?;
+    let mut prober = Prober::default();
+    let mut begins = Stream::new(1, "migol/begins");
+    let begins: Vec<Time> = (0..repeated).map(|_| Time(begins.whole(0, grid.horizon().0))).collect();
+    // One after the other, since each would push what the others need out of the processor's caches.
+    let best_of_three = middle(&begins, clock, |from, clock| {
+        let (_, booked) = grid.best_of_three(from);
+        let done = clock();
+        let (site, id) = booked?;
+        grid.give_back(Some(&site), id);
+        Some(done)
+    })?;
+    let reserve = middle(&begins, clock, |from, clock| {
+        let (_, booked) = grid.reserve(from);
+        let done = clock();
+        grid.give_back(None, booked?);
+        Some(done)
+    })?;
+    let estimate = middle(&begins, clock, |from, clock| {
+        estimate(&mut prober, capacity, &calendar, from)?;
+        Some(clock())
+    })?;
+    let breakpoints = breakpoints(capacity, &calendar);
+    Some(Point { reservations: count, breakpoints, estimate, reserve, best_of_three })
+}
+
+fn estimate(prober: &mut Prober, capacity: Capacity, reservations: &[Span], from: Time) -> Option<Time> {
+    let cluster = Cluster { capacity, now: Time(0), running: &[], waiting: &[], reservations };
+    prober.room(Policy::CONSERVATIVE, &cluster, true).earliest_fit(from, NEED, None)
+}
+
+fn breakpoints(capacity: Capacity, calendar: &[Span]) -> usize {
+    let mut profile = Profile::new(capacity, Time(0));
+    calendar.iter().for_each(|&span| profile.add(span));
+    profile.breakpoints()
+}
+
+/// The middle of the times, in microseconds, that `act` takes from each of the begins until the moment that it answers. The
+/// first time all over is not counted: it finds cold caches and no memory.
+fn middle(
+    begins: &[Time],
+    clock: Clock<'_>,
+    mut act: impl FnMut(Time, Clock<'_>) -> Option<Duration>,
+) -> Option<f64> {
+    act(*begins.first()?, clock)?;
+    let mut times = Vec::with_capacity(begins.len());
+    for &from in begins {
+        let begun = clock();
+        times.push(act(from, clock)?.saturating_sub(begun));
+    }
+    times.sort_unstable();
+    Some(times[times.len() / 2].as_nanos() as f64 / 1_000.0)
+}
 
 /// The paper's background: up to ten jobs and reservations.
 const BACKGROUND: usize = 10;
-const REPEATED: usize = 21;
+const SUBMITTED: usize = 21;
 
 /// What each way to submit costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,17 +124,15 @@ pub(super) struct Costs {
     pub(super) flooding: usize,
 }
 
-/// One way.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Way {
-    /// What was counted.
     pub(super) cost: Cost,
     /// Computing time in microseconds, of all parties together.
     pub(super) computing: f64,
 }
 
 /// Counts and measures. None where nothing could be booked.
-pub(super) fn measure(clock: Clock<'_>) -> Option<Costs> {
+pub(super) fn measure_costs(clock: Clock<'_>) -> Option<Costs> {
     let calendar = calendar(BACKGROUND, CLUSTERS[1].capacity());
     let (mut few, mut many) = (Grid::new(3, &calendar)?, Grid::new(100, &calendar)?);
     let best = |grid: &mut Grid| {
@@ -64,7 +158,7 @@ fn way(
 ) -> Option<Way> {
     let mut times = Vec::new();
     let mut counted = Cost::default();
-    for _ in 0..REPEATED {
+    for _ in 0..SUBMITTED {
         let begun = clock();
         let (cost, site, id) = submit(grid)?;
         times.push(clock() - begun);
@@ -72,7 +166,7 @@ fn way(
         grid.give_back(site.as_ref(), id);
     }
     times.sort_unstable();
-    let computing = times[REPEATED / 2].as_nanos() as f64 / 1_000.0;
+    let computing = times[SUBMITTED / 2].as_nanos() as f64 / 1_000.0;
     Some(Way { cost: counted, computing })
 }
 
@@ -144,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_cost_of_each_way_by_hand() {
-        let costs = measure(&|| Duration::ZERO).unwrap();
+        let costs = measure_costs(&|| Duration::ZERO).unwrap();
         assert_eq!(costs.reservation.cost, Cost { calls: 2, rounds: 2 }, "hold, commit");
         assert_eq!(
             costs.best_of_three.cost,
