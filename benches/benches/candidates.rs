@@ -4,7 +4,7 @@
 use bookahead_benches::{Chance, nanoseconds, people};
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
-use bookahead_protocol::candidates::{Budget, Found, Search, Searched};
+use bookahead_protocol::candidates::{Budget, Found, Progress, Search};
 use bookahead_protocol::{Constraint, Impact, Objective, Part, Rating, Request, Slot};
 use std::time::Duration;
 
@@ -62,15 +62,15 @@ fn large(kind: &str, constraints: &[Constraint], objective: Objective, slack: i6
         (got, search)
     };
     let (first, first_search) = after(&unsearched, 1);
-    let (more, last_search) = after(&first_search, 9);
+    let (more, mut last_search) = after(&first_search, 9);
     let copy = people(nanoseconds(BUDGET, || found.clone()));
     let time_of_first = people(nanoseconds(BUDGET, || after(&unsearched, 1)));
     let time_of_more = people(nanoseconds(BUDGET, || after(&first_search, 9)));
     let (got, work) = (first + more, [first_search.work(), last_search.work() - first_search.work()]);
-    let remark = match last_search.searched() {
-        Searched::SoFar => String::new(),
-        Searched::All => format!("   there are {got}"),
-        Searched::Stopped => format!("   stopped after {got}"),
+    let remark = match last_search.advance(0) {
+        Progress::More | Progress::Found(_) => String::new(),
+        Progress::Exhausted => format!("   there are {got}"),
+        Progress::OutOfBudget => format!("   stopped after {got}"),
     };
     println!(
         "{kind:>32} {:>17} {copy:>10} {time_of_first:>10} {:>10} {time_of_more:>10} {:>10}{remark}",

@@ -2,7 +2,7 @@
 //! system come out. The daemons, the simulated grid and the fault schedules drive these very values.
 //!
 //! - [`step`]: what goes in and comes out, and the rule of durability
-//! - [`batch`], [`job`]: what a site and its batch system say to each other
+//! - [`batch`]: what a site and its batch system say to each other
 //! - [`site`]: the book, its batch system and its jobs
 //! - [`broker`]: the negotiation, jobs, and the register of peers
 //! - [`queries`]: what can be seen without changing anything; [`register`]: what parties tell of themselves

@@ -38,7 +38,9 @@ pub trait Queries {
     /// Answers a call that changes nothing; None where it has to be made to the party itself.
     fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer>;
     /// How its batch system is; None where it has none, or one that is part of this process.
-    fn batch_health(&self, now: Moment) -> Option<BatchHealth>;
+    fn batch_health(&self, _now: Moment) -> Option<BatchHealth> {
+        None
+    }
 }
 
 /// How a batch system is.

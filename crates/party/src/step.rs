@@ -6,7 +6,7 @@ use crate::batch::{BatchOrder, BatchReport};
 use crate::queries::Queries;
 use crate::register::Heartbeat;
 use bookahead_plan::{Capacity, Time};
-use bookahead_protocol::jobs::{JobRequest, JobView};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView};
 use bookahead_protocol::problem::Problem;
 use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Moment, Name, ReservationId, State};
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub enum Input {
         /// What was asked.
         asked: JobCall,
         /// How the job stands there, or why not.
-        answer: Result<Box<JobView>, Problem>,
+        answer: JobAnswer,
     },
     /// A peer says that it is there, or answered when it was asked.
     Heard {
@@ -94,7 +94,7 @@ pub enum Reply {
     /// To [`Input::Call`].
     Answer(Answer),
     /// To [`Input::Submit`], [`Input::CancelJob`] and [`Input::Go`].
-    Job(Result<Box<JobView>, Problem>),
+    Job(JobAnswer),
     /// To [`Input::Heard`].
     Registered(Result<(), Problem>),
 }
@@ -256,6 +256,22 @@ impl<E> Default for Output<E> {
             remarks: Vec::new(),
             stop: None,
         }
+    }
+}
+
+/// The moment of an input, and what has come of it so far.
+pub(crate) struct Step<E> {
+    pub(crate) now: Moment,
+    pub(crate) out: Output<E>,
+}
+
+impl<E> Step<E> {
+    pub(crate) fn new(now: Moment) -> Step<E> {
+        Step { now, out: Output::default() }
+    }
+
+    pub(crate) fn remark(&mut self, remark: Remark) {
+        self.out.remarks.push(remark);
     }
 }
 

@@ -3,8 +3,7 @@
 //!
 //! - [`units`]: instants, lengths, amounts; half-open intervals
 //! - [`profile`]: free capacity over time
-//! - [`job`]: jobs as a scheduler knows them
-//! - [`policy`]: FCFS, EASY, conservative backfilling
+//! - [`policy`]: jobs as a scheduler knows them; FCFS, EASY, conservative backfilling
 //! - [`scheduler`]: which waiting jobs start now
 //! - [`planner`]: when every waiting job would start
 //! - [`placement`]: where a reservation could go, and what that would do
@@ -13,7 +12,6 @@
 //!
 //! A resource has one capacity. A cluster with several resources has a profile and a scheduler for each.
 
-pub mod job;
 pub mod metrics;
 pub mod notice;
 pub mod placement;
@@ -24,9 +22,8 @@ mod queue;
 pub mod scheduler;
 pub mod units;
 
-pub use crate::job::{JobKey, Running, Waiting};
-pub use crate::planner::{Cluster, Planner};
-pub use crate::policy::Policy;
-pub use crate::profile::{Frontier, Need, Profile, Starts};
-pub use crate::scheduler::Scheduler;
-pub use crate::units::{Capacity, Interval, Seconds, Span, Time};
+pub use planner::{Cluster, Planner};
+pub use policy::{JobKey, Policy, Running, Waiting};
+pub use profile::{Frontier, Need, Profile, Starts};
+pub use scheduler::Scheduler;
+pub use units::{Capacity, Interval, Seconds, Span, Time};

@@ -5,7 +5,7 @@
 //! ([`QuantileBound`]). It relies on being told of every job that starts from the queue, in the order of time, and never of
 //! reservations; it never looks whether a reservation fits.
 
-use crate::job::Waiting;
+use crate::policy::Waiting;
 use crate::units::{Capacity, Seconds, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -135,16 +135,6 @@ impl QuantileBound {
     pub fn new(quantile: u32, confidence: u32) -> Option<QuantileBound> {
         let possible = (1..=99).contains(&quantile) && (1..=99).contains(&confidence);
         possible.then_some(QuantileBound { quantile, confidence })
-    }
-
-    /// The quantile, in per cent.
-    pub fn quantile(&self) -> u32 {
-        self.quantile
-    }
-
-    /// The confidence, in per cent.
-    pub fn confidence(&self) -> u32 {
-        self.confidence
     }
 
     /// The rank, from 1, of the smallest of `observations` order statistics that is not below the quantile with the

@@ -4,8 +4,7 @@
 //! It drives the [`Scheduler`] through the future that the estimates describe, so the plan is what the
 //! scheduler would do. It never changes the cluster it is asked about.
 
-use crate::job::{JobKey, Running, Waiting};
-use crate::policy::Policy;
+use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::Profile;
 use crate::scheduler::Scheduler;
 use crate::units::{Capacity, Seconds, Span, Time};

@@ -1,9 +1,11 @@
-//! Which waiting jobs are promised a start, and whether others may overtake them.
+//! Jobs as a scheduler knows them, and which waiting jobs are promised a start. It never knows how long a job will really take.
 //!
 //! There is one scheduling loop; a policy is its parameters. FCFS promises the head of the queue its start and
 //! lets nobody pass; EASY promises the same and lets everybody pass who keeps the promise; conservative
 //! backfilling promises every job its start.
 
+use crate::profile::Need;
+use crate::units::{Capacity, Seconds, Time};
 use std::fmt;
 use std::str::FromStr;
 
@@ -72,6 +74,44 @@ impl FromStr for Policy {
                 .and_then(Policy::backfilling)
                 .ok_or_else(unknown),
         }
+    }
+}
+
+/// The caller's own name for a job: an index into whatever the caller keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobKey(pub u32);
+
+/// A job that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// When it was submitted.
+    pub submit: Time,
+    /// How long it will take at most, as its owner says.
+    pub estimate: Seconds,
+    /// What it needs.
+    pub capacity: Capacity,
+    /// Higher goes first; equal priorities go by submit time, equal submit times in the order of submission.
+    pub priority: i32,
+}
+
+/// A job that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Running {
+    /// When it will end at the latest, by its estimate.
+    pub expected_end: Time,
+    /// What it holds.
+    pub capacity: Capacity,
+}
+
+impl Waiting {
+    /// The room it needs.
+    pub fn need(&self) -> Need {
+        Need { capacity: self.capacity, length: self.estimate }
+    }
+
+    /// Whether this one goes before `other`, which was submitted later.
+    pub(crate) fn goes_before_later(&self, other: &Waiting) -> bool {
+        (self.priority, other.submit) >= (other.priority, self.submit)
     }
 }
 

@@ -4,7 +4,7 @@
 //! A job that leaves is marked and swept out when half of the places are empty. The queue answers with
 //! candidates; it never decides whether one starts.
 
-use crate::job::{JobKey, Waiting};
+use crate::policy::{JobKey, Waiting};
 use crate::profile::Profile;
 use crate::units::{Capacity, Seconds, Time};
 use std::ops::Range;

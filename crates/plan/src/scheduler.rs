@@ -27,8 +27,7 @@
 //! It relies on its driver to report every end in time, and to extend in time what runs beyond its
 //! estimate. It never looks at a clock: time moves by [`Scheduler::advance`].
 
-use crate::job::{JobKey, Running, Waiting};
-use crate::policy::Policy;
+use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::{Frontier, Profile};
 use crate::queue::{Queue, Stairs};
 use crate::units::{Capacity, Interval, Seconds, Span, Time};

@@ -124,7 +124,7 @@ identity!(
 
 /// Makes identities that nobody else makes: a number of its own in front, then which life of the maker it is, then a
 /// counter. A maker that restarts begins a new life, so that it need not remember what it used up before.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Identities {
     maker: u64,
     next: u64,

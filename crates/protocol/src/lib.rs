@@ -3,11 +3,10 @@
 //! daemons drive the same values.
 //!
 //! - [`clock`], [`ids`]: milliseconds of the wire; names and identities
-//! - [`request`]: what a client wants, in parts, with constraints between them
+//! - [`request`]: what a client wants, in parts, with constraints between them; what a site offers, and what fits a part
 //! - [`message`]: calls and answers; [`problem`]: answers that say no, and why
 //! - [`life_cycle`]: the states of a reservation and the only moves between them
 //! - [`level`]: who may send what
-//! - [`resource`]: what a site offers, and what fits a part
 //! - [`ledger`]: the book of a site
 //! - [`candidates`]: the search for slots that fulfil all parts of a request
 //! - [`broker`]: the negotiation, all or nothing
@@ -28,12 +27,10 @@ pub mod life_cycle;
 pub mod message;
 pub mod problem;
 pub mod request;
-pub mod resource;
 
 pub use clock::{Millis, Moment};
 pub use ids::{JobId, Key, Name, ReservationId};
 pub use life_cycle::{IllegalMove, Move, State};
 pub use message::{Answer, Call, Caller, Condition, Envelope, Impact, Offer, Rating, Reservation, Slot};
 pub use problem::{Problem, Why};
-pub use request::{Constraint, Objective, Part, Request};
-pub use resource::{Requirement, Resource, Test, Value};
+pub use request::{Constraint, Objective, Part, Request, Requirement, Resource, Test, Value};

@@ -135,6 +135,11 @@ impl State {
         matches!(self, State::Requested | State::ChangeRequested)
     }
 
+    /// Whether it was committed and not given up.
+    pub fn is_standing(self) -> bool {
+        matches!(self, State::Committed | State::ChangeRequested | State::Active | State::Completed)
+    }
+
     /// Whether it is over. An expired hold may still be committed late, until it is cancelled.
     pub fn is_over(self) -> bool {
         use State::{Cancelled, Completed, Expired, Rejected, Terminated};

@@ -44,6 +44,7 @@ pub enum BlockerKind {
 }
 
 /// Why a call is refused. The codes never change.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 pub enum Why {
     /// The request is wrong in itself.
@@ -52,57 +53,31 @@ pub enum Why {
     /// A site books one part at a time.
     #[error("a site takes one part at a time, not {0}; ask a broker for several together")]
     OnePartOnly(usize),
-    /// No resource is of that kind and size and has what is required.
     #[error("part {part}: no resource of kind {kind} has the capacity and attributes that are required")]
-    NoSuchResource {
-        /// Which part.
-        part: usize,
-        /// The kind it wants.
-        kind: Name,
-    },
+    NoSuchResource { part: usize, kind: Name },
     /// There is such a resource, but not then.
     #[error("{}", sentence(*.0))]
     NoSlot(Reason),
     /// A limit of the site for this user.
     #[error("{limit} is limited to {most} here, and this would make it {asked}")]
-    Limit {
-        /// Which.
-        limit: Limit,
-        /// The most.
-        most: i64,
-        /// What it would be.
-        asked: i64,
-    },
-    /// Nobody here knows the reservation.
+    Limit { limit: Limit, most: i64, asked: i64 },
     #[error("{0} is not known here")]
     Unknown(ReservationId),
     /// It is in no state to do that.
     #[error("{0}")]
     Illegal(#[from] IllegalMove),
-    /// The hold was not committed in time, and its room cannot be had any more.
     #[error("the hold expired before it was committed; reserve again")]
     Expired,
-    /// It was cancelled before it arrived.
     #[error("{0} was cancelled before it was reserved")]
     CancelledBefore(ReservationId),
-    /// Somebody else's.
     #[error("{0} belongs to somebody else")]
     NotOwner(ReservationId),
-    /// The id stands for another request.
     #[error("{0} is already the id of another request; make a new id")]
     IdTaken(ReservationId),
-    /// The key stands for another call.
     #[error("{0} was already used for another call; make a new key")]
     KeyTaken(Key),
-    /// It was changed since the owner looked.
     #[error("it is at version {now}, not {seen}; look at it and decide again")]
-    Changed {
-        /// What the owner saw.
-        seen: u32,
-        /// What it is.
-        now: u32,
-    },
-    /// There is no such part.
+    Changed { seen: u32, now: u32 },
     #[error("there is no part {0} in it")]
     NoSuchPart(usize),
     /// No combination of slots fulfils the request.
@@ -113,13 +88,10 @@ pub enum Why {
         /// Whether all there are were looked at; otherwise the search stopped at its bound.
         all: bool,
     },
-    /// Nobody answered in time.
     #[error("nobody who could serve it answered in time; ask again later")]
     Silence,
-    /// The broker stopped before anything was decided; whatever was held is given back.
     #[error("the broker was interrupted before it had decided; nothing was booked, ask again with a new id")]
     Interrupted,
-    /// Some part was lost between hold and commit, so all were given back.
     #[error(
         "one part was lost before it could be committed, so all were given back; ask again with a new id"
     )]
@@ -127,7 +99,6 @@ pub enum Why {
     /// Too much is under way already, or the reservation waits for the batch system.
     #[error("too much is under way, or the reservation waits for the batch system; ask again later")]
     Busy,
-    /// The batch system of the site does not grant what its book has room for.
     #[error("the batch system of the site does not grant it: {0}")]
     NotGranted(String),
     /// The batch system of the site does not answer, and was not asked for this.
@@ -138,17 +109,11 @@ pub enum Why {
         "the batch system of the site did not answer within {} s; nothing was booked or changed, ask again later",
         .waited.0 / 1_000
     )]
-    BatchTimeout {
-        /// How long the site waited.
-        waited: Millis,
-    },
-    /// No job of that id is known here.
+    BatchTimeout { waited: Millis },
     #[error("{0} is not known here")]
     UnknownJob(JobId),
-    /// The id belongs to another job.
     #[error("{0} is already another job; make a new id")]
     JobTaken(JobId),
-    /// The job belongs to another user.
     #[error("{0} belongs to somebody else")]
     NotJobOwner(JobId),
     /// The job cannot be run as it is written.
@@ -160,24 +125,21 @@ pub enum Why {
     /// A peer that may not register.
     #[error("{0}")]
     NotAdmittedAsPeer(String),
-    /// A site keeps no register of others.
     #[error("a site keeps no register of others; register at a broker")]
     NoRegister,
     /// It cannot be done with what this is.
     #[error("{0}")]
     Unsupported(Impossible),
-    /// The call has come through the broker before.
     #[error("the call has come through this broker before: brokers ask each other in a circle")]
     Circle,
 }
 
 /// What cannot be done at all.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error, Serialize, Deserialize)]
 pub enum Impossible {
-    /// Jobs belong to what is committed.
     #[error("only a committed reservation takes jobs; commit it first")]
     JobsOfAHold,
-    /// There is a bound.
     #[error("a reservation takes at most 65,536 jobs")]
     TooManyJobs,
     /// All or nothing holds for changes too, and nobody negotiates that yet.

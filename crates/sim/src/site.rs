@@ -137,7 +137,26 @@ pub fn simulate(
     assert!(jobs.is_sorted_by_key(|job| job.asked.submit), "jobs are in the order of submission");
     assert!(requests.is_sorted_by_key(|request| request.submit), "requests are in the order of submission");
     assert!(u32::try_from(jobs.len()).is_ok(), "fewer than 2^32 jobs");
-    let mut run = Run::new(site, jobs, requests, placement, observe);
+    let first_job = jobs.first().map_or(Time::MAX, |job| job.asked.submit);
+    let first_request = requests.first().map_or(Time::MAX, |request| request.submit);
+    let all_to_come =
+        Outcome { jobs: vec![Fate::TooWide; jobs.len()], requests: vec![None; requests.len()], killed: 0 };
+    let mut run = Run {
+        site,
+        jobs,
+        requests,
+        placement,
+        observe,
+        scheduler: Scheduler::new(site.policy, site.capacity, first_job.min(first_request)),
+        events: Events::default(),
+        started: Vec::new(),
+        expected_ends: vec![Time::MAX; jobs.len()],
+        view: View::new(!requests.is_empty()),
+        submitted: 0,
+        requested: 0,
+        ended: 0,
+        outcome: all_to_come,
+    };
     while let Some(now) = run.next_time() {
         run.instant(now);
     }
@@ -165,38 +184,7 @@ struct Run<'a, P, O> {
     outcome: Outcome,
 }
 
-impl<'a, P: Placement, O: FnMut(usize)> Run<'a, P, O> {
-    fn new(
-        site: Site,
-        jobs: &'a [Job],
-        requests: &'a [Request],
-        placement: &'a mut P,
-        observe: O,
-    ) -> Run<'a, P, O> {
-        let first_job = jobs.first().map_or(Time::MAX, |job| job.asked.submit);
-        let first_request = requests.first().map_or(Time::MAX, |request| request.submit);
-        Run {
-            site,
-            jobs,
-            requests,
-            placement,
-            observe,
-            scheduler: Scheduler::new(site.policy, site.capacity, first_job.min(first_request)),
-            events: Events::default(),
-            started: Vec::new(),
-            expected_ends: vec![Time::MAX; jobs.len()],
-            view: View::new(!requests.is_empty()),
-            submitted: 0,
-            requested: 0,
-            ended: 0,
-            outcome: Outcome {
-                jobs: vec![Fate::TooWide; jobs.len()],
-                requests: vec![None; requests.len()],
-                killed: 0,
-            },
-        }
-    }
-
+impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
     /// When something happens next.
     fn next_time(&self) -> Option<Time> {
         let job = self.jobs.get(self.submitted).map_or(Time::MAX, |job| job.asked.submit);

@@ -3,7 +3,7 @@
 
 use bookahead_figure::{MessageStyle, Row as Drawn, Sequence};
 use bookahead_protocol::Moment;
-use bookahead_sim::grid::{CrashPoint, Grid, Kind, Role, Row};
+use bookahead_sim::grid::{CrashPoint, Grid, Kind, Role, Row, What};
 use std::ops::RangeInclusive;
 
 /// Answers are written down before they are sent, and the message says the same.
@@ -22,24 +22,9 @@ pub(crate) fn sequence(title: &str, grid: &Grid, range: &RangeInclusive<Moment>)
     order.iter().enumerate().for_each(|(lane, &place)| lanes[place] = lane);
     let parties = order.iter().map(|&place| grid.parties()[place].name.to_string()).collect();
     let rows = grid.log.rows.as_deref().unwrap_or_default();
-    let shown = rows.iter().filter(|row| range.contains(&when(row)));
+    let shown = rows.iter().filter(|row| range.contains(&row.at));
     let rows = shown.flat_map(|row| drawn(row, &lanes)).collect();
     Sequence { title: title.to_owned(), parties, rows }
-}
-
-fn when(row: &Row) -> Moment {
-    match row {
-        Row::Message { at, .. }
-        | Row::Unheard { at, .. }
-        | Row::Lost { at, .. }
-        | Row::Written { at, .. }
-        | Row::Ordered { at, .. }
-        | Row::Reported { at, .. }
-        | Row::Crash { at, .. }
-        | Row::Restart { at, .. }
-        | Row::CutOff { at, .. }
-        | Row::Reunited { at } => *at,
-    }
 }
 
 fn drawn(row: &Row, lanes: &[usize]) -> Vec<Drawn> {
@@ -60,33 +45,31 @@ fn drawn(row: &Row, lanes: &[usize]) -> Vec<Drawn> {
             style,
         }]
     };
-    match row {
-        Row::Message { from, to, sent, at, word, kind } => {
-            message(*from, *to, word, *sent, Some((*at, *kind)))
-        }
-        Row::Unheard { from, to, sent, word, .. } => message(*from, *to, word, *sent, None),
-        Row::Lost { from, to, at, word } => message(*from, *to, word, *at, None),
-        Row::Written { word, .. } if NOT_SHOWN.contains(word) => Vec::new(),
-        Row::Written { party, at, word, .. } => {
+    let at = row.at;
+    match &row.what {
+        What::Message { from, to, sent, word, kind } => message(*from, *to, word, *sent, Some((at, *kind))),
+        What::Lost { from, to, sent, word } => message(*from, *to, word, *sent, None),
+        What::Written { word, .. } if NOT_SHOWN.contains(word) => Vec::new(),
+        What::Written { party, word, .. } => {
             vec![Drawn::Note { party: lanes[*party], label: (*word).to_owned(), at: at.0 }]
         }
-        Row::Ordered { site, at, word } => {
+        What::Ordered { site, word } => {
             vec![Drawn::Note { party: lanes[*site], label: format!("order: {word}"), at: at.0 }]
         }
-        Row::Reported { site, at, word } => {
+        What::Reported { site, word } => {
             vec![Drawn::Note { party: lanes[*site], label: format!("report: {word}"), at: at.0 }]
         }
-        Row::Crash { party, at, point } => {
+        What::Crash { party, point } => {
             let note = |label: &str| Drawn::Note { party: lanes[*party], label: label.to_owned(), at: at.0 };
             let note = in_words(*point).map(note);
             note.into_iter().chain([Drawn::Crash { party: lanes[*party], at: at.0 }]).collect()
         }
-        Row::Restart { party, at } => vec![Drawn::Restart { party: lanes[*party], at: at.0 }],
-        Row::CutOff { parties, at } => {
+        What::Restart { party } => vec![Drawn::Restart { party: lanes[*party], at: at.0 }],
+        What::CutOff { parties } => {
             let group = parties.iter().map(|&party| lanes[party]).collect();
             vec![Drawn::Partition { groups: vec![group], at: at.0 }]
         }
-        Row::Reunited { at } => vec![Drawn::Heal { at: at.0 }],
+        What::Reunited => vec![Drawn::Heal { at: at.0 }],
     }
 }
 

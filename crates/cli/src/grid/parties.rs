@@ -7,7 +7,7 @@ use super::trouble::{Kind, Names};
 use anyhow::{Context, Result, bail, ensure};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::ledger::{Limits as SiteLimits, Rules};
-use bookahead_protocol::{Constraint, Millis, Name, Part, Request, Requirement, Resource, Test, resource};
+use bookahead_protocol::{Constraint, Millis, Name, Part, Request, Requirement, Resource, Test, Value};
 use bookahead_service::config::{Length, Limits, jobs_of_log};
 use bookahead_sim::Job;
 use bookahead_sim::grid::{Broker, Client, Cluster, Site, Step, Wish};
@@ -262,8 +262,8 @@ fn part(described: &config::Part, asked: Length) -> Result<Part> {
 
 fn test(attribute: &str, required: &Required) -> Result<Test> {
     Ok(match required {
-        Required::Number(number) => Test::Is(resource::Value::Number(*number)),
-        Required::Text(text) => Test::Is(resource::Value::Text(text.as_str().into())),
+        Required::Number(number) => Test::Is(Value::Number(*number)),
+        Required::Text(text) => Test::Is(Value::Text(text.as_str().into())),
         Required::AtLeast { at_least } => Test::AtLeast(*at_least),
         Required::AtMost { at_most } => Test::AtMost(*at_most),
         Required::OneOf { one_of } => Test::OneOf(one_of.iter().cloned().map(Into::into).collect()),

@@ -62,17 +62,7 @@ pub struct BrokerFacts {
     seen: Arc<Seen>,
 }
 
-/// The moment of an input, and what has come of it so far.
-struct Step {
-    now: Moment,
-    out: Output<BrokerEvent>,
-}
-
-impl Step {
-    fn new(now: Moment) -> Step {
-        Step { now, out: Output::default() }
-    }
-}
+type Step = crate::step::Step<BrokerEvent>;
 
 impl Broker {
     /// One that has booked nothing and knows no peers. `about` is what it tells of itself, but for its resources, which are those
@@ -199,11 +189,6 @@ impl Broker {
         step.out.answer_job(call, done.and_then(|()| self.jobs.job(id).ok_or_else(unknown)));
     }
 
-    /// The number in front of the identities that are made for jobs, which are not the head's.
-    fn maker_for_jobs(&self) -> u64 {
-        self.rules.maker.rotate_left(32) ^ 0x6a6f_6273
-    }
-
     fn note_keys(&mut self, event: &Event) {
         match event {
             Event::Answered { id, answered } => {
@@ -250,7 +235,7 @@ impl Broker {
         self.introduce(&name);
         if is_back {
             let message = format!("{name} can be asked from now on");
-            step.out.remarks.push(Remark::new(Level::Info, "peer_up", message).at(name));
+            step.remark(Remark::new(Level::Info, "peer_up", message).at(name));
         }
         Ok(())
     }
@@ -268,7 +253,7 @@ impl Broker {
         if Arc::make_mut(&mut self.register).silent(&peer) {
             self.register_changes += 1;
             let message = format!("{peer} does not answer, and is asked nothing new");
-            step.out.remarks.push(Remark::new(Level::Warn, "peer_silent", message).at(peer));
+            step.remark(Remark::new(Level::Warn, "peer_silent", message).at(peer));
         }
     }
 
@@ -318,7 +303,8 @@ impl Party for Broker {
             Event::Woke { life } => Some(*life),
             _ => None,
         });
-        self.jobs.live_as(self.maker_for_jobs(), life.unwrap_or(0));
+        // The number in front of the identities that are made for jobs is not the head's.
+        self.jobs.live_as(self.rules.maker.rotate_left(32) ^ 0x6a6f_6273, life.unwrap_or(0));
         self.carry_out(effects, &Origin::default(), &mut step);
         let mut effects = jobs::Effects::new(now);
         self.jobs.resume(&mut effects);
@@ -367,7 +353,7 @@ impl Party for Broker {
                     (Some(call), heard) => step.out.replies.push((call, Reply::Registered(heard))),
                     (None, Err(problem)) => {
                         let why = problem.why.to_string();
-                        step.out.remarks.push(Remark::new(Level::Warn, "peer_refused", why).at(name));
+                        step.remark(Remark::new(Level::Warn, "peer_refused", why).at(name));
                     }
                     (None, Ok(())) => {}
                 }
@@ -415,7 +401,7 @@ impl Party for Broker {
 
     fn set_facts(&mut self, facts: BrokerFacts) {
         self.register = facts.register;
-        self.jobs.set_seen(facts.seen);
+        self.jobs.seen = facts.seen;
     }
 }
 

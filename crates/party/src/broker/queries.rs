@@ -2,7 +2,7 @@
 //! events and facts alone, so that a copy for readers answers the same.
 
 use super::Broker;
-use crate::queries::{BatchHealth, Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
+use crate::queries::{Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
 use crate::register::{Heartbeat, Known, Role};
 use bookahead_plan::{Capacity, Interval, Span};
 use bookahead_protocol::broker::Booking;
@@ -96,10 +96,6 @@ impl Queries for Broker {
             // A probe asks peers.
             _ => None,
         }
-    }
-
-    fn batch_health(&self, _: Moment) -> Option<BatchHealth> {
-        None
     }
 }
 

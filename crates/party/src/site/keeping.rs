@@ -345,7 +345,7 @@ impl Site {
                     continue;
                 }
                 let more = Capacity(seen.lost.0 - known.0);
-                self.ledger.lost_beside(step.now, resource, more, &seen.in_use)
+                self.ledger.lost(step.now, resource, more, &seen.in_use)
             } else if seen.lost < known {
                 self.ledger.restored(step.now, resource, Capacity(known.0 - seen.lost.0))
             } else {

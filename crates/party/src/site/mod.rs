@@ -139,23 +139,7 @@ pub enum SiteFlaw {
     RunWithoutGo,
 }
 
-type Out = Output<SiteEvent>;
-
-/// The moment of an input, and what has come of it so far.
-struct Step {
-    now: Moment,
-    out: Out,
-}
-
-impl Step {
-    fn new(now: Moment) -> Step {
-        Step { now, out: Out::default() }
-    }
-
-    fn remark(&mut self, remark: Remark) {
-        self.out.remarks.push(remark);
-    }
-}
+type Step = crate::step::Step<SiteEvent>;
 
 impl Site {
     /// One with an empty book.
@@ -252,13 +236,6 @@ impl Site {
             }
             Some(id) => self.waiting.entry(id).or_default().push((call, envelope)),
             None => step.out.answer(call, handled.answer),
-        }
-    }
-
-    /// The first look is in, or there is none to be had: takes the calls that came before it.
-    fn take_early(&mut self, step: &mut Step) {
-        for (_, call, envelope) in std::mem::take(&mut self.early) {
-            self.call(call, envelope, step);
         }
     }
 
@@ -388,7 +365,10 @@ impl Site {
             BatchReport::Looked { order, at, outcome } => {
                 self.on_look(order, at, outcome, step);
                 if self.met || self.is_silent() {
-                    self.take_early(step);
+                    // The first look is in, or there is none to be had: takes the calls that came before it.
+                    for (_, call, envelope) in std::mem::take(&mut self.early) {
+                        self.call(call, envelope, step);
+                    }
                 }
             }
             BatchReport::JobChanged(change) => self.on_job_changed(&change, step),
@@ -428,7 +408,7 @@ impl Party for Site {
         }
     }
 
-    fn start(&mut self, now: Moment) -> Result<Out, String> {
+    fn start(&mut self, now: Moment) -> Result<Output<SiteEvent>, String> {
         let mut step = Step::new(now);
         // What ended meanwhile needs no resource any more.
         let ticked = self.ledger.tick(now);
@@ -445,11 +425,11 @@ impl Party for Site {
             self.tell_scheduler_all(&mut step);
         }
         self.order_look(&mut step);
-        self.publish(now);
+        self.publish();
         Ok(step.out)
     }
 
-    fn step(&mut self, now: Moment, input: Input) -> Out {
+    fn step(&mut self, now: Moment, input: Input) -> Output<SiteEvent> {
         let mut step = Step::new(now);
         self.pass_time(&mut step);
         match input {
@@ -472,7 +452,7 @@ impl Party for Site {
             | Input::WantLook
             | Input::Time => {}
         }
-        self.publish(now);
+        self.publish();
         step.out
     }
 

@@ -68,9 +68,11 @@ impl Orders {
         self.under_way.remove(&order).map(|since| now - since)
     }
 
-    /// Notes an order about a job.
-    pub(super) fn job_ordered(&mut self, id: JobId, order: OrderId) {
+    /// The number of the next order, which is about a job.
+    pub(super) fn next_for_job(&mut self, now: Moment, id: JobId) -> OrderId {
+        let order = self.next(now);
         self.jobs.insert(id, order);
+        order
     }
 
     /// Notes an order to keep spans.

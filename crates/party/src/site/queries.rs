@@ -84,7 +84,7 @@ impl Site {
     }
 
     /// Makes what is shown beside the events current.
-    pub(super) fn publish(&mut self, _now: Moment) {
+    pub(super) fn publish(&mut self) {
         let hold_takes = if self.asks() { self.holds_took.iter().max().copied() } else { Some(Millis::ZERO) };
         let shown = (self.orders.oldest(), hold_takes);
         if shown != (self.facts.oldest_order, self.facts.hold_takes) {

@@ -37,8 +37,7 @@ impl Site {
     }
 
     fn hand_over(&mut self, job: Job, step: &mut Step) {
-        let order = self.orders.next(step.now);
-        self.orders.job_ordered(job.id, order);
+        let order = self.orders.next_for_job(step.now, job.id);
         step.out.batch.push(BatchOrder::Submit { order, job: Box::new(job) });
     }
 
@@ -202,8 +201,7 @@ impl Site {
     }
 
     fn order_cancel(&mut self, id: JobId, step: &mut Step) {
-        let order = self.orders.next(step.now);
-        self.orders.job_ordered(id, order);
+        let order = self.orders.next_for_job(step.now, id);
         step.out.batch.push(BatchOrder::Cancel { order, job: id });
     }
 
@@ -221,8 +219,7 @@ impl Site {
     }
 
     fn order_go(&mut self, id: JobId, step: &mut Step) {
-        let order = self.orders.next(step.now);
-        self.orders.job_ordered(id, order);
+        let order = self.orders.next_for_job(step.now, id);
         step.out.batch.push(BatchOrder::Go { order, job: id });
     }
 

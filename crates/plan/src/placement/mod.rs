@@ -13,12 +13,10 @@
 mod impact;
 mod prober;
 pub mod relax;
-mod slots;
 
-pub use impact::{Admission, Impact, workload_end};
+pub use impact::{Admission, Impact, SlotRules, workload_end};
 pub use prober::{Prober, Rules};
 pub use relax::{BUSY_STEPS, Blocker, Reason, Refusal, Relaxation};
-pub use slots::SlotRules;
 
 use crate::profile::Need;
 use crate::units::{Capacity, Interval, Seconds, Time};

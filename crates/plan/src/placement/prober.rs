@@ -1,11 +1,9 @@
 //! Rates slots. It plans the queue as often as the method needs, on memory that it keeps from probe to probe.
 
-use super::impact::{Admission, Impact, last_end, workload_end};
-use super::slots::SlotRules;
+use super::impact::{Admission, Impact, SlotRules, last_end, workload_end};
 use super::{Method, Request, Slot, Weights};
-use crate::job::Waiting;
 use crate::planner::{Cluster, Planner};
-use crate::policy::Policy;
+use crate::policy::{Policy, Waiting};
 use crate::profile::Profile;
 use crate::units::{Seconds, Span, Time};
 
@@ -20,6 +18,14 @@ pub struct Rules {
     pub slots: SlotRules,
     /// What a reservation may do to waiting jobs.
     pub admission: Admission,
+}
+
+/// What slots are looked for: in which cluster, how its queue is planned, and for what.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    policy: Policy,
+    cluster: &'a Cluster<'a>,
+    request: &'a Request,
 }
 
 /// A plan's figures as the what-if method rates them, in seconds from now.
@@ -90,16 +96,18 @@ impl Prober {
     }
 
     fn rate(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request, room: &Profile) -> Vec<Slot> {
+        let question = Question { policy: rules.policy, cluster, request };
         let mut slots = match rules.method {
             Method::Load => self.by_load(cluster, request, room),
             Method::EarliestStart { .. } => {
-                self.add_begin(earliest(room, cluster, request));
+                let from = request.earliest_start.max(cluster.now);
+                self.add_begin(room.earliest_fit(from, request.need(), Some(request.latest_end)));
                 self.rate_by(|start| room.fits(start, request.need()))
             }
-            Method::WhatIf(weights) => self.by_plans(rules, weights, cluster, request, room),
+            Method::WhatIf(weights) => self.by_plans(weights, question, room),
         };
         if !rules.admission.is_unlimited() {
-            self.admit(rules, cluster, request, &mut slots);
+            self.admit(&rules.admission, question, &mut slots);
         }
         slots
     }
@@ -115,7 +123,8 @@ impl Prober {
         self.looked_until = cluster.now;
         self.plan_original(policy, cluster);
         for slot in slots.iter_mut().filter(|slot| slot.availability > 0.0 && slot.impact.is_none()) {
-            slot.impact = Some(self.impact_beside_original(policy, cluster, request, slot.start));
+            let question = Question { policy, cluster, request };
+            slot.impact = Some(self.impact_beside_original(question, slot.start));
         }
     }
 
@@ -192,36 +201,30 @@ impl Prober {
         profile
     }
 
-    fn by_plans(
-        &mut self,
-        rules: &Rules,
-        weights: Weights,
-        cluster: &Cluster<'_>,
-        request: &Request,
-        room: &Profile,
-    ) -> Vec<Slot> {
+    fn by_plans(&mut self, weights: Weights, question: Question<'_>, room: &Profile) -> Vec<Slot> {
+        let Question { cluster, request, .. } = question;
         let fits = |start: Time| room.fits(start, request.need());
-        let as_job = self.plan_as_job(rules.policy, cluster, request);
+        let as_job = self.plan_as_job(question);
         let as_job = as_job.filter(|&(start, _)| {
             let in_window = request.earliest_start <= start && start <= request.latest_start();
             in_window && fits(start)
         });
         self.add_begin(as_job.map(|(start, _)| start));
         let mut slots = Vec::with_capacity(self.begins.len());
-        let mut figures = Vec::with_capacity(self.begins.len());
+        let mut plans = Vec::with_capacity(self.begins.len());
         for at in 0..self.begins.len() {
             let start = self.begins[at];
             let feasible = fits(start);
-            let impact = feasible.then(|| self.impact_beside_original(rules.policy, cluster, request, start));
-            let planned = feasible.then(|| self.figures_of_last_plan(cluster));
+            let impact = feasible.then(|| self.impact_beside_original(question, start));
+            let planned = feasible.then(|| figures(cluster, self.planner.last_plan()));
             let job = as_job.filter(|&(begin, _)| begin == start).map(|(_, figures)| figures);
             slots.push(Slot { start, availability: 0.0, impact });
-            figures.push([planned, job]);
+            plans.push([planned, job]);
         }
-        let considered = || figures.iter().flatten().flatten();
+        let considered = || plans.iter().flatten().flatten();
         let least = |value: fn(&Figures) -> f64| considered().map(value).fold(f64::INFINITY, f64::min);
         let (makespan, completion) = (least(|plan| plan.makespan), least(|plan| plan.completion));
-        for (slot, plans) in slots.iter_mut().zip(&figures) {
+        for (slot, plans) in slots.iter_mut().zip(&plans) {
             // Where the request would start as a job, the better of its two plans counts.
             let rated = plans.iter().flatten().map(|plan| {
                 weights.makespan * share(makespan, plan.makespan)
@@ -233,18 +236,10 @@ impl Prober {
     }
 
     /// Where the request would start if it were submitted as a job now, and the figures of that plan.
-    fn plan_as_job(
-        &mut self,
-        policy: Policy,
-        cluster: &Cluster<'_>,
-        request: &Request,
-    ) -> Option<(Time, Figures)> {
-        let job = Waiting {
-            submit: cluster.now,
-            estimate: request.duration,
-            capacity: request.capacity,
-            priority: 0,
-        };
+    fn plan_as_job(&mut self, question: Question<'_>) -> Option<(Time, Figures)> {
+        let Question { policy, cluster, request } = question;
+        let (submit, estimate, capacity) = (cluster.now, request.duration, request.capacity);
+        let job = Waiting { submit, estimate, capacity, priority: 0 };
         self.waiting.clear();
         self.waiting.extend_from_slice(cluster.waiting);
         self.waiting.push(job);
@@ -258,13 +253,8 @@ impl Prober {
     }
 
     /// Plans the queue with the slot taken, and compares with the original plan.
-    fn impact_beside_original(
-        &mut self,
-        policy: Policy,
-        cluster: &Cluster<'_>,
-        request: &Request,
-        start: Time,
-    ) -> Impact {
+    fn impact_beside_original(&mut self, question: Question<'_>, start: Time) -> Impact {
+        let Question { policy, cluster, request } = question;
         let slot = Span::starting(start, request.duration, request.capacity);
         self.reservations.clear();
         self.reservations.extend_from_slice(cluster.reservations);
@@ -275,25 +265,16 @@ impl Prober {
         Impact::of(cluster, &self.original, self.planner.last_plan(), slot)
     }
 
-    fn figures_of_last_plan(&self, cluster: &Cluster<'_>) -> Figures {
-        figures(cluster, self.planner.last_plan())
-    }
-
-    fn admit(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request, slots: &mut [Slot]) {
+    fn admit(&mut self, admission: &Admission, question: Question<'_>, slots: &mut [Slot]) {
         for slot in slots.iter_mut().filter(|slot| slot.availability > 0.0) {
             let planned = slot.impact.take();
-            let impact = planned
-                .unwrap_or_else(|| self.impact_beside_original(rules.policy, cluster, request, slot.start));
-            if !rules.admission.allows(&impact) {
+            let impact = planned.unwrap_or_else(|| self.impact_beside_original(question, slot.start));
+            if !admission.allows(&impact) {
                 slot.availability = 0.0;
             }
             slot.impact = Some(impact);
         }
     }
-}
-
-fn earliest(room: &Profile, cluster: &Cluster<'_>, request: &Request) -> Option<Time> {
-    room.earliest_fit(request.earliest_start.max(cluster.now), request.need(), Some(request.latest_end))
 }
 
 fn figures(cluster: &Cluster<'_>, starts: &[Time]) -> Figures {

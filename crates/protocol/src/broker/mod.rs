@@ -14,7 +14,6 @@
 //! A peer is trusted with nothing but its own resources: it may answer little, late, twice or never.
 
 mod booking;
-mod calls;
 mod event;
 mod reception;
 mod survey;
@@ -32,9 +31,9 @@ use crate::ids::{Identities, Key, Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call};
 use crate::problem::{Problem, Why};
-use crate::resource::Resource;
+use crate::request::Resource;
 use bookahead_plan::Seconds;
-use calls::{About, Calls, Ended};
+use booking::{About, Calls};
 use reception::ForwardedCall;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -160,7 +159,7 @@ struct Peer {
 }
 
 /// A broker.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Broker {
     rules: Rules,
     /// Those who can be asked.
@@ -193,24 +192,7 @@ impl Broker {
     /// One that knows nobody and has booked nothing. Replay its journal, then call [`Broker::resume`].
     pub fn new(rules: Rules) -> Broker {
         let identities = Identities::new(rules.maker, 0);
-        Broker {
-            rules,
-            peers: BTreeMap::new(),
-            bookings: BTreeMap::new(),
-            agenda: BTreeSet::new(),
-            life: None,
-            identities,
-            calls: Calls::default(),
-            surveys: BTreeMap::new(),
-            next_survey: 0,
-            opening: BTreeMap::new(),
-            searches: BTreeMap::new(),
-            pending: VecDeque::new(),
-            clients: BTreeMap::new(),
-            forwarded: BTreeMap::new(),
-            given_back: BTreeSet::new(),
-            broken: Broken::default(),
-        }
+        Broker { rules, identities, ..Broker::default() }
     }
 
     /// Breaks it on purpose.
@@ -367,9 +349,9 @@ impl Broker {
     }
 
     /// A call came to its end, with an answer or without.
-    fn ended(&mut self, ended: &Ended, answer: Option<&Answer>, step: &mut Step) {
+    fn ended(&mut self, ended: &booking::Pending, answer: Option<&Answer>, step: &mut Step) {
         match ended.about {
-            About::Probe { survey, part } => self.surveyed(survey, part, &ended.to, answer, step),
+            About::Probe { survey, part } => self.surveyed(survey, part, ended.to(), answer, step),
             About::Hold { id, part } => self.hold_ended(id, part, ended, answer, step),
             About::Commit { id, part } => self.commit_ended(id, part, answer, step),
             About::Cancel { id, child } => self.cancel_ended(id, child, answer, step),

@@ -3,8 +3,7 @@
 //! holds, jobs, other terms, early release) are passed on to the peers that have it, with keys derived from the owner's, so
 //! that a repeated call has one effect everywhere.
 
-use super::booking::Booking;
-use super::calls::About;
+use super::booking::{About, Booking};
 use super::survey::{Purpose, Survey};
 use super::{Answered, Asked, Broker, Client, Effects, Event, Opening, Outcome, Outgoing, Step};
 use crate::clock::Moment;
@@ -369,25 +368,24 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
             Ok(vec![(*part, permission.attach(at(*part)?, 0, *job))])
         }
         Call::Commit { jobs, .. } if standing => more_jobs(booking, jobs, received),
-        Call::Change { version, request, .. } if standing => {
+        Call::Change { version, .. } | Call::Extend { version, .. } if standing => {
             if let Some(seen) = version.filter(|seen| *seen != booking.version) {
                 return Err(Why::Changed { seen, now: booking.version });
             }
             let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
                 return Err(Why::Unsupported(Impossible::ChangeOfSeveralParts));
             };
-            let mut request = request.clone();
-            request.parts.iter_mut().for_each(|part| part.resource = Some(only.pick.slot.resource.clone()));
-            Ok(vec![(0, permission.change(only.pick.child, None, request))])
-        }
-        Call::Extend { version, end, .. } if standing => {
-            if let Some(seen) = version.filter(|seen| *seen != booking.version) {
-                return Err(Why::Changed { seen, now: booking.version });
-            }
-            let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
-                return Err(Why::Unsupported(Impossible::ChangeOfSeveralParts));
+            let (child, resource) = (only.pick.child, &only.pick.slot.resource);
+            let passed_on = match call {
+                Call::Extend { end, .. } => permission.extend(child, None, *end),
+                Call::Change { request, .. } => {
+                    let mut request = request.clone();
+                    request.parts.iter_mut().for_each(|part| part.resource = Some(resource.clone()));
+                    permission.change(child, None, request)
+                }
+                _ => return illegal(Move::RequestChange),
             };
-            Ok(vec![(0, permission.extend(only.pick.child, None, *end))])
+            Ok(vec![(0, passed_on)])
         }
         Call::Extend { .. } => illegal(Move::Extend),
         Call::Change { .. } => illegal(Move::RequestChange),

@@ -3,9 +3,8 @@
 //! work, so that calls and answers are served in between. Whoever drives a broker calls [`Broker::tick`] again while
 //! [`Broker::next_timer`] is due.
 
-use super::Outgoing;
-use super::calls::About;
-use super::{Broker, Client, Outcome, Step, name_here};
+use super::booking::About;
+use super::{Broker, Client, Outcome, Outgoing, Step, name_here};
 use crate::candidates::{Candidate, Found, Progress, Search};
 use crate::clock::Moment;
 use crate::ids::{Key, Name, ReservationId};
@@ -326,7 +325,7 @@ pub(super) struct Pending {
 
 /// What a search is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Goal {
+pub(super) enum Goal {
     /// The first candidate of what a survey found: the best, or the earliest where there is no time for the best.
     First { survey: Box<Survey>, earliest: bool },
     /// More offers for a client that only asks.
@@ -342,20 +341,13 @@ impl Broker {
     }
 
     /// Searches what a survey found.
-    pub(super) fn search_found(&mut self, now: Moment, mut survey: Survey) {
+    fn search_found(&mut self, now: Moment, mut survey: Survey) {
         let search = Search::new(&survey.request, std::mem::take(&mut survey.found), self.rules.search);
         self.begin_search(now, search, Goal::First { survey: Box::new(survey), earliest: false });
     }
 
-    /// Searches for the next candidate for a booking.
-    pub(super) fn search_next(&mut self, now: Moment, id: ReservationId) {
-        if let Some(search) = self.searches.remove(&id) {
-            self.begin_search(now, search, Goal::Next(id));
-        }
-    }
-
     /// The search comes first in this step; if that is not enough, it takes turns with the others.
-    fn begin_search(&mut self, now: Moment, search: Search, goal: Goal) {
+    pub(super) fn begin_search(&mut self, now: Moment, search: Search, goal: Goal) {
         let until = now + self.rules.search_time;
         self.pending.push_front(Pending { search, goal, due: now, until });
     }

@@ -2,10 +2,9 @@
 //! all at once; if one is refused or silent, the others are given back and the next best candidate without it is tried.
 //! Commits and cancels go on until every peer has answered: that is what makes it all or nothing.
 
-use super::Outgoing;
-use super::booking::Child;
-use super::calls::{About, Ended};
-use super::{Asked, Broker, Event, LeftOut, Outcome, Pick, Step};
+use super::booking::{About, Child, Pending};
+use super::survey::Goal;
+use super::{Asked, Broker, Event, LeftOut, Outcome, Outgoing, Pick, Step};
 use crate::candidates::{Candidate, Excluded};
 use crate::clock::{Millis, Moment};
 use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
@@ -19,15 +18,14 @@ use crate::request::Request;
 
 impl Broker {
     /// Looks for the next best candidate, unless enough were tried.
-    pub(super) fn try_next(&mut self, id: ReservationId, step: &mut Step) {
+    fn try_next(&mut self, id: ReservationId, step: &mut Step) {
         let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
+        let Some(search) = self.searches.remove(&id) else { return };
         if tried < self.rules.attempts {
-            return self.search_next(step.now, id);
+            return self.begin_search(step.now, search, Goal::Next(id));
         }
-        if self.searches.contains_key(&id) {
-            let why = Why::NoCandidate { tried, all: false };
-            self.close(id, Outcome::Refused(Problem::new(why)), step);
-        }
+        let why = Why::NoCandidate { tried, all: false };
+        self.close(id, Outcome::Refused(Problem::new(why)), step);
     }
 
     /// Writes down who will be asked for what, then asks.
@@ -85,7 +83,7 @@ impl Broker {
         &mut self,
         id: ReservationId,
         part: usize,
-        ended: &Ended,
+        ended: &Pending,
         answer: Option<&Answer>,
         step: &mut Step,
     ) {

@@ -3,13 +3,13 @@
 //! after the other, and no more is computed than is asked for. Nothing here knows peers other than by name, sends
 //! anything, or reads a clock.
 //!
-//! The search is exact. It keeps a queue of partial decisions (`node.rs`), each with a bound that no candidate in
+//! The search is exact. It keeps a queue of partial decisions (`scope.rs`), each with a bound that no candidate in
 //! it can beat (`bound.rs`), and goes on with the best: a slot for one more part, and all other slots for that
 //! part, are two new decisions (`branching.rs`). What is decided narrows what is open: begins are bounded by
-//! differences (`temporal.rs`) and by the slots that are left (`narrowing.rs`), sites by what must be true of them
-//! (`spatial.rs`); parts on one resource that do not fit together are put one after the other (`sharing.rs`).
+//! differences (`table.rs`) and by the slots that are left (`narrowing.rs`), sites by what must be true of them
+//! (`table.rs`); parts on one resource that do not fit together are put one after the other (`narrowing.rs`).
 //!
-//! It can be advanced in slices ([`Search::advance`]): work is counted in elementary operations (`meter.rs`), and every
+//! It can be advanced in slices ([`Search::advance`]): work is counted in elementary operations (`scope.rs`), and every
 //! loop whose length depends on the request or on the slots can pause and go on later where it was. How it is sliced
 //! changes neither the candidates nor the work.
 //!
@@ -70,17 +70,6 @@ pub enum Progress {
     OutOfBudget,
     /// The slice is over, and the search is not.
     More,
-}
-
-/// How much was searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Searched {
-    /// There may be more candidates: go on.
-    SoFar,
-    /// There are no more candidates.
-    All,
-    /// There may be more candidates, but the budget is used up.
-    Stopped,
 }
 
 /// What is not to be used any more.
@@ -185,17 +174,6 @@ impl Search {
         }
     }
 
-    /// Whether there may be more.
-    pub fn searched(&self) -> Searched {
-        if self.task.is_none() && self.queue.is_empty() {
-            Searched::All
-        } else if self.work >= self.budget.work {
-            Searched::Stopped
-        } else {
-            Searched::SoFar
-        }
-    }
-
     /// The slots it was given, for each part.
     pub fn found(&self) -> &[Vec<Found>] {
         &self.found
@@ -211,7 +189,8 @@ impl Search {
         self.work
     }
 
-    /// Goes on for so much `work`, and at most [`UNIT`] more, or to the next candidate.
+    /// Goes on for so much `work`, and at most [`UNIT`] more, or to the next candidate. Without work it only says whether
+    /// there may be more.
     pub fn advance(&mut self, work: u64) -> Progress {
         let pause_at = self.work.saturating_add(work).min(self.budget.work);
         let mut meter = Meter::new(self.work, pause_at);

@@ -10,7 +10,6 @@ use crate::request::{Constraint, Objective, Part, Request};
 use bookahead_plan::{Capacity, Seconds, Time};
 use std::collections::BTreeMap;
 use std::iter::Sum;
-use std::ops::Add;
 use std::task::Poll;
 
 /// What the objective makes smallest: two figures, of which the second decides between equals. None of them where
@@ -126,7 +125,8 @@ impl Preparing {
     /// Looks at the next slot for a part.
     fn add(&mut self, at: usize, found: &Found) {
         let part = &self.request.parts[at];
-        if !serves(part, &found.slot) {
+        let (slot, wanted) = (&found.slot, part.wanted.capacity);
+        if slot.capacity < wanted || slot.free.is_some_and(|free| free < wanted) {
             return;
         }
         let choice = self.numbers.choice(part, self.slots, found, self.request.objective);
@@ -172,11 +172,6 @@ impl Table {
         let ends = self.rows.iter().zip(begins).map(|(row, &begin)| begin + row.duration);
         ends.max().unwrap_or(Time::MIN)
     }
-}
-
-/// Whether a slot has what the part wants, whatever the site was asked for.
-fn serves(part: &Part, slot: &Slot) -> bool {
-    slot.capacity >= part.wanted.capacity && slot.free.is_none_or(|free| free >= part.wanted.capacity)
 }
 
 /// Numbers for names: these are compared far more often than there are names.
@@ -236,16 +231,9 @@ impl Cost {
     }
 }
 
-impl Add for Cost {
-    type Output = Cost;
-    fn add(self, other: Cost) -> Cost {
-        Cost([self.0[0] + other.0[0], self.0[1] + other.0[1]])
-    }
-}
-
 impl Sum for Cost {
     fn sum<I: Iterator<Item = Cost>>(costs: I) -> Cost {
-        costs.fold(Cost::default(), Add::add)
+        costs.fold(Cost::default(), |sum, cost| Cost([sum.0[0] + cost.0[0], sum.0[1] + cost.0[1]]))
     }
 }
 
@@ -277,7 +265,7 @@ pub(super) fn possible(constraint: &Constraint, place: impl Fn(usize) -> Option<
 }
 
 /// Whether a constraint is about the place of a part.
-pub(super) fn concerns(constraint: &Constraint, part: usize) -> bool {
+fn concerns(constraint: &Constraint, part: usize) -> bool {
     match *constraint {
         Constraint::SameSite(one, other) | Constraint::DifferentSites(one, other) => {
             part == one || part == other
@@ -353,7 +341,7 @@ impl Bounds {
 
 /// The strongest difference for each two parts, in the order of the parts: there are no more than pairs of parts, however
 /// many constraints say the same or less.
-pub(super) fn folded(constraints: &[Constraint], parts: &[Part]) -> Vec<Difference> {
+fn folded(constraints: &[Constraint], parts: &[Part]) -> Vec<Difference> {
     let mut strongest: BTreeMap<(usize, usize), Seconds> = BTreeMap::new();
     for Difference { from, to, least } in constraints.iter().flat_map(|one| differences(one, parts)) {
         let known = strongest.entry((from, to)).or_insert(least);

@@ -1,7 +1,6 @@
 //! Jobs without a reservation of their own: which site would have them done first, and how to get them there once.
 //!
-//! - [`words`]: what is to be run, and how it stands
-//! - [`ranking`]: sites by the shortest expected delay
+//! - [`words`]: what is to be run, and how it stands; sites by the shortest expected delay
 //! - [`choice`]: the best of three reservations, for a job that is to run in one
 //! - [`race`]: copies of a best-effort job at several sites, of which one runs
 //!
@@ -10,13 +9,13 @@
 
 pub mod choice;
 pub mod race;
-pub mod ranking;
 pub mod words;
 
 pub use choice::{Choice, Order};
 pub use race::Race;
-pub use ranking::{Delay, Ranked, Site, Task, rank};
-pub use words::{Ending, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Work};
+pub use words::{
+    Delay, Ending, JobAnswer, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Ranked, Site, Task, Work, rank,
+};
 
 use crate::clock::{Millis, Moment};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,15 @@
-//! Jobs as their owners, sites and brokers speak of them: what is to be run, and how it stands. Plain values; nothing here
-//! decides.
+//! Jobs as their owners, sites and brokers speak of them, and sites by the shortest expected delay of a job: transfer of its
+//! files, wait in the queue, run. The ranking is a rough forecast from what sites publish, good enough to choose whom to ask; it
+//! never says when a job will start.
+//!
+//! The formulas are those of Migol's Job Broker Service, in whole milliseconds, bytes and megahertz. Sums saturate, and
+//! where something cannot be divided by, the site would never be done.
 
+use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
-use crate::resource::Requirement;
-use bookahead_plan::{Capacity, Seconds, Time};
+use crate::problem::Problem;
+use crate::request::{Part, Requirement, Resource};
+use bookahead_plan::{Capacity, Seconds, Time, placement};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -124,6 +130,9 @@ pub struct JobView {
     pub detail: Option<String>,
 }
 
+/// What a site or a broker says of a job: how it stands, or why not.
+pub type JobAnswer = Result<Box<JobView>, Problem>;
+
 /// How a job stands, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum JobWord {
@@ -165,4 +174,174 @@ pub enum Ending {
     Failed,
     /// The site went down after it had started the job; how far that went is not known.
     Lost,
+}
+
+/// What a site tells of itself at the moment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// What it offers. Its capacity is the number of cores; its `site` is what the site is called.
+    pub resource: Resource,
+    /// The clock rates of its CPUs in MHz, each kind once; the slowest counts.
+    pub rates: Vec<u32>,
+    /// The cores that all its waiting and running jobs have asked for together.
+    pub requested: u64,
+    /// The longest wall time of any of its jobs.
+    pub longest_wall_time: Millis,
+    /// Bytes a second between the job's files and the site, where that is known.
+    pub bandwidth: Option<u64>,
+    /// How long it may take to answer a hold.
+    pub hold_time: Millis,
+    /// No reservation is asked for that begins sooner: a hold lasts until its start at the longest, and the site takes a while
+    /// to make and to commit it.
+    pub notice: Millis,
+}
+
+/// What the owner of a job tells of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Task {
+    /// The cores that it needs.
+    pub cores: Capacity,
+    /// How long it takes on the machine that its owner knows.
+    pub run: Millis,
+    /// The clock rate of that machine, in MHz.
+    pub rate: u32,
+    /// The sizes of its input files, in bytes.
+    pub files: Vec<u64>,
+    /// The kind of resource, such as "processors".
+    pub kind: Name,
+    /// What the resource must have.
+    pub requirements: Vec<Requirement>,
+}
+
+/// How long until a job is done at a site, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Delay {
+    /// Until its files are there.
+    pub transfer: Millis,
+    /// In the queue.
+    pub wait: Millis,
+    /// While it runs.
+    pub run: Millis,
+}
+
+/// A machine that a job could go to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ranked {
+    /// The site that it belongs to.
+    pub site: Name,
+    /// Its name there.
+    pub resource: Name,
+    /// How long the job would take there.
+    pub delay: Delay,
+    /// How long the site may take to answer a hold.
+    #[serde(default)]
+    pub hold_time: Millis,
+    /// No reservation is asked for there that begins sooner.
+    #[serde(default)]
+    pub notice: Millis,
+}
+
+/// The sites that suit the task, the shortest expected delay first, equal ones by name.
+pub fn rank(task: &Task, sites: &[Site]) -> Vec<Ranked> {
+    let part = task.part(Time(0), Time(0), Seconds(1));
+    let suitable = sites.iter().filter(|site| site.resource.suits(&part));
+    let mut ranked: Vec<Ranked> = suitable
+        .map(|site| Ranked {
+            site: site.resource.site.clone(),
+            resource: site.resource.name.clone(),
+            delay: Delay::of(task, site),
+            hold_time: site.hold_time,
+            notice: site.notice,
+        })
+        .collect();
+    let place = |ranked: &Ranked| (ranked.delay.total(), ranked.site.clone(), ranked.resource.clone());
+    ranked.sort_by_cached_key(place);
+    ranked
+}
+
+impl Task {
+    /// The task as a part of a request.
+    pub fn part(&self, earliest_start: Time, latest_end: Time, duration: Seconds) -> Part {
+        let wanted = placement::Request { earliest_start, latest_end, duration, capacity: self.cores };
+        Part { wanted, kind: self.kind.clone(), requirements: self.requirements.clone(), resource: None }
+    }
+}
+
+impl Delay {
+    /// Of a task at a site.
+    pub fn of(task: &Task, site: &Site) -> Delay {
+        Delay { transfer: transfer(task, site), wait: wait(site), run: run(task, site) }
+    }
+
+    /// All of it: formula (6).
+    pub fn total(&self) -> Millis {
+        self.transfer + self.wait + self.run
+    }
+
+    /// The earliest finish, now that a site has promised a start: formula (7), with what is left of the delay by then.
+    /// The reservation is asked for from the end of the transfer on, so the files are there at its start, and the
+    /// promised start takes the place of the guessed wait. What is left is the run. Read to the letter, the formula adds
+    /// the whole delay to the start, and so counts the wait and the transfer a second time.
+    pub fn finish(&self, start: Moment) -> Moment {
+        start + self.run
+    }
+
+    /// How long a reservation must last for the run, in whole seconds, at least one.
+    pub fn duration(&self) -> Seconds {
+        Seconds(seconds_up(self.run).max(1))
+    }
+
+    /// When the files are there, if they are sent now: the first whole second.
+    pub fn ready(&self, now: Moment) -> Time {
+        first_second(now + self.transfer)
+    }
+}
+
+impl Ranked {
+    /// The first whole second at which a reservation there may begin: the files are there, and the site has had notice.
+    pub fn ready(&self, now: Moment) -> Time {
+        self.delay.ready(now).max(first_second(now + self.notice))
+    }
+}
+
+/// Formula (5). Without network data there is nothing to compute, and it counts as no time, as in Migol.
+fn transfer(task: &Task, site: &Site) -> Millis {
+    let size: u128 = task.files.iter().map(|&bytes| u128::from(bytes)).sum();
+    match site.bandwidth {
+        None => Millis::ZERO,
+        Some(_) if size == 0 => Millis::ZERO,
+        Some(bandwidth) => divided_up(size.saturating_mul(1_000), u128::from(bandwidth)),
+    }
+}
+
+/// Formula (4): as many full rounds of the longest job as the requested cores fill the machine.
+fn wait(site: &Site) -> Millis {
+    let cores = u64::from(site.resource.capacity.0);
+    let Some(rounds) = site.requested.checked_div(cores) else { return Millis(i64::MAX) };
+    let wait = i128::from(rounds) * i128::from(site.longest_wall_time.0.max(0));
+    Millis(i64::try_from(wait).unwrap_or(i64::MAX))
+}
+
+/// Formulas (1) to (3): the reference run time, scaled by the largest of the speed factors, which is that of the slowest
+/// CPU. It is rounded up, since a run that is cut short is worth nothing.
+fn run(task: &Task, site: &Site) -> Millis {
+    let slowest = site.rates.iter().copied().min().unwrap_or(0);
+    let reference = u128::from(task.run.0.max(0).unsigned_abs()) * u128::from(task.rate);
+    divided_up(reference, u128::from(slowest))
+}
+
+/// Rounded up; never where there is nothing to divide by.
+fn divided_up(amount: u128, by: u128) -> Millis {
+    if by == 0 {
+        return Millis(i64::MAX);
+    }
+    Millis(i64::try_from(amount.div_ceil(by)).unwrap_or(i64::MAX))
+}
+
+fn first_second(from: Moment) -> Time {
+    Time(seconds_up(Millis(from.0)))
+}
+
+fn seconds_up(length: Millis) -> i64 {
+    length.0.div_euclid(1_000) + i64::from(length.0.rem_euclid(1_000) > 0)
 }

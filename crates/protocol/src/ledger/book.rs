@@ -117,8 +117,14 @@ impl Book {
         after: &Footprint,
         instant: Time,
     ) -> (Vec<Span>, Vec<Span>) {
-        self.unlist(id, before);
-        self.list(id, after);
+        if before.is_live() {
+            self.begins.remove(&(before.begin, id));
+        }
+        if before.missing {
+            self.degraded.remove(&(before.serial, id));
+        }
+        self.begins.extend(after.is_live().then_some((after.begin, id)));
+        self.degraded.extend(after.missing.then_some((after.serial, id)));
         let from = if before.is_live() { instant } else { Time::MIN };
         let ((had_promise, had), (has_promise, has)) = (before.since(from), after.since(from));
         if had != has {
@@ -129,24 +135,6 @@ impl Book {
             self.change_share(owner, &had_promise, &has_promise);
         }
         (had, has)
-    }
-
-    fn list(&mut self, id: ReservationId, footprint: &Footprint) {
-        if footprint.is_live() {
-            self.begins.insert((footprint.begin, id));
-        }
-        if footprint.missing {
-            self.degraded.insert((footprint.serial, id));
-        }
-    }
-
-    fn unlist(&mut self, id: ReservationId, footprint: &Footprint) {
-        if footprint.is_live() {
-            self.begins.remove(&(footprint.begin, id));
-        }
-        if footprint.missing {
-            self.degraded.remove(&(footprint.serial, id));
-        }
     }
 
     /// What is taken in a second that has begun. It need not be what the entries have in it: whoever gave

@@ -2,14 +2,13 @@
 //! what is to happen is a list of events.
 
 use super::Ledger;
-use super::answers::Decision;
 use super::book::{extended, lowered};
-use super::entry::{Denied, Entry, Then, Waiting};
-use super::event::{Because, What};
+use super::entry::{Because, Denied, Entry, Then, Waiting, What};
 use super::fold::rest_from;
 use super::placing::Wish;
 use super::sight::Views;
 use super::slots::{Search, choose};
+use super::waiting::Decision;
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
@@ -52,13 +51,13 @@ impl Ledger {
     }
 
     fn probe(&mut self, ctx: Context<'_>, request: &Request, most: u32, starts: &[Time]) -> Decided {
-        let wish = self.wish(ctx.now, ctx.caller, request, false)?;
+        let wish = self.wish(ctx, request, false)?;
         let reveal = self.rules.reveal;
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(reveal.slots);
         let impacts = reveal.impacts || request.objective == Objective::LeastImpact;
         let starts = &starts[..starts.len().min(reveal.slots)];
         let search = Search { most: most.max(1), starts, runs: reveal.slack, impacts };
-        let found = self.place(&wish, ctx.views, &search)?;
+        let found = self.place(&wish, &search)?;
         let chosen = choose(found, request.objective, most);
         let offers = chosen.iter().map(|candidate| self.offer(candidate, &wish.part.wanted)).collect();
         Ok(Decision::say(Answer::Offers(offers)))
@@ -75,10 +74,12 @@ impl Ledger {
         if let Some(decision) = self.known(ctx.caller, id, request) {
             return decision;
         }
-        let wish = self.wish(ctx.now, ctx.caller, request, book).map_err(Problem::new);
-        match wish.and_then(|wish| self.best(&wish, ctx.views)) {
+        let wish = self.wish(ctx, request, book).map_err(Problem::new);
+        match wish.and_then(|wish| self.best(&wish)) {
             Ok(best) => {
-                let (owner, request, resource, span) = self.placed(ctx.caller, request, &best);
+                let (owner, span) = (ctx.caller.user.clone(), best.span(&request.parts[0].wanted));
+                let resource = self.rules.resources[best.resource].resource.name.clone();
+                let request = request.clone();
                 if let Some(limit) = self.rules.consent {
                     // What is booked may be granted after its begin, as long as something of it is left.
                     let latest = if book { span.interval.end } else { span.interval.begin };
@@ -152,7 +153,7 @@ impl Ledger {
         entry.state.after(Move::Commit)?;
         let late = match entry.state {
             State::Expired if !self.rules.holds.late_commits => return Err(Problem::new(Why::Expired)),
-            State::Expired => Some(self.still_free(ctx.now, id, ctx.caller, ctx.views)?),
+            State::Expired => Some(self.still_free(ctx, id)?),
             State::Committed | State::Active if jobs.is_empty() => return Ok(Decision::show(id)),
             _ => None,
         };
@@ -194,10 +195,10 @@ impl Ledger {
         // Limits are those of the owner, whoever acts for it.
         let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
         let usage = self.usage_beside(&owner.user, Some(entry.promised()));
-        let wish = self.wish(ctx.now, &owner, request, true)?;
+        let wish = self.wish(Context { caller: &owner, ..ctx }, request, true)?;
         // Of the second that has begun nothing can be given back, so nothing of it can be taken instead.
         let wish = Wish { usage, replaces: Some(id), first_begin: rest_from(ctx.now), ..wish };
-        let best = self.best(&wish, ctx.views)?;
+        let best = self.best(&wish)?;
         let span = best.span(&wish.part.wanted);
         Ok(self.want(ctx.now, id, vec![span], false))
     }
@@ -223,8 +224,8 @@ impl Ledger {
             };
         }
         let usage = self.usage_beside(&owner.user, Some(&[]));
-        let wish = self.wish(ctx.now, &owner, &request, true)?;
-        self.best(&Wish { usage, ..wish }, ctx.views)?;
+        let wish = self.wish(Context { caller: &owner, ..ctx }, &request, true)?;
+        self.best(&Wish { usage, ..wish })?;
         Ok(self.want(ctx.now, id, spans, true))
     }
 

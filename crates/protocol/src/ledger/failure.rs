@@ -3,7 +3,7 @@
 //! marked as missing as must be. Whenever room appears, the oldest that miss something get it first. A book that was lost
 //! is made anew from what is kept free on the machines ([`Ledger::adopt`]).
 
-use super::event::{Because, Ticked, What};
+use super::entry::{Because, Ticked, What};
 use super::fold::rest_from;
 use super::{Ledger, book};
 use crate::clock::Moment;
@@ -15,14 +15,9 @@ use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 use std::collections::BTreeSet;
 
 impl Ledger {
-    /// So much more of a resource has failed, from now on.
-    pub fn lost(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Ticked {
-        self.lost_beside(now, resource, capacity, &BTreeSet::new())
-    }
-
     /// So much more of a resource has failed, from now on, and these are in use: whatever jobs they have would suffer, so all
     /// others are hit before them.
-    pub fn lost_beside(
+    pub fn lost(
         &mut self,
         now: Moment,
         resource: &Name,
@@ -111,7 +106,7 @@ impl Ledger {
     }
 
     /// Takes from the newest promises until nothing is overfull, and from those in use last; answers whether it took something.
-    pub(super) fn hit(&mut self, at: usize, in_use: &BTreeSet<ReservationId>, course: &mut Ticked) -> bool {
+    fn hit(&mut self, at: usize, in_use: &BTreeSet<ReservationId>, course: &mut Ticked) -> bool {
         // Of the second that has begun nothing can be given back.
         let (now, from) = (self.latest, rest_from(self.latest));
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();

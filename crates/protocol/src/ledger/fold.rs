@@ -3,11 +3,10 @@
 //! What was promised on a resource that the rules no longer have is kept and goes on with its life, without
 //! room anywhere; see [`Ledger::check_resources`].
 
-use super::answers::Answered;
-use super::book::Footprint;
-use super::entry::{Denied, Entry, Then, Waiting, forgotten_at};
-use super::event::{Change, Event, What};
-use super::{Ledger, book};
+use super::Ledger;
+use super::book::{self, Footprint};
+use super::entry::{Change, Denied, Entry, Event, Then, Waiting, What, forgotten_at};
+use super::waiting::Answered;
 use crate::clock::Moment;
 use crate::flaw::Flaw;
 use crate::ids::{JobId, Name, ReservationId};

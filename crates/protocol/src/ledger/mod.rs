@@ -15,11 +15,9 @@
 //! - *Seconds*: rooms are planned in whole seconds. Whoever gives something back in the middle of a second
 //!   keeps the rest of it.
 
-mod answers;
 mod book;
 mod commands;
 mod entry;
-mod event;
 mod failure;
 mod fold;
 mod placing;
@@ -30,8 +28,7 @@ mod snapshot;
 mod waiting;
 
 pub use book::{both, taken};
-pub use entry::{Denied, Entry, Then, Waiting};
-pub use event::{Because, Change, Event, Handled, Ticked, What};
+pub use entry::{Because, Change, Denied, Entry, Event, Handled, Then, Ticked, Waiting, What};
 pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
 pub use sight::{View, Views};
 pub use snapshot::{RestoreError, Snapshot};
@@ -43,7 +40,6 @@ use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Caller, Envelope, Reservation};
 use crate::problem::{Problem, Why};
-use answers::{Answers, Decision};
 use book::Book;
 use bookahead_plan::{Capacity, Span};
 use commands::Context;
@@ -52,6 +48,7 @@ use sight::Memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+use waiting::{Answers, Decision};
 
 /// The book of a site. Two are equal if they would answer every sequence of commands alike, as long as time
 /// goes on.
@@ -146,7 +143,7 @@ impl Ledger {
             return (self.carry_out(now, decision, course), same.then_some(id));
         }
         let decision = self.decide(Context { now, caller: &envelope.caller, views }, &envelope.call);
-        let waits = decision.waits();
+        let waits = decision.waits;
         let answer = self.carry_out(now, decision, course);
         let passing = matches!(&answer, Answer::Problem(problem) if problem.why.is_passing());
         match waits {

@@ -3,12 +3,12 @@
 //! is searched for in the profile and tried on the whole book before it is told; what is told is true at that moment.
 
 use super::Ledger;
+use super::commands::Context;
 use super::rules::{Usage, UserLimits};
-use super::sight::{Looker, Sight, Views};
+use super::sight::{Looker, Sight};
 use super::slots::{Candidate, Search};
-use crate::clock::Moment;
 use crate::flaw::Flaw;
-use crate::ids::{Name, ReservationId};
+use crate::ids::ReservationId;
 use crate::life_cycle::Move;
 use crate::message::Caller;
 use crate::problem::{Blocker, BlockerKind, Limit, Problem, Why};
@@ -16,17 +16,16 @@ use crate::request::{Objective, Part, Request};
 use bookahead_plan::placement::relax::{Trial, busy_for, relaxations};
 use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Need, Seconds, Span, Time};
-use std::sync::Arc;
+use std::mem::discriminant;
 
 /// A part that somebody wants at a moment.
 pub(super) struct Wish<'a> {
+    pub(super) ctx: Context<'a>,
     pub(super) part: &'a Part,
     pub(super) objective: Objective,
-    pub(super) user: &'a Name,
     pub(super) limits: UserLimits,
     /// What the user has already.
     pub(super) usage: Usage,
-    pub(super) now: Moment,
     /// It may begin no earlier, whatever is wanted.
     pub(super) first_begin: Time,
     /// The reservation whose terms it is to become.
@@ -37,19 +36,15 @@ impl Wish<'_> {
     /// What of `wanted` the caller may have at all.
     pub(super) fn allowed(&self, wanted: &placement::Request) -> Result<placement::Request, Why> {
         let earliest_start = wanted.earliest_start.max(self.first_begin);
-        let allowed = self.limits.window(self.now, &placement::Request { earliest_start, ..*wanted })?;
+        let allowed = self.limits.window(self.ctx.now, &placement::Request { earliest_start, ..*wanted })?;
         let area = Span::starting(Time(0), wanted.duration, wanted.capacity).area();
         self.limits.check_area(&self.usage, area)?;
         Ok(allowed)
     }
 
     pub(super) fn looker(&self, limit_share: bool) -> Looker<'_> {
-        Looker {
-            now: self.now.second(),
-            user: self.user,
-            share: self.limits.share.filter(|_| limit_share),
-            without: self.replaces,
-        }
+        let share = self.limits.share.filter(|_| limit_share);
+        Looker { share, without: self.replaces, ..Looker::new(self.ctx, &self.ctx.caller.user) }
     }
 }
 
@@ -58,29 +53,27 @@ impl Ledger {
     /// after now, so that there is time to commit it.
     pub(super) fn wish<'a>(
         &self,
-        now: Moment,
-        caller: &'a Caller,
+        ctx: Context<'a>,
         request: &'a Request,
         at_once: bool,
     ) -> Result<Wish<'a>, Why> {
         request.check()?;
         let [part] = request.parts.as_slice() else { return Err(Why::OnePartOnly(request.parts.len())) };
-        let this_second = now.second();
+        let this_second = ctx.now.second();
         Ok(Wish {
+            ctx,
             part,
             objective: request.objective,
-            user: &caller.user,
-            limits: self.rules.limits.of(caller),
-            usage: self.usage_beside(&caller.user, None),
-            now,
+            limits: self.rules.limits.of(ctx.caller),
+            usage: self.usage_beside(&ctx.caller.user, None),
             first_begin: if at_once { this_second } else { this_second + Seconds(1) },
             replaces: None,
         })
     }
 
     /// The best slot.
-    pub(super) fn best(&mut self, wish: &Wish<'_>, views: &Views) -> Result<Candidate, Problem> {
-        let found = self.place(wish, views, &self.search_for_one(wish))?;
+    pub(super) fn best(&mut self, wish: &Wish<'_>) -> Result<Candidate, Problem> {
+        let found = self.place(wish, &self.search_for_one(wish))?;
         let best = found.into_iter().min_by_key(|candidate| candidate.order(wish.objective));
         // There is one, or `place` would have said why not.
         best.ok_or_else(|| Problem::new(Why::NoSlot(Reason::NoRoom)))
@@ -94,29 +87,24 @@ impl Ledger {
     }
 
     /// Slots on all suitable resources: at least one, or why there is none.
-    pub(super) fn place(
-        &mut self,
-        wish: &Wish<'_>,
-        views: &Views,
-        search: &Search<'_>,
-    ) -> Result<Vec<Candidate>, Problem> {
+    pub(super) fn place(&mut self, wish: &Wish<'_>, search: &Search<'_>) -> Result<Vec<Candidate>, Problem> {
         let suitable = self.suitable(wish);
         if suitable.is_empty() {
             return Err(Problem::new(Why::NoSuchResource { part: 0, kind: wish.part.kind.clone() }));
         }
         wish.limits.check_count(&wish.usage)?;
         let allowed = wish.allowed(&wish.part.wanted)?;
-        let found = self.found(&suitable, wish, &allowed, views, search, true);
+        let found = self.found(&suitable, wish, &allowed, search, true);
         if !found.is_empty() {
             return Ok(found);
         }
         if wish.limits.share.is_some() {
-            let beyond = self.found(&suitable, wish, &allowed, views, &Search::FIRST, false);
+            let beyond = self.found(&suitable, wish, &allowed, &Search::FIRST, false);
             if let Some(first) = beyond.first() {
-                return Err(Problem::new(self.beyond_share(wish, views, first)));
+                return Err(Problem::new(self.beyond_share(wish, first)));
             }
         }
-        Err(refuse(self, wish, views, &suitable))
+        Err(refuse(self, wish, &suitable))
     }
 
     /// The resources that could serve it, if they had the time. What was promised on one resource stays
@@ -135,16 +123,13 @@ impl Ledger {
         suitable: &[usize],
         wish: &Wish<'_>,
         allowed: &placement::Request,
-        views: &Views,
         search: &Search<'_>,
         limit_share: bool,
     ) -> Vec<Candidate> {
         let mut all = Vec::new();
-        let (rules, free) = (Arc::clone(&self.rules), self.rules.reveal.free);
         for &at in suitable {
-            let resource = &rules.resources[at].resource;
-            let cost = resource.cost(wish.part);
-            all.extend(self.look(at, &wish.looker(limit_share), views.on(&resource.name), |sight| {
+            let (free, cost) = (self.rules.reveal.free, self.rules.resources[at].resource.cost(wish.part));
+            all.extend(self.look(at, &wish.looker(limit_share), |sight| {
                 let found = sight.slots(allowed, search).into_iter();
                 let candidate = |slot| {
                     let free = free.then(|| sight.free_beside(allowed, &slot));
@@ -156,61 +141,38 @@ impl Ledger {
         all
     }
 
-    /// How much of the resource the user would have, had he the slot that others could have.
-    fn beyond_share(&mut self, wish: &Wish<'_>, views: &Views, slot: &Candidate) -> Why {
-        let rules = Arc::clone(&self.rules);
-        let resource = &rules.resources[slot.resource].resource;
-        let wanted = wish.part.wanted;
-        let span = Span::starting(slot.slot.start, wanted.duration, wanted.capacity);
-        let has = self.look(slot.resource, &wish.looker(true), views.on(&resource.name), |sight| {
-            sight.free.share.map_or(0, |share| share.has(span.interval))
+    /// How much of the resource the user would have, had it the slot that others could have.
+    fn beyond_share(&mut self, wish: &Wish<'_>, slot: &Candidate) -> Why {
+        let (wanted, capacity) = (wish.part.wanted, self.rules.resources[slot.resource].resource.capacity);
+        let interval = slot.span(&wanted).interval;
+        let has = self.look(slot.resource, &wish.looker(true), |sight| {
+            sight.free.share.map_or(0, |share| share.has(interval))
         });
         let in_all = (i64::from(has) + i64::from(wanted.capacity.0)) * 100;
-        let asked = (in_all + i64::from(resource.capacity.0) - 1) / i64::from(resource.capacity.0.max(1));
+        let asked = (in_all + i64::from(capacity.0) - 1) / i64::from(capacity.0.max(1));
         Why::Limit { limit: Limit::Share, most: i64::from(wish.limits.share.unwrap_or(0)), asked }
     }
 
     /// Whether the room of a hold that expired is still there, from now on, and what is left of it.
-    pub(super) fn still_free(
-        &mut self,
-        now: Moment,
-        id: ReservationId,
-        caller: &Caller,
-        views: &Views,
-    ) -> Result<Vec<Span>, Why> {
+    pub(super) fn still_free(&mut self, ctx: Context<'_>, id: ReservationId) -> Result<Vec<Span>, Why> {
         let Some(entry) = self.entries.get(&id) else { return Err(Why::Unknown(id)) };
         entry.state.after(Move::Commit)?;
         let (resource, owner) = (entry.resource.clone(), entry.owner.clone());
-        let rest = super::book::since(&entry.spans, now.second());
-        let owned = Caller { user: owner.clone(), roles: caller.roles.clone() };
+        let rest = super::book::since(&entry.spans, ctx.now.second());
+        let owned = Caller { user: owner.clone(), roles: ctx.caller.roles.clone() };
         let limits = self.rules.limits.of(&owned);
         let usage = self.usage_beside(&owner, None);
         limits.check_count(&usage)?;
         limits.check_area(&usage, super::book::area(&rest))?;
         let Some(at) = self.at(&resource) else { return Err(Why::Expired) };
-        let looker = Looker { now: now.second(), user: &owner, share: limits.share, without: None };
-        let free = self.look(at, &looker, views.on(&resource), |sight| {
+        let looker = Looker { share: limits.share, ..Looker::new(ctx, &owner) };
+        let free = self.look(at, &looker, |sight| {
+            let need = |span: &Span| Need { capacity: span.capacity, length: span.interval.length() };
             rest.iter().all(|span| sight.free.fits(span.interval.begin, need(span)))
         });
         let free = free || self.broken.is(Flaw::LateCommitsUnseen);
         if free && !rest.is_empty() { Ok(rest) } else { Err(Why::Expired) }
     }
-
-    /// What is promised where a request is placed: to whom, for what, where and when.
-    pub(super) fn placed(
-        &self,
-        caller: &Caller,
-        request: &Request,
-        best: &Candidate,
-    ) -> (Name, Request, Name, Span) {
-        let resource = self.rules.resources[best.resource].resource.name.clone();
-        let span = best.span(&request.parts[0].wanted);
-        (caller.user.clone(), request.clone(), resource, span)
-    }
-}
-
-fn need(span: &Span) -> Need {
-    Need { capacity: span.capacity, length: span.interval.length() }
 }
 
 /// Of the reservations that begin before the end of the slot so many are looked at, the last first,
@@ -229,14 +191,11 @@ struct Refusal {
 }
 
 /// Of a wish for which none of the `suitable` resources has a slot.
-pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, views: &Views, suitable: &[usize]) -> Problem {
+fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -> Problem {
     let tell_blockers = ledger.rules.reveal.blockers;
     let mut all: Option<Refusal> = None;
     for &at in suitable {
-        let name = ledger.rules.resources[at].resource.name.clone();
-        let one = ledger.look(at, &wish.looker(true), views.on(&name), |sight| {
-            Way::new(sight, wish).refusal(tell_blockers)
-        });
+        let one = ledger.look(at, &wish.looker(true), |sight| Way::new(sight, wish).refusal(tell_blockers));
         all = Some(match all {
             None => one,
             Some(all) => all.or(one),
@@ -256,7 +215,8 @@ impl Refusal {
             (self.reason, self.blockers) = (other.reason, other.blockers);
         }
         for one in other.relaxations {
-            match self.relaxations.iter_mut().find(|known| same_kind(known, &one)) {
+            let same_kind = |known: &&mut Relaxation| discriminant(*known) == discriminant(&one);
+            match self.relaxations.iter_mut().find(same_kind) {
                 Some(known) if size(&one) < size(known) => *known = one,
                 Some(_) => {}
                 None => self.relaxations.push(one),
@@ -273,10 +233,6 @@ fn nearness(reason: Reason) -> u8 {
         Reason::NoRoom => 2,
         Reason::NotAdmitted => 3,
     }
-}
-
-fn same_kind(one: &Relaxation, other: &Relaxation) -> bool {
-    std::mem::discriminant(one) == std::mem::discriminant(other)
 }
 
 /// How much is asked of the requester.
@@ -316,7 +272,7 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
     }
 
     fn reason(&self) -> Reason {
-        if self.wanted.capacity > self.sight.capacity {
+        if self.wanted.capacity > self.sight.on.capacity {
             return Reason::TooWide;
         }
         if self.wanted.latest_start() < self.from {
@@ -329,13 +285,13 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
     /// Whoever holds something while a slot at the beginning of the window would last.
     fn blockers(&self) -> Vec<Blocker> {
         let slot = Interval::starting(self.from, self.wanted.duration);
-        let now = self.sight.now;
+        let now = self.sight.on.now;
         let of = |kind| move |interval| Blocker { kind, interval };
-        let running = self.sight.view.running.iter();
+        let running = self.sight.on.view.running.iter();
         let running = running.map(|job| Interval::new(now, job.expected_end.max(now + Seconds(1))));
         let waiting = self.sight.promised.iter().map(|span| span.interval);
-        let foreign = self.sight.view.foreign.iter().map(|span| span.interval);
-        let own = self.sight.reservations.before_reversed(slot.end).take(LOOKED_AT);
+        let foreign = self.sight.on.view.foreign.iter().map(|span| span.interval);
+        let own = self.sight.on.reservations.before_reversed(slot.end).take(LOOKED_AT);
         let all = running.map(of(BlockerKind::RunningJob));
         let all = all.chain(own.chain(foreign).map(of(BlockerKind::Reservation)));
         let all = all.chain(waiting.map(of(BlockerKind::WaitingJob)));
@@ -352,7 +308,7 @@ impl Trial for Way<'_, '_, '_> {
     }
 
     fn gap(&self) -> Seconds {
-        self.sight.offered.placement.slots.gap
+        self.sight.on.offered.placement.slots.gap
     }
 
     fn earliest_fit(&self, from: Time, need: Need, deadline: Option<Time>) -> Option<Time> {

@@ -7,9 +7,9 @@ use crate::deadline::Adaptive;
 use crate::ids::Name;
 use crate::message::Caller;
 use crate::problem::{Limit, Why};
-use crate::resource::Resource;
+use crate::request::Resource;
 use bookahead_plan::placement::{self, Request};
-use bookahead_plan::{Capacity, Seconds, Span, Time};
+use bookahead_plan::{Capacity, Seconds, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -102,34 +102,21 @@ pub struct HoldRules {
 }
 
 /// Rules that make no sense.
+#[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
 pub enum RulesError {
-    /// There is nothing to reserve.
     #[error("the site offers no resource; give at least one")]
     NoResource,
-    /// Which of them is meant?
     #[error("two resources are called {0}; give each a name of its own")]
     SameName(Name),
-    /// There is nothing of it.
     #[error("resource {0} has no capacity")]
     NoCapacity(Name),
-    /// Whose is it?
     #[error("resource {resource} says that it belongs to {says}, not to {site}")]
-    OtherSite {
-        /// The resource.
-        resource: Name,
-        /// What it says.
-        says: Name,
-        /// Whose rules these are.
-        site: Name,
-    },
-    /// A length of time below zero.
+    OtherSite { resource: Name, says: Name, site: Name },
     #[error("{0} is negative")]
     Negative(&'static str),
-    /// Everything would be refused.
     #[error("the time limit for the batch system to answer must be longer than zero")]
     NoTimeToAnswer,
-    /// A probe could never be answered.
     #[error("the site reveals no slot; let it reveal at least one")]
     NoSlots,
 }
@@ -300,7 +287,8 @@ impl UserLimits {
     pub(super) fn window(&self, now: Moment, wanted: &Request) -> Result<Request, Why> {
         let mut allowed = *wanted;
         if let Some(notice) = self.notice {
-            allowed.earliest_start = allowed.earliest_start.max(notice_ends(now, notice));
+            let first = super::fold::rest_from(now + Millis::seconds(notice.0));
+            allowed.earliest_start = allowed.earliest_start.max(first);
             if allowed.latest_start() < allowed.earliest_start
                 && wanted.latest_start() >= wanted.earliest_start
             {
@@ -319,9 +307,4 @@ impl UserLimits {
         }
         Ok(allowed)
     }
-}
-
-/// The first begin with enough notice.
-fn notice_ends(now: Moment, notice: Seconds) -> Time {
-    super::fold::rest_from(now + Millis::seconds(notice.0))
 }

@@ -9,6 +9,7 @@
 
 use super::Ledger;
 use super::book::Book;
+use super::commands::Context;
 use super::entry::Entry;
 use super::rules::Offered;
 use crate::ids::{Name, ReservationId};
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Who looks, and at what.
 #[derive(Clone, Copy)]
 pub(super) struct Looker<'a> {
-    /// The second in which he looks.
+    /// The second of the look.
     pub(super) now: Time,
     /// Whose share counts.
     pub(super) user: &'a Name,
@@ -29,19 +30,23 @@ pub(super) struct Looker<'a> {
     pub(super) share: Option<u32>,
     /// A reservation whose room counts as free.
     pub(super) without: Option<ReservationId>,
+    /// The jobs of all resources.
+    pub(super) views: &'a Views,
 }
 
-/// What he sees.
+impl<'a> Looker<'a> {
+    /// One whose share is not limited, and for whom nothing counts as free.
+    pub(super) fn new(ctx: Context<'a>, user: &'a Name) -> Looker<'a> {
+        Looker { now: ctx.now.second(), user, share: None, without: None, views: ctx.views }
+    }
+}
+
+/// What is seen.
 pub(super) struct Sight<'a> {
-    pub(super) offered: &'a Offered,
+    pub(super) on: Resource<'a>,
     pub(super) free: Free<'a>,
-    pub(super) view: &'a View,
-    pub(super) now: Time,
-    /// What has not failed.
-    pub(super) capacity: Capacity,
     /// The waiting jobs that have their place in the room.
     pub(super) promised: &'a [Span],
-    pub(super) reservations: Reservations<'a>,
     pub(super) memory: &'a mut Memory,
 }
 
@@ -95,11 +100,11 @@ impl Ledger {
         &mut self,
         at: usize,
         looker: &Looker<'_>,
-        view: &View,
         see: impl FnOnce(&mut Sight<'_>) -> R,
     ) -> R {
         let Ledger { rules, entries, books, memory, .. } = self;
         let (offered, book) = (&rules.resources[at], &mut books[at]);
+        let view = looker.views.on(&offered.resource.name);
         let capacity = book.standing();
         let Book { profile, begins, shares, .. } = book;
         let mut left = shares.as_mut().and_then(|shares| shares.get_mut(looker.user));
@@ -113,20 +118,12 @@ impl Ledger {
         let mut added = present(view, looker.now);
         added.iter().for_each(|&span| profile.add(span));
         let jobs = added.len();
-        let queue = Queue { offered, view, now: looker.now, capacity, reservations };
-        queue.add_promised(profile, memory, &mut added);
+        let on = Resource { offered, view, now: looker.now, capacity, reservations };
+        on.add_promised(profile, memory, &mut added);
         let share =
             looker.share.map(|percent| Share { most: hundredths(offered, percent), left: left.as_deref() });
-        let seen = see(&mut Sight {
-            offered,
-            free: Free { room: profile, share },
-            view,
-            now: looker.now,
-            capacity,
-            promised: &added[jobs..],
-            reservations,
-            memory,
-        });
+        let free = Free { room: profile, share };
+        let seen = see(&mut Sight { on, free, promised: &added[jobs..], memory });
         added.iter().for_each(|&span| profile.remove(span));
         taken.iter().for_each(|&span| profile.add(span));
         if let Some(left) = left {
@@ -151,17 +148,18 @@ fn hundredths(offered: &Offered, percent: u32) -> Capacity {
     Capacity(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
-/// The jobs that wait.
+/// The resource, its jobs, and its reservations.
 #[derive(Clone, Copy)]
-struct Queue<'a> {
-    offered: &'a Offered,
-    view: &'a View,
-    now: Time,
-    capacity: Capacity,
-    reservations: Reservations<'a>,
+pub(super) struct Resource<'a> {
+    pub(super) offered: &'a Offered,
+    pub(super) view: &'a View,
+    pub(super) now: Time,
+    /// What has not failed.
+    pub(super) capacity: Capacity,
+    pub(super) reservations: Reservations<'a>,
 }
 
-impl Queue<'_> {
+impl Resource<'_> {
     /// Puts those jobs into the profile that a reservation may not delay: the first in line, or, where local
     /// jobs are preferred, all.
     fn add_promised(&self, profile: &mut Profile, memory: &mut Memory, added: &mut Vec<Span>) {
@@ -191,7 +189,7 @@ impl Queue<'_> {
     }
 
     /// Makes plans on as many reservations as they depend on: `make` says until when that is.
-    fn plan<R>(
+    pub(super) fn plan<R>(
         &self,
         memory: &mut Memory,
         mut make: impl FnMut(&mut Prober, &Cluster<'_>) -> (R, Time),
@@ -233,20 +231,6 @@ impl Queue<'_> {
 
 fn place(start: Time, job: &Waiting) -> Span {
     Span::starting(start, job.estimate.max(Seconds(1)), job.capacity)
-}
-
-impl Sight<'_> {
-    /// Makes plans on as many reservations as they depend on: `make` says until when that is.
-    pub(super) fn plan<R>(&mut self, make: impl FnMut(&mut Prober, &Cluster<'_>) -> (R, Time)) -> R {
-        let queue = Queue {
-            offered: self.offered,
-            view: self.view,
-            now: self.now,
-            capacity: self.capacity,
-            reservations: self.reservations,
-        };
-        queue.plan(self.memory, make)
-    }
 }
 
 /// What a user may take.

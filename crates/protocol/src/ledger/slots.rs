@@ -48,7 +48,7 @@ pub(super) struct Found {
 impl Sight<'_> {
     /// Slots that can be had, in order of time.
     pub(super) fn slots(&mut self, request: &Request, search: &Search<'_>) -> Vec<Found> {
-        if request.latest_start() < request.earliest_start || request.capacity > self.capacity {
+        if request.latest_start() < request.earliest_start || request.capacity > self.on.capacity {
             return Vec::new();
         }
         if !self.fitting_is_enough() {
@@ -56,7 +56,7 @@ impl Sight<'_> {
         }
         let mut found =
             if search.runs { self.covering(request, search) } else { self.spread(request, search) };
-        if search.impacts && !self.view.waiting.is_empty() {
+        if search.impacts && !self.on.view.waiting.is_empty() {
             self.add_impacts(request, &mut found);
         } else if search.impacts {
             found.iter_mut().for_each(|slot| slot.impact = Some(Impact::default()));
@@ -66,9 +66,9 @@ impl Sight<'_> {
 
     /// Whether every begin that fits is as good as any other.
     fn fitting_is_enough(&self) -> bool {
-        let rules = &self.offered.placement;
+        let rules = &self.on.offered.placement;
         let by_vacancy = matches!(rules.method, Method::EarliestStart { .. });
-        self.view.has_no_jobs() || (by_vacancy && rules.admission.is_unlimited())
+        self.on.view.has_no_jobs() || (by_vacancy && rules.admission.is_unlimited())
     }
 
     fn covering(&self, request: &Request, search: &Search<'_>) -> Vec<Found> {
@@ -105,8 +105,8 @@ impl Sight<'_> {
     fn rated(&mut self, request: &Request, search: &Search<'_>) -> Vec<Found> {
         let named = self.begins(request, search);
         let begins: Vec<Time> = named.iter().map(|(start, _)| *start).collect();
-        let (free, rules) = (self.free, &self.offered.placement);
-        let slots = self.plan(|prober, cluster| {
+        let (free, rules) = (self.free, &self.on.offered.placement);
+        let slots = self.on.plan(self.memory, |prober, cluster| {
             let mut slots = prober.probe_in(free.room, rules, cluster, request, &begins);
             let mut until = prober.looked_until();
             // A probe knows nothing of shares.
@@ -130,7 +130,7 @@ impl Sight<'_> {
     /// The begins to look at, in order, and whether each is of special interest.
     fn begins(&mut self, request: &Request, search: &Search<'_>) -> Vec<(Time, bool)> {
         let begins = &mut self.memory.begins;
-        self.offered.placement.slots.starts(request, self.now, self.free.room, begins);
+        self.on.offered.placement.slots.starts(request, self.on.now, self.free.room, begins);
         let mut begins: Vec<(Time, bool)> =
             begins.iter().map(|start| (*start, search.starts.contains(start))).collect();
         let named = search.starts.iter().filter(|start| allowed(request).contains(start));
@@ -142,8 +142,8 @@ impl Sight<'_> {
 
     fn add_impacts(&mut self, request: &Request, found: &mut [Found]) {
         let slot = |found: &Found| placement::Slot { start: found.start, availability: 1.0, impact: None };
-        let policy = self.offered.placement.policy;
-        let planned = self.plan(|prober, cluster| {
+        let policy = self.on.offered.placement.policy;
+        let planned = self.on.plan(self.memory, |prober, cluster| {
             let mut slots: Vec<placement::Slot> = found.iter().map(slot).collect();
             prober.add_impacts(policy, cluster, request, &mut slots);
             (slots, prober.looked_until())

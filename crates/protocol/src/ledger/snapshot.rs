@@ -12,11 +12,10 @@
 //! - *Other rules* hold from now on: for how long things are remembered, whose share is limited.
 
 use super::Ledger;
-use super::answers::Answered;
 use super::book::Taken;
 use super::entry::{Denied, Entry};
 use super::rules::{Rules, RulesError};
-use super::waiting::Granted;
+use super::waiting::{Answered, Granted};
 use crate::clock::Moment;
 use crate::deadline::Observed;
 use crate::ids::{Name, ReservationId};

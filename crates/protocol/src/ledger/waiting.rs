@@ -1,21 +1,21 @@
-//! How long holds last, and waiting for the batch system. Where the rules name a time limit
-//! ([`Rules::consent`](super::Rules::consent)), nothing is promised before the batch system has granted it: a request, a late
-//! commit or a change rests in the book, takes its room, and is settled by [`Ledger::granted`], [`Ledger::not_granted`], a
-//! cancel, or time. The call because of which it waits is part of the book, so that its repetitions get the same answer, also
-//! after a restart. Others may wait for the same ([`Ledger::settled_answer`]).
+//! How long holds last, how decisions are carried out and answers remembered, and waiting for the batch system. Where the rules
+//! name a time limit ([`Rules::consent`](super::Rules::consent)), nothing is promised before the batch system has granted it: a
+//! request, a late commit or a change rests in the book, takes its room, and is settled by [`Ledger::granted`],
+//! [`Ledger::not_granted`], a cancel, or time. The call because of which it waits is part of the book, so that its repetitions
+//! get the same answer, also after a restart. Others may wait for the same ([`Ledger::settled_answer`]).
 
 use super::Ledger;
-use super::entry::{Entry, Then, Waiting};
-use super::event::{Ticked, What};
+use super::entry::{Entry, Then, Ticked, What};
 use crate::clock::{Millis, Moment};
 use crate::deadline::Observed;
-use crate::ids::{JobId, ReservationId};
+use crate::ids::{JobId, Key, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
 use bookahead_plan::Time;
 use bookahead_plan::placement::Reason;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Ledger {
     /// Until when the batch system may answer: not longer than the rules say, and not when it is of no use any more.
@@ -114,12 +114,6 @@ impl Ledger {
             },
         }
     }
-
-    /// Since when the reservation waits that has waited for longest.
-    pub fn waits_since(&self) -> Option<Moment> {
-        let waiting = self.entries.values().filter_map(|entry| entry.waiting.as_ref());
-        waiting.map(|Waiting { since, .. }| *since).min()
-    }
 }
 
 /// So many resolved holds are looked back on, at most; when there are more, all counts are halved.
@@ -191,6 +185,108 @@ impl Ledger {
             *seen = Observed::halved(seen);
             let Granted { holds, in_all } = self.holds;
             self.holds = Granted { holds: holds / 2, in_all: Millis(in_all.0 / 2) };
+        }
+    }
+}
+
+/// A call, and the answer that it got.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Answered {
+    pub(super) at: Moment,
+    pub(super) envelope: Box<Envelope>,
+    pub(super) answer: Answer,
+}
+
+/// All that are remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Answers {
+    by_key: BTreeMap<Key, Answered>,
+    /// The same, the oldest first.
+    by_age: BTreeSet<(Moment, Key)>,
+}
+
+impl Answers {
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Answered> {
+        self.by_key.get(&key)
+    }
+
+    /// In order of their keys.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Answered> {
+        self.by_key.values()
+    }
+
+    pub(super) fn oldest(&self) -> Option<(Moment, Key)> {
+        self.by_age.first().copied()
+    }
+
+    pub(super) fn remember(&mut self, answered: Answered) {
+        let key = answered.envelope.key;
+        self.forget(key);
+        self.by_age.insert((answered.at, key));
+        self.by_key.insert(key, answered);
+    }
+
+    pub(super) fn forget(&mut self, key: Key) {
+        if let Some(known) = self.by_key.remove(&key) {
+            self.by_age.remove(&(known.at, key));
+        }
+    }
+}
+
+/// What is to happen, and what is to be said.
+pub(super) struct Decision {
+    events: Vec<What>,
+    reply: Reply,
+    /// The reservation whose caller waits.
+    pub(super) waits: Option<ReservationId>,
+}
+
+enum Reply {
+    /// The reservation as it is once the events have happened.
+    View(ReservationId),
+    Answer(Box<Answer>),
+}
+
+impl Decision {
+    /// Nothing is to happen.
+    pub(super) fn say(answer: impl Into<Answer>) -> Decision {
+        Decision::say_after(Vec::new(), answer)
+    }
+
+    /// Something is to happen all the same.
+    pub(super) fn say_after(events: Vec<What>, answer: impl Into<Answer>) -> Decision {
+        Decision { events, reply: Reply::Answer(Box::new(answer.into())), waits: None }
+    }
+
+    /// The reservation is to be shown.
+    pub(super) fn show(id: ReservationId) -> Decision {
+        Decision::show_after(id, Vec::new())
+    }
+
+    /// The reservation is to be shown as it is afterwards.
+    pub(super) fn show_after(id: ReservationId, events: Vec<What>) -> Decision {
+        Decision { events, reply: Reply::View(id), waits: None }
+    }
+
+    /// The caller waits until the batch system has answered for this reservation.
+    pub(super) fn wait_after(id: ReservationId, events: Vec<What>) -> Decision {
+        Decision { waits: Some(id), ..Decision::show_after(id, events) }
+    }
+}
+
+impl Ledger {
+    pub(super) fn carry_out(&mut self, now: Moment, decision: Decision, course: &mut Ticked) -> Answer {
+        self.happen(now, decision.events, course);
+        match decision.reply {
+            Reply::Answer(answer) => *answer,
+            Reply::View(id) => match self.entries.get(&id) {
+                Some(entry) => Answer::Reservation(self.view(now, id, entry)),
+                None => Problem::new(Why::Unknown(id)).into(),
+            },
         }
     }
 }

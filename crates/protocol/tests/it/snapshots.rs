@@ -14,6 +14,7 @@ use bookahead_protocol::*;
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 
 /// Written as text and read again.
 fn through_json<T: Serialize + DeserializeOwned>(value: &T) -> T {
@@ -163,7 +164,9 @@ fn run(
         *now = *now + Millis(step.later);
         *key += 1;
         let ticked = match &step.what {
-            Do::Lose(resource, capacity) => ledger.lost(*now, &name(resource), Capacity(*capacity)),
+            Do::Lose(resource, capacity) => {
+                ledger.lost(*now, &name(resource), Capacity(*capacity), &BTreeSet::new())
+            }
             Do::GetBack(resource, capacity) => ledger.restored(*now, &name(resource), Capacity(*capacity)),
             Do::Tick => ledger.tick(*now),
             Do::Grant => ledger.granted(*now, ReservationId(step.id)),

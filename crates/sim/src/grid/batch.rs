@@ -8,7 +8,7 @@
 use super::cluster::Cluster;
 use super::external::External;
 use super::log::Tally;
-use bookahead_party::{BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
+use bookahead_party::{BatchError, BatchOrder, BatchReport, Look, OrderId, Seen, Tagged};
 use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,7 @@ use std::sync::Arc;
 const MOST_NEEDLESS: u32 = 4;
 
 /// A batch system.
+#[derive(Default)]
 pub struct Batch {
     pub(super) clusters: BTreeMap<Name, Cluster>,
     pub(super) external: Option<External>,
@@ -36,23 +37,9 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// One that is part of the site's daemon.
-    pub fn in_process(clusters: BTreeMap<Name, Cluster>) -> Batch {
-        Batch {
-            clusters,
-            external: None,
-            newest: BTreeMap::new(),
-            seen: 0,
-            skew: Seconds(0),
-            needless: BTreeMap::new(),
-            touched: BTreeSet::new(),
-            tally: Tally::default(),
-        }
-    }
-
-    /// One that has to be asked.
-    pub(super) fn external(clusters: BTreeMap<Name, Cluster>, external: External) -> Batch {
-        Batch { external: Some(external), ..Batch::in_process(clusters) }
+    /// One that has to be asked, or, without `external`, one that is part of the site's daemon.
+    pub(super) fn new(clusters: BTreeMap<Name, Cluster>, external: Option<External>) -> Batch {
+        Batch { clusters, external, ..Batch::default() }
     }
 
     /// Its resources.
@@ -62,7 +49,7 @@ impl Batch {
 
     /// Works on.
     pub(super) fn advance(&mut self, now: Moment) {
-        let now = now.second() + self.skew;
+        let now = self.time(now);
         self.clusters.values_mut().for_each(|cluster| cluster.advance(now));
     }
 
@@ -81,10 +68,14 @@ impl Batch {
         let version = self.clusters.values().map(|cluster| cluster.version).sum();
         if self.seen != version {
             self.seen = version;
-            let look = Look { resources: self.resources(), jobs: self.jobs(), ..Look::default() };
-            news.push(BatchReport::Looked { order: None, at: site_now, outcome: Ok(look) });
+            news.push(self.looked(None, site_now));
         }
         news
+    }
+
+    fn looked(&self, order: Option<OrderId>, at: Moment) -> BatchReport {
+        let look = Look { resources: self.resources(), jobs: self.jobs(), ..Look::default() };
+        BatchReport::Looked { order, at, outcome: Ok(look) }
     }
 
     /// In process: takes room at once.
@@ -108,10 +99,7 @@ impl Batch {
                 }
                 BatchReport::Kept { order, id, outcome: Ok(()) }
             }
-            BatchOrder::Look { order } => {
-                let look = Look { resources: self.resources(), jobs: self.jobs(), ..Look::default() };
-                BatchReport::Looked { order: Some(order), at: site_now, outcome: Ok(look) }
-            }
+            BatchOrder::Look { order } => self.looked(Some(order), site_now),
             order => self.about_a_job(&order),
         }
     }
@@ -144,11 +132,6 @@ impl Batch {
         }
     }
 
-    /// The site has started, and said what is to be kept.
-    pub(super) fn site_started(&mut self) {
-        self.clusters.values_mut().for_each(Cluster::wake);
-    }
-
     /// So much of a resource fails, or comes back. `chosen` says which reservations have nodes there.
     pub(super) fn lose(
         &mut self,
@@ -158,9 +141,9 @@ impl Batch {
         chosen: impl Fn(usize) -> bool,
     ) {
         let Some(cluster) = self.clusters.get_mut(resource) else { return };
-        let before = cluster.lost().0;
+        let before = cluster.lost;
         let lost = if back { before.saturating_sub(capacity.0) } else { before.saturating_add(capacity.0) };
-        let hit = cluster.reserved().keys().copied().enumerate().filter(|(at, _)| !back && chosen(*at));
+        let hit = cluster.reserved.keys().copied().enumerate().filter(|(at, _)| !back && chosen(*at));
         let hit: Vec<ReservationId> = hit.map(|(_, id)| id).filter(|_| self.external.is_some()).collect();
         cluster.lose(Capacity(lost), &hit);
         self.touched.extend(hit);
@@ -176,17 +159,18 @@ impl Batch {
         self.clusters.values().flat_map(Cluster::statuses).collect()
     }
 
-    /// Two clocks that were read together.
-    pub(super) fn clocks(&self, now: Moment, site_now: Moment) -> Clocks {
-        Clocks { ours: site_now.second(), theirs: now.second() + self.skew }
-    }
-
     /// All that is kept because of the site.
     pub(super) fn tagged(&self) -> Vec<Tagged> {
         let all = self.clusters.iter().flat_map(|(name, cluster)| {
-            cluster.reserved().iter().map(move |(id, spans)| (name.clone(), *id, spans.clone()))
+            let tag = |(&id, spans): (_, &Vec<Span>)| Tagged {
+                id,
+                owner: None,
+                resource: name.clone(),
+                spans: spans.clone(),
+            };
+            cluster.reserved.iter().map(tag)
         });
-        all.map(|(resource, id, spans)| Tagged { id, owner: None, resource, spans }).collect()
+        all.collect()
     }
 
     /// What is kept for a reservation, as far as its nodes are up.

@@ -1,14 +1,14 @@
 //! A simulated client: wants reservations and jobs, repeats its calls until they are answered, and does step by step with what
 //! it was promised what it was told to. It never crashes: what it was told is what promises are held against.
 
-use super::network::Message;
+use super::network::{About, Message};
 use bookahead_party::JobCall;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::ids::Identities;
-use bookahead_protocol::jobs::{JobRequest, JobView, Work};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, Work};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Name, Problem, Request, Reservation,
-    ReservationId, State,
+    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Name, Request, Reservation, ReservationId,
+    State,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -103,7 +103,7 @@ pub struct JobRecord {
     /// The id that it gave to it.
     pub id: JobId,
     /// What it was told last; None where it was told nothing.
-    pub told: Option<Result<Box<JobView>, Problem>>,
+    pub told: Option<JobAnswer>,
 }
 
 #[derive(Debug, Clone)]
@@ -113,13 +113,6 @@ struct Pending {
     record: Option<usize>,
     due: Moment,
     wait: Millis,
-}
-
-/// What an answer is recognised by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Awaited {
-    Call(Key),
-    Job(JobId, JobCall),
 }
 
 /// A client.
@@ -134,7 +127,7 @@ pub struct Client {
     wanted_jobs: Vec<(Moment, JobRequest)>,
     records: Vec<Record>,
     jobs: Vec<JobRecord>,
-    pending: BTreeMap<Awaited, Pending>,
+    pending: BTreeMap<About, Pending>,
     /// What it will do, with what.
     agenda: Vec<(Moment, usize, Step)>,
 }
@@ -193,7 +186,7 @@ impl Client {
         [wish, job, pending, agenda].into_iter().flatten().min()
     }
 
-    pub(super) fn tick(&mut self, now: Moment) -> Vec<(Name, Message)> {
+    pub(super) fn tick(&mut self, now: Moment) -> Vec<Message> {
         let mut send = Vec::new();
         while let Some(wish) = self.wishes.pop_if(|wish| wish.at <= now) {
             let id = ReservationId(self.identities.make());
@@ -212,12 +205,12 @@ impl Client {
         for pending in self.pending.values_mut().filter(|pending| pending.due <= now) {
             pending.wait = Millis(pending.wait.0.saturating_mul(2).min(LONGEST_PATIENCE.0));
             pending.due = now + pending.wait;
-            send.push((self.asks.clone(), pending.message.clone()));
+            send.push(pending.message.clone());
         }
         send
     }
 
-    fn take_step(&mut self, now: Moment, at: usize, step: Step) -> Option<(Name, Message)> {
+    fn take_step(&mut self, now: Moment, at: usize, step: Step) -> Option<Message> {
         let record = &mut self.records[at];
         let (id, hold_for) = (record.id, record.wish.hold_for);
         let (begin, end) = record.interval().unwrap_or((Time(0), Time(0)));
@@ -243,80 +236,69 @@ impl Client {
                     self.go_on(now, at);
                     return None;
                 };
-                return Some(self.ask_of_job(now, Some(at), job, JobCall::Drop, None));
+                return Some(self.ask(now, Some(at), job, None));
             }
         };
         Some(self.call(now, at, call))
     }
 
-    fn submit(&mut self, now: Moment, record: Option<usize>, mut job: JobRequest) -> (Name, Message) {
+    fn submit(&mut self, now: Moment, record: Option<usize>, mut job: JobRequest) -> Message {
         let id = JobId(self.identities.make());
         job.work = named(id, &job.work);
         self.jobs.push(JobRecord { id, told: None });
-        self.ask_of_job(now, record, id, JobCall::Submit, Some(Box::new(job)))
+        self.ask(now, record, id, Some(Box::new(job)))
     }
 
-    fn ask_of_job(
+    /// Submits a job, or cancels it where there is none.
+    fn ask(
         &mut self,
         now: Moment,
         record: Option<usize>,
         id: JobId,
-        ask: JobCall,
         job: Option<Box<JobRequest>>,
-    ) -> (Name, Message) {
-        let message = Message::Job { caller: self.caller.clone(), id, ask, job };
-        self.send(now, Awaited::Job(id, ask), record, message)
+    ) -> Message {
+        let ask = if job.is_some() { JobCall::Submit } else { JobCall::Drop };
+        self.send(now, record, Message::Job { caller: self.caller.clone(), id, ask, job })
     }
 
-    fn call(&mut self, now: Moment, record: usize, call: Call) -> (Name, Message) {
+    fn call(&mut self, now: Moment, record: usize, call: Call) -> Message {
         let envelope = Envelope { key: Key(self.identities.make()), caller: self.caller.clone(), call };
-        self.send(now, Awaited::Call(envelope.key), Some(record), Message::Call(envelope))
+        self.send(now, Some(record), Message::Call(envelope))
     }
 
-    fn send(
-        &mut self,
-        now: Moment,
-        awaited: Awaited,
-        record: Option<usize>,
-        message: Message,
-    ) -> (Name, Message) {
+    fn send(&mut self, now: Moment, record: Option<usize>, message: Message) -> Message {
         let pending = Pending { message: message.clone(), record, due: now + PATIENCE, wait: PATIENCE };
-        self.pending.insert(awaited, pending);
-        (self.asks.clone(), message)
+        self.pending.insert(message.about(), pending);
+        message
     }
 
     /// Takes an answer.
     pub(super) fn hear(&mut self, now: Moment, message: &Message) {
-        match message {
-            Message::Answer { key, answer } => self.answer(now, *key, answer),
-            Message::JobAnswer { id, asked, answer } => {
-                let Some(pending) = self.pending.remove(&Awaited::Job(*id, *asked)) else { return };
-                if let Some(job) = self.jobs.iter_mut().find(|job| job.id == *id) {
-                    job.told = Some(answer.clone());
-                }
-                if let Some(record) = pending.record {
-                    self.go_on(now, record);
-                }
-            }
-            Message::Call(_) | Message::Job { .. } => {}
-        }
-    }
-
-    fn answer(&mut self, now: Moment, key: Key, answer: &Answer) {
         // It is asked again later.
-        if matches!(answer, Answer::Problem(problem) if problem.why.is_passing()) {
+        if matches!(message, Message::Answer { answer: Answer::Problem(problem), .. } if problem.why.is_passing())
+        {
             return;
         }
-        let Some(pending) = self.pending.remove(&Awaited::Call(key)) else { return };
-        let (Some(record), Message::Call(envelope)) = (pending.record, &pending.message) else { return };
-        let call = &envelope.call;
-        self.records[record].answers.push((now, call.word(), answer.clone()));
-        let goes_on = match answer {
-            Answer::Reservation(reservation) => reservation.state.holds_capacity(),
-            // Whoever does not get other terms has the old ones.
-            _ => matches!(call, Call::Change { .. } | Call::Extend { .. } | Call::Release { .. }),
+        let Some(Pending { message: asked, record, .. }) = self.pending.remove(&message.about()) else {
+            return;
         };
-        if goes_on {
+        let goes_on = match (message, &asked, record) {
+            (Message::Answer { answer, .. }, Message::Call(Envelope { call, .. }), Some(record)) => {
+                self.records[record].answers.push((now, call.word(), answer.clone()));
+                match answer {
+                    Answer::Reservation(reservation) => reservation.state.holds_capacity(),
+                    // Whoever does not get other terms has the old ones.
+                    _ => matches!(call, Call::Change { .. } | Call::Extend { .. } | Call::Release { .. }),
+                }
+            }
+            (Message::JobAnswer { id, answer, .. }, ..) => {
+                let job = self.jobs.iter_mut().find(|job| job.id == *id);
+                job.into_iter().for_each(|job| job.told = Some(answer.clone()));
+                true
+            }
+            _ => false,
+        };
+        if let Some(record) = record.filter(|_| goes_on) {
             self.go_on(now, record);
         }
     }

@@ -5,7 +5,7 @@
 use super::external::covers;
 use super::guests::Submitted;
 use crate::site::{Job, Ran};
-use bookahead_party::{JobChange, Seen};
+use bookahead_party::{Ended, JobChange, JobState, Seen};
 use bookahead_plan::{
     Capacity, Interval, JobKey, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
 };
@@ -39,7 +39,8 @@ pub struct Cluster {
     /// How many nodes of each are down.
     hits: BTreeMap<ReservationId, u32>,
     foreign: Vec<Span>,
-    lost: u32,
+    /// How much has failed.
+    pub(super) lost: u32,
     /// Submitted jobs that are over for longer than this are forgotten.
     pub(super) remembers: Seconds,
     /// Nothing starts and nothing makes room: it is not known what is to be kept free.
@@ -133,18 +134,13 @@ impl Cluster {
     }
 
     /// Whether it can ever run.
-    fn enqueue(&mut self, key: JobKey, asked: Waiting) -> bool {
+    pub(super) fn enqueue(&mut self, key: JobKey, asked: Waiting) -> bool {
         let taken = self.scheduler.submit(key, asked).is_ok();
         if taken {
             self.waiting.insert(key, asked);
             self.version += 1;
         }
         taken
-    }
-
-    /// A submitted job joins the queue.
-    pub(super) fn queue(&mut self, place: usize, asked: Waiting) -> bool {
-        self.enqueue(key_of(place), asked)
     }
 
     /// A submitted job leaves the queue or its room there.
@@ -170,7 +166,7 @@ impl Cluster {
             self.scheduler.end(running);
             self.version += 1;
             match place_of(key) {
-                Some(place) => self.displaced(place, now),
+                Some(place) => self.over(place, JobState::Killed(Ended::Displaced), now),
                 None => drop(self.ran.entry(key).and_modify(|ran| ran.end = now)),
             }
         }
@@ -330,11 +326,6 @@ impl Cluster {
         self.scheduler.now()
     }
 
-    /// What is reserved, by whom it was made for.
-    pub fn reserved(&self) -> &BTreeMap<ReservationId, Vec<Span>> {
-        &self.reserved
-    }
-
     /// Whether more is taken than there is, from now on, by what runs, what is kept and what failed: when, and how much.
     pub fn overfull(&mut self) -> Option<(Time, i64)> {
         self.scheduler.withdraw_promises();
@@ -342,11 +333,6 @@ impl Cluster {
         let overfull = profile.first_below(now, 0).map(|(when, free)| (when, -free));
         self.pass();
         overfull
-    }
-
-    /// What has failed.
-    pub fn lost(&self) -> Capacity {
-        Capacity(self.lost)
     }
 
     /// Jobs that run outside of reservations.
@@ -364,12 +350,7 @@ impl Cluster {
         self.ran.len()
     }
 
-    /// What there is.
-    pub fn capacity(&self) -> Capacity {
-        self.capacity
-    }
-
-    /// When its local jobs ran, with what they took.
+    /// When each local job ran, and on how much.
     pub fn ran(&self) -> impl Iterator<Item = (Ran, Capacity)> {
         self.ran.iter().map(|(key, ran)| (*ran, self.jobs[key.0 as usize].asked.capacity))
     }
@@ -380,7 +361,7 @@ impl Cluster {
     }
 }
 
-fn key_of(place: usize) -> JobKey {
+pub(super) fn key_of(place: usize) -> JobKey {
     JobKey(SUBMITTED + u32::try_from(place).unwrap_or(SUBMITTED - 1))
 }
 

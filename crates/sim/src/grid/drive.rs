@@ -2,9 +2,9 @@
 //! to messages and orders. One rule holds, as in the daemons: nothing leaves before what it rests on is durable.
 
 use super::external::{Work, Worked};
-use super::host::{About, Asker, Driven};
-use super::network::{Fate, Message, Packet};
-use super::{CrashPoint, Flaw, Grid, Happening, Role, Row};
+use super::host::{Asker, Driven};
+use super::network::{About, Fate, Message, Packet};
+use super::{CrashPoint, Flaw, Grid, Happening, Role, What};
 use bookahead_party::{
     BatchOrder, CallId, Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest, Queries, Reply,
 };
@@ -18,10 +18,10 @@ impl Grid {
         let kind = packet.kind();
         let Packet { from, to, sent, message, .. } = packet;
         if !self.parties[to].up {
-            self.log.row(|| Row::Unheard { from, to, sent, at: self.now, word: message.word() });
+            self.log.row(self.now, || What::Lost { from, to, sent, word: message.word() });
             return;
         }
-        self.log.row(|| Row::Message { from, to, sent, at: self.now, word: message.word(), kind });
+        self.log.row(self.now, || What::Message { from, to, sent, word: message.word(), kind });
         self.witness.heard(to, &message);
         if let Role::Client(client) = &mut self.parties[to].role {
             client.hear(self.now, &message);
@@ -35,19 +35,17 @@ impl Grid {
     fn hand(&mut self, to: usize, from: Option<usize>, name: &Name, message: Message) {
         let since = self.local(to);
         let Some(host) = self.parties[to].driven() else { return };
-        let mut asker = |about| host.call(Asker { from, about, since });
+        let about = message.about();
+        let mut asker = || host.call(Asker { from, about, since });
         let origin = Origin::default();
         let input = match message {
-            Message::Call(envelope) => {
-                let call = asker(About::Key(envelope.key));
-                Input::Call { call, envelope, origin }
-            }
+            Message::Call(envelope) => Input::Call { call: asker(), envelope, origin },
             Message::Answer { key, answer } => Input::Answered { from: name.clone(), key, answer, origin },
             Message::JobAnswer { id, asked, answer } => {
                 Input::JobAnswered { from: name.clone(), id, asked, answer }
             }
             Message::Job { caller, id, ask, job } => {
-                let call = asker(About::Job(id, ask));
+                let call = asker();
                 match (ask, job) {
                     (JobCall::Submit, Some(job)) => {
                         Input::Submit { call, caller, key: Key(id.0), id, job, origin }
@@ -73,9 +71,8 @@ impl Grid {
     pub(super) fn wake(&mut self, at: usize) {
         let now = self.now;
         if let Role::Client(client) = &mut self.parties[at].role {
-            for (to, message) in client.tick(now) {
-                self.say(at, &to, &message);
-            }
+            let (asks, messages) = (client.asks().clone(), client.tick(now));
+            messages.iter().for_each(|message| self.say(at, &asks, message));
             return self.arrange_waking(at);
         }
         self.give(at, Input::Time);
@@ -125,7 +122,7 @@ impl Grid {
         let leaving = host.end_write(crash, unsafe_send);
         for written in leaving.written {
             self.witness.written(&written);
-            self.log.row(|| Row::Written { party: at, at: self.now, word: written.word, id: written.id });
+            self.log.row(self.now, || What::Written { party: at, word: written.word, id: written.id });
         }
         for (call, reply) in leaving.replies {
             self.reply(at, call, reply);
@@ -202,7 +199,8 @@ impl Grid {
                 }
             }
             Fate::Lost | Fate::CutOff => {
-                self.log.row(|| Row::Lost { from, to, at: self.now, word: message.word() });
+                let sent = self.now;
+                self.log.row(sent, || What::Lost { from, to, sent, word: message.word() });
             }
         }
     }
@@ -211,7 +209,7 @@ impl Grid {
     fn order(&mut self, at: usize, life: u32, order: BatchOrder, crashing: bool) {
         let (now, local) = (self.now, self.local(at));
         let Role::Site(site) = &mut self.parties[at].role else { return };
-        self.log.row(|| Row::Ordered { site: at, at: now, word: order_word(&order) });
+        self.log.row(now, || What::Ordered { site: at, word: order_word(&order) });
         match &mut site.batch.external {
             Some(external) => {
                 let (due, work, slow) = external.take(now, life, order);
@@ -234,7 +232,7 @@ impl Grid {
         }
         match report {
             Some((to, report)) if life == Some(to) => {
-                self.log.row(|| Row::Reported { site: at, at: now, word: report_word(&report) });
+                self.log.row(now, || What::Reported { site: at, word: report_word(&report) });
                 self.give(at, Input::Batch(report));
             }
             _ => self.witness.look(now, &mut self.parties[at], at),
@@ -307,7 +305,7 @@ impl Grid {
             CrashPoint::WhileSending => "crashes_while_sending",
         };
         self.troubles.count(word);
-        self.log.row(|| Row::Crash { party: at, at: self.now, point });
+        self.log.row(self.now, || What::Crash { party: at, point });
         let party = &mut self.parties[at];
         party.up = false;
         if let Role::Site(site) = &mut party.role {

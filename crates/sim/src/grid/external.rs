@@ -4,7 +4,7 @@
 
 use super::batch::Batch;
 use super::cluster::less;
-use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, Look, OrderId, Seen};
+use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::ledger::taken;
 use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
@@ -49,7 +49,7 @@ const SLOWEST: Millis = Millis(12_000);
 
 /// What goes wrong with one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Done,
     Refused,
     LessUndone,
@@ -63,16 +63,12 @@ enum Fate {
 #[derive(Debug)]
 pub(super) enum Work {
     /// An order is due.
-    Due { order: BatchOrder, life: u32, by: Moment, fate: Fated },
+    Due { order: BatchOrder, life: u32, by: Moment, fate: Fate },
     /// An order is carried out that nobody waits for any more.
     Late(BatchOrder),
     /// A look comes to its end.
     Looked { order: OrderId, life: u32, at: Moment, seen: BTreeMap<Name, Arc<Seen>> },
 }
-
-/// What is drawn for one order.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fated(Fate);
 
 /// A report, for one life of the site, and what is to come.
 #[derive(Default)]
@@ -88,9 +84,9 @@ pub(super) struct External {
     /// When the last order for a reservation or a job is carried out.
     busy: BTreeMap<Lane, Moment>,
     /// It answers nothing before.
-    silent_until: Moment,
+    pub(super) silent_until: Moment,
     /// Its silence is never reported: whoever asks for the site hangs.
-    mute: bool,
+    pub(super) mute: bool,
     newest: OrderId,
     /// A look is reported by the newest of all orders before it, and not by its own.
     by_newest: bool,
@@ -108,22 +104,8 @@ enum Lane {
 impl External {
     pub(super) fn new(temper: Temper, mut chance: Stream) -> External {
         let (by_newest, in_pieces) = (chance.whole(0, 1) == 0, chance.whole(0, 2) == 0);
-        let (silent_until, newest) = (Moment(0), OrderId(0));
-        External {
-            temper,
-            chance,
-            busy: BTreeMap::new(),
-            silent_until,
-            mute: false,
-            newest,
-            by_newest,
-            in_pieces,
-        }
-    }
-
-    /// It answers nothing until then. Where `mute`, that is not even noticed.
-    pub(super) fn be_silent(&mut self, until: Moment, mute: bool) {
-        (self.silent_until, self.mute) = (until, mute);
+        let (silent_until, newest, busy) = (Moment(0), OrderId(0), BTreeMap::new());
+        External { temper, chance, busy, silent_until, mute: false, newest, by_newest, in_pieces }
     }
 
     fn happens(&mut self, per_thousand: u32) -> bool {
@@ -155,7 +137,7 @@ impl External {
         };
         let free = self.busy.get(&lane).copied().unwrap_or(now).max(now);
         self.newest = order.order();
-        let (by, fate) = (now + timeout, Fated(self.fate(&order)));
+        let (by, fate) = (now + timeout, self.fate(&order));
         let due = free + takes;
         self.busy.insert(lane, due);
         (due, Work::Due { order, life, by, fate }, what)
@@ -268,7 +250,7 @@ impl Batch {
             }
             Work::Looked { order, life, at, seen } => {
                 let (jobs, tagged) = (self.jobs(), self.tagged());
-                let clocks = Some(self.clocks(now, site_now));
+                let clocks = Some(Clocks { ours: site_now.second(), theirs: self.time(now) });
                 let look = Look { resources: seen, jobs, tagged, clocks };
                 let report = BatchReport::Looked { order: Some(order), at, outcome: Ok(look) };
                 Worked { report: Some((life, report)), later: None }
@@ -276,7 +258,7 @@ impl Batch {
             Work::Due {
                 order: BatchOrder::Look { order },
                 life,
-                fate: Fated(Fate::Done | Fate::UnknownDone),
+                fate: Fate::Done | Fate::UnknownDone,
                 ..
             } => {
                 let order = if external.by_newest { external.newest.max(order) } else { order };
@@ -291,7 +273,7 @@ impl Batch {
                 self.carry_out(&order, true);
                 Worked::default()
             }
-            Work::Due { order, life, fate: Fated(fate), .. } => {
+            Work::Due { order, life, fate, .. } => {
                 let (report, late) = self.fulfil(&order, fate);
                 let later = late.map(|late| (now + late, Work::Late(order)));
                 Worked { report: Some((life, report)), later }
@@ -318,18 +300,13 @@ impl Batch {
                 let other = Backing { spans: lowered, ..backing.clone() };
                 (self.carry_out(&BatchOrder::Keep { order: *number, backing: other }, false), None)
             }
-            Fate::UnknownDone => {
+            Fate::UnknownDone | Fate::UnknownNever | Fate::UnknownLate(_) => {
                 self.tally.count("batch_unanswered");
-                self.carry_out(order, false);
-                (failed(order, &unknown()), None)
-            }
-            Fate::UnknownNever => {
-                self.tally.count("batch_unanswered");
-                (failed(order, &unknown()), None)
-            }
-            Fate::UnknownLate(late) => {
-                self.tally.count("batch_unanswered");
-                (failed(order, &unknown()), Some(late))
+                if fate == Fate::UnknownDone {
+                    self.carry_out(order, false);
+                }
+                let late = if let Fate::UnknownLate(late) = fate { Some(late) } else { None };
+                (failed(order, &unknown()), late)
             }
         }
     }
@@ -350,13 +327,13 @@ impl Batch {
         if *spares_jobs && cluster.in_use().contains(&id) && covers(&cluster.kept(id), spans, cluster.now()) {
             return BatchReport::Kept { order, id, outcome: Ok(()) };
         }
-        let native = cluster.reserved().get(&id).cloned().unwrap_or_default();
+        let native = cluster.reserved.get(&id).cloned().unwrap_or_default();
         let same = covers(spans, &native, cluster.now()) && covers(&cluster.kept(id), spans, cluster.now());
         *self.needless.entry(id).or_default() += 1;
         if !same {
             self.needless.remove(&id);
         }
-        if *spares_jobs && cluster.lost().0 > 0 && !covers(spans, &native, cluster.now()) {
+        if *spares_jobs && cluster.lost > 0 && !covers(spans, &native, cluster.now()) {
             self.tally.count("backings_given_away");
         }
         let fits = cluster.try_reserve(id, spans.clone());
@@ -369,7 +346,7 @@ impl Batch {
         self.advance(now);
         for cluster in self.clusters.values_mut() {
             let in_use = cluster.in_use();
-            let idle = cluster.reserved().keys().copied().filter(|id| !in_use.contains(id));
+            let idle = cluster.reserved.keys().copied().filter(|id| !in_use.contains(id));
             for id in idle.collect::<Vec<_>>() {
                 cluster.reserve(id, Vec::new());
                 self.touched.insert(id);
@@ -382,7 +359,7 @@ impl Batch {
     pub(super) fn delete_one(&mut self, now: Moment, which: usize) {
         self.advance(now);
         for cluster in self.clusters.values_mut() {
-            let ids: Vec<ReservationId> = cluster.reserved().keys().copied().collect();
+            let ids: Vec<ReservationId> = cluster.reserved.keys().copied().collect();
             if let Some(id) = ids.get(which % ids.len().max(1)) {
                 cluster.reserve(*id, Vec::new());
                 self.touched.insert(*id);

@@ -3,7 +3,7 @@
 //! and runs only after a go.
 
 use super::client::job_of;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, key_of};
 use bookahead_party::{BatchError, Ended, Job, JobChange, JobState, JobStatus};
 use bookahead_plan::{Capacity, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ledger::taken;
@@ -61,7 +61,7 @@ impl Cluster {
             Some(_) => {}
             None => {
                 let (submit, estimate, capacity) = (now, job.limit, job.capacity);
-                if !self.queue(place, Waiting { submit, estimate, capacity, priority: 0 }) {
+                if !self.enqueue(key_of(place), Waiting { submit, estimate, capacity, priority: 0 }) {
                     return refuse("it needs more than there is");
                 }
             }
@@ -125,18 +125,13 @@ impl Cluster {
         self.version += 1;
     }
 
-    fn over(&mut self, place: usize, state: JobState, at: Time) {
+    pub(super) fn over(&mut self, place: usize, state: JobState, at: Time) {
         self.live.remove(&place);
         self.ours[place].ended = Some(at);
         self.becomes(place, state, at);
         if self.ours[place].job.reservation.is_none() {
             self.leave_queue(place);
         }
-    }
-
-    /// Its room outside of reservations is promised to others.
-    pub(super) fn displaced(&mut self, place: usize, now: Time) {
-        self.over(place, JobState::Killed(Ended::Displaced), now);
     }
 
     /// Ends those whose time is up.
@@ -161,7 +156,8 @@ impl Cluster {
     /// Ends and starts jobs inside reservations, those that came last end first.
     pub(super) fn settle_guests(&mut self, now: Time) {
         for id in self.in_use() {
-            let guests: Vec<usize> = self.live.iter().copied().filter(|at| self.is_in(*at, id)).collect();
+            let is_in = |at: &usize| self.ours[*at].job.reservation == Some(id);
+            let guests: Vec<usize> = self.live.iter().copied().filter(is_in).collect();
             let (mut left, gone) = (self.room(id, now).0, self.most_room(id, now) == Capacity::ZERO);
             for place in guests {
                 let needs = self.ours[place].job.capacity.0;
@@ -176,10 +172,6 @@ impl Cluster {
                 }
             }
         }
-    }
-
-    fn is_in(&self, place: usize, id: ReservationId) -> bool {
-        self.ours[place].job.reservation == Some(id)
     }
 
     /// What a reservation has at an instant.

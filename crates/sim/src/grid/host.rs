@@ -3,8 +3,12 @@
 //! crash loses all that is not on disk; then the party starts anew from a snapshot and the events after it.
 
 use super::log::Tally;
-use bookahead_party::{BatchOrder, CallId, Input, JobCall, Output, Party, PeerCall, Reply};
-use bookahead_protocol::{JobId, Key, Millis, Moment, ReservationId};
+use super::network::About;
+use bookahead_party::broker::Broker;
+use bookahead_party::site::{Site, SiteFlaw};
+use bookahead_party::{BatchOrder, CallId, Input, Output, Party, PeerCall, Reply};
+use bookahead_protocol::flaw::Flaw as Core;
+use bookahead_protocol::{JobId, Millis, Moment, ReservationId};
 use std::collections::BTreeMap;
 
 /// Where in the middle of an input a party crashes.
@@ -65,21 +69,6 @@ pub(super) struct Asker {
     pub(super) since: Moment,
 }
 
-/// What a reply is recognised by.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum About {
-    /// The key of a call.
-    Key(Key),
-    /// What was asked of which job.
-    Job(JobId, JobCall),
-}
-
-/// Events and what goes with them.
-struct Group<E> {
-    events: Vec<E>,
-    leaving: Leaving,
-}
-
 /// A party, and what outlives it.
 pub struct Host<P: Party> {
     party: P,
@@ -90,8 +79,8 @@ pub struct Host<P: Party> {
     journal: Vec<P::Event>,
     /// The party as it was, and how many events that stands for.
     snapshot: Option<(Box<P>, usize)>,
-    writing: Option<Group<P::Event>>,
-    decided: Group<P::Event>,
+    writing: Option<Output<P::Event>>,
+    decided: Output<P::Event>,
     next_call: u64,
     pub(super) calls: BTreeMap<CallId, Asker>,
     /// Why the party wants to be ended.
@@ -147,7 +136,7 @@ impl<P: Party> Host<P> {
             journal: Vec::new(),
             snapshot: None,
             writing: None,
-            decided: Group::default(),
+            decided: Output::default(),
             next_call: 0,
             calls: BTreeMap::new(),
             stopped: None,
@@ -195,9 +184,9 @@ impl<P: Party> Host<P> {
     fn absorb(&mut self, output: Output<P::Event>) -> Vec<BatchOrder> {
         let Output { events, replies, calls, batch, batch_now, remarks, stop, .. } = output;
         self.decided.events.extend(events);
-        self.decided.leaving.replies.extend(replies);
-        self.decided.leaving.calls.extend(calls);
-        self.decided.leaving.batch.extend(batch);
+        self.decided.replies.extend(replies);
+        self.decided.calls.extend(calls);
+        self.decided.batch.extend(batch);
         self.stopped = self.stopped.take().or(stop);
         remarks.iter().for_each(|remark| self.remarks.count(remark.event));
         batch_now
@@ -264,7 +253,10 @@ where
     }
 
     fn end_write(&mut self, crash: Option<CrashPoint>, unsafe_send: bool) -> Leaving {
-        let Some(Group { events, mut leaving }) = self.writing.take() else { return Leaving::default() };
+        let Some(Output { events, replies, calls, batch, .. }) = self.writing.take() else {
+            return Leaving::default();
+        };
+        let mut leaving = Leaving { written: Vec::new(), replies, calls, batch };
         if crash == Some(CrashPoint::BeforeWriting) {
             return if unsafe_send { leaving } else { Leaving::default() };
         }
@@ -281,7 +273,7 @@ where
 
     fn crash(&mut self) {
         self.life += 1;
-        (self.writing, self.decided) = (None, Group::default());
+        (self.writing, self.decided) = (None, Output::default());
         self.calls.clear();
     }
 
@@ -302,7 +294,7 @@ where
     fn show_job(&mut self, call: CallId, id: JobId) {
         let unknown = || bookahead_protocol::Problem::new(bookahead_protocol::Why::UnknownJob(id));
         let shown = self.party.job(id).map(Box::new).ok_or_else(unknown);
-        self.decided.leaving.replies.push((call, Reply::Job(shown)));
+        self.decided.replies.push((call, Reply::Job(shown)));
     }
 
     fn life(&self) -> u32 {
@@ -331,20 +323,43 @@ impl Leaving {
             batch.truncate(half - replies.len() - calls.len());
         }
     }
-
-    fn is_empty(&self) -> bool {
-        self.replies.is_empty() && self.calls.is_empty() && self.batch.is_empty()
-    }
 }
 
-impl<E> Group<E> {
-    fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.leaving.is_empty()
-    }
+/// A way to break a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// In the deciding code.
+    Core(Core),
+    /// In sites.
+    Site(SiteFlaw),
+    /// What drives a party lets its outputs leave before its events are durable.
+    AnswerBeforeWriting,
+    /// A site that restarts has forgotten until when it holds.
+    ForgetDeadlines,
+    /// A site takes a repeated reservation for a new one.
+    RepeatsAreNew,
 }
 
-impl<E> Default for Group<E> {
-    fn default() -> Group<E> {
-        Group { events: Vec::new(), leaving: Leaving::default() }
+impl Flaw {
+    #[cfg(feature = "flaws")]
+    pub(super) fn set_in_site(self, site: &mut Site) {
+        match self {
+            Flaw::Core(flaw) => site.break_book_by(flaw),
+            Flaw::Site(flaw) => site.break_by(flaw),
+            _ => {}
+        }
     }
+
+    #[cfg(not(feature = "flaws"))]
+    pub(super) fn set_in_site(self, _: &mut Site) {}
+
+    #[cfg(feature = "flaws")]
+    pub(super) fn set_in_broker(self, broker: &mut Broker) {
+        if let Flaw::Core(flaw) = self {
+            broker.break_by(flaw);
+        }
+    }
+
+    #[cfg(not(feature = "flaws"))]
+    pub(super) fn set_in_broker(self, _: &mut Broker) {}
 }

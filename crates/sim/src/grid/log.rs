@@ -15,105 +15,37 @@ pub enum Kind {
     Copy,
 }
 
-/// Something that happened. Parties are told by their places.
+/// Something that happened, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Row {
+pub struct Row {
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub what: What,
+}
+
+/// What can happen. Parties are told by their places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "`word` is what a message, an event or an order says")]
+pub enum What {
     /// A message arrived.
-    Message {
-        /// Whose.
-        from: usize,
-        /// With whom.
-        to: usize,
-        /// When it was sent.
-        sent: Moment,
-        /// When it arrived.
-        at: Moment,
-        /// What it says.
-        word: &'static str,
-        /// What it is.
-        kind: Kind,
-    },
-    /// A message arrived at somebody who was down.
-    Unheard {
-        /// Whose.
-        from: usize,
-        /// At whom.
-        to: usize,
-        /// When it was sent.
-        sent: Moment,
-        /// When it arrived.
-        at: Moment,
-        /// What it says.
-        word: &'static str,
-    },
-    /// A message was lost or kept back.
-    Lost {
-        /// Whose.
-        from: usize,
-        /// For whom.
-        to: usize,
-        /// When it was sent.
-        at: Moment,
-        /// What it says.
-        word: &'static str,
-    },
-    /// Something was written down.
-    Written {
-        /// By whom.
-        party: usize,
-        /// When.
-        at: Moment,
-        /// What.
-        word: &'static str,
-        /// About which reservation.
-        id: Option<ReservationId>,
-    },
+    Message { from: usize, to: usize, sent: Moment, word: &'static str, kind: Kind },
+    /// A message was lost, kept back, or arrived at a party that was down.
+    Lost { from: usize, to: usize, sent: Moment, word: &'static str },
+    /// Something was written down, and about which reservation.
+    Written { party: usize, word: &'static str, id: Option<ReservationId> },
     /// A site gave an order to its batch system.
-    Ordered {
-        /// Which site.
-        site: usize,
-        /// When.
-        at: Moment,
-        /// What.
-        word: &'static str,
-    },
+    Ordered { site: usize, word: &'static str },
     /// The batch system of a site reported.
-    Reported {
-        /// Which site.
-        site: usize,
-        /// When.
-        at: Moment,
-        /// What.
-        word: &'static str,
-    },
-    /// Somebody crashed.
-    Crash {
-        /// Who.
-        party: usize,
-        /// When.
-        at: Moment,
-        /// Where in the middle of an input.
-        point: CrashPoint,
-    },
-    /// Somebody started again.
-    Restart {
-        /// Who.
-        party: usize,
-        /// When.
-        at: Moment,
-    },
-    /// Some were cut off from the others.
-    CutOff {
-        /// Who.
-        parties: Vec<usize>,
-        /// When.
-        at: Moment,
-    },
+    Reported { site: usize, word: &'static str },
+    /// A party crashed, and where in the middle of an input.
+    Crash { party: usize, point: CrashPoint },
+    /// A party started again.
+    Restart { party: usize },
+    /// Some parties were cut off from the others.
+    CutOff { parties: Vec<usize> },
     /// Everybody hears everybody again.
-    Reunited {
-        /// When.
-        at: Moment,
-    },
+    Reunited,
 }
 
 /// The rows, if they are kept.
@@ -129,9 +61,9 @@ impl Log {
         self.rows.get_or_insert_default();
     }
 
-    pub(super) fn row(&mut self, row: impl FnOnce() -> Row) {
+    pub(super) fn row(&mut self, at: Moment, what: impl FnOnce() -> What) {
         if let Some(rows) = &mut self.rows {
-            rows.push(row());
+            rows.push(Row { at, what: what() });
         }
     }
 }

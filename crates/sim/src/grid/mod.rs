@@ -2,23 +2,21 @@
 //! cuts off, in virtual time. They crash and start again with nothing but what they wrote down, and the batch systems behind
 //! sites go wrong. What decides is the code that the daemons run: [`bookahead_party`].
 //!
-//! - [`site`], [`broker`], [`client`]: who takes part; [`host`]: what runs a party, as the daemon's threads do
+//! - [`site`], [`client`]: who takes part; [`host`]: what runs a party, as the daemon's threads do, and parties broken on purpose
 //! - [`batch`], [`external`], [`cluster`], `guests`: the batch system of a site, and its jobs
-//! - [`network`], [`message`], [`drive`]: what travels, and what becomes of it; [`trouble`]: what goes wrong
-//! - [`log`], [`tally`]: what happened, for diagrams and tables
+//! - [`network`], [`drive`]: what travels, and what becomes of it; [`trouble`]: what goes wrong
+//! - [`log`]: what happened, for diagrams and tables
 //! - [`witness`], `verdict`: what must always be true, held against what was said and what is there
-//! - [`faults`]: random grids with random faults; [`flaw`]: parties that are broken on purpose
+//! - [`faults`]: random grids with random faults
 //!
 //! Everything is a function of the description and one seed.
 
 pub mod batch;
-pub mod broker;
 pub mod client;
 pub mod cluster;
 pub mod drive;
 pub mod external;
 pub mod faults;
-pub mod flaw;
 mod guests;
 pub mod host;
 pub mod log;
@@ -29,14 +27,12 @@ mod verdict;
 pub mod witness;
 
 pub use batch::Batch;
-pub use broker::Broker;
 pub use client::{Client, Record, Step, Wish};
 pub use cluster::Cluster;
-pub use flaw::Flaw;
-pub use host::{CrashPoint, Disk, Host};
-pub use log::{Kind, Log, Row, Tally};
+pub use host::{CrashPoint, Disk, Flaw, Host};
+pub use log::{Kind, Log, Row, Tally, What};
 pub use network::Message;
-pub use site::Site;
+pub use site::{Broker, Site};
 pub use trouble::Trouble;
 pub use witness::{Violation, Witness};
 
@@ -44,8 +40,7 @@ use bookahead_protocol::{Millis, Moment, Name};
 use external::Work;
 use host::Driven;
 use network::{Network, Packet};
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 /// What a party is.
 pub enum Role {
@@ -86,20 +81,14 @@ enum Happening {
     Trouble(Trouble),
 }
 
-/// Earliest first; of one instant, what was arranged first.
-struct Arranged {
-    at: Moment,
-    number: u64,
-    what: Happening,
-}
-
 /// A grid.
 pub struct Grid {
     now: Moment,
     parties: Vec<Party>,
     places: BTreeMap<Name, usize>,
     network: Network,
-    to_come: BinaryHeap<Arranged>,
+    /// Earliest first; of one instant, what was arranged first.
+    to_come: BTreeMap<(Moment, u64), Happening>,
     arranged: u64,
     /// Messages on their way.
     travelling: usize,
@@ -116,11 +105,6 @@ impl Party {
     /// One that is up.
     pub fn new(name: Name, role: Role) -> Party {
         Party { name, role, up: true, armed: None, wakes: None, ahead: Millis(0), latest: Moment(0) }
-    }
-
-    /// Whether it runs.
-    pub fn is_up(&self) -> bool {
-        self.up
     }
 
     fn driven(&mut self) -> Option<&mut dyn Driven> {
@@ -160,11 +144,11 @@ impl Grid {
         let places = parties.iter().enumerate().map(|(at, party)| (party.name.clone(), at)).collect();
         let mut grid = Grid {
             now: Moment(0),
-            witness: Witness::new(parties.len()),
+            witness: Witness::default(),
             parties,
             places,
             network: Network::new(rules, seed),
-            to_come: BinaryHeap::new(),
+            to_come: BTreeMap::new(),
             arranged: 0,
             travelling: 0,
             troubles: Tally::default(),
@@ -197,6 +181,27 @@ impl Grid {
         &self.parties
     }
 
+    fn sites(&self) -> impl Iterator<Item = (&Party, &Site)> {
+        self.parties.iter().filter_map(|party| match &party.role {
+            Role::Site(site) => Some((party, &**site)),
+            _ => None,
+        })
+    }
+
+    fn brokers(&self) -> impl Iterator<Item = (&Party, &Broker)> {
+        self.parties.iter().filter_map(|party| match &party.role {
+            Role::Broker(broker) => Some((party, &**broker)),
+            _ => None,
+        })
+    }
+
+    fn clients(&self) -> impl Iterator<Item = (&Party, &Client)> {
+        self.parties.iter().filter_map(|party| match &party.role {
+            Role::Client(client) => Some((party, &**client)),
+            _ => None,
+        })
+    }
+
     /// A party's place.
     pub fn place(&self, name: &Name) -> Option<usize> {
         self.places.get(name).copied()
@@ -210,24 +215,23 @@ impl Grid {
     /// What went wrong, by name.
     pub fn injected(&self) -> Tally {
         let mut tally = self.troubles.clone();
-        self.network.count(&mut tally);
-        for party in &self.parties {
-            if let Role::Site(site) = &party.role {
-                tally.add_all(&site.batch.tally);
-            }
-        }
+        tally.add_all(&self.network.tally);
+        self.sites().for_each(|(_, site)| tally.add_all(&site.batch.tally));
         tally
     }
 
+    fn next_at(&self) -> Option<Moment> {
+        self.to_come.first_key_value().map(|((at, _), _)| *at)
+    }
+
     fn push(&mut self, at: Moment, what: Happening) {
-        let number = self.arranged;
+        self.to_come.insert((at.max(self.now), self.arranged), what);
         self.arranged += 1;
-        self.to_come.push(Arranged { at: at.max(self.now), number, what });
     }
 
     /// Goes on until `until`, or until nothing is to come.
     pub fn run(&mut self, until: Moment) {
-        while self.to_come.peek().is_some_and(|next| next.at <= until) {
+        while self.next_at().is_some_and(|next| next <= until) {
             self.step();
         }
         self.now = self.now.max(until);
@@ -236,7 +240,7 @@ impl Grid {
     /// Goes on until all parties are settled, at most until `until`; answers whether they are.
     pub fn settle(&mut self, until: Moment) -> bool {
         while !self.is_settled() {
-            if self.to_come.peek().is_none_or(|next| next.at > until) {
+            if self.next_at().is_none_or(|next| next > until) {
                 return false;
             }
             self.step();
@@ -257,9 +261,9 @@ impl Grid {
     }
 
     fn step(&mut self) {
-        let Some(next) = self.to_come.pop() else { return };
-        self.now = next.at;
-        match next.what {
+        let Some(((at, _), next)) = self.to_come.pop_first() else { return };
+        self.now = at;
+        match next {
             Happening::Arrival(packet) => {
                 self.travelling -= 1;
                 self.arrive(*packet);
@@ -275,25 +279,5 @@ impl Grid {
             Happening::Beat(at) => self.beat(at),
             Happening::Trouble(trouble) => self.suffer(trouble),
         }
-    }
-}
-
-impl PartialEq for Arranged {
-    fn eq(&self, other: &Arranged) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Arranged {}
-
-impl PartialOrd for Arranged {
-    fn partial_cmp(&self, other: &Arranged) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Arranged {
-    fn cmp(&self, other: &Arranged) -> Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
     }
 }

@@ -3,8 +3,8 @@
 
 use super::log::{Kind, Tally};
 use bookahead_party::JobCall;
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
-use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Millis, Moment, Problem};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobWord};
+use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Millis, Moment};
 use bookahead_workload::streams::Stream;
 use std::collections::BTreeSet;
 
@@ -21,13 +21,6 @@ pub struct Rules {
     pub twice: u32,
     /// So many take twenty times as long, so that everything else overtakes them.
     pub delayed: u32,
-}
-
-impl Rules {
-    /// Every message arrives once, after the same time.
-    pub const fn perfect(latency: Millis) -> Rules {
-        Rules { fastest: latency, slowest: latency, lost: 0, twice: 0, delayed: 0 }
-    }
 }
 
 /// How much longer a delayed message takes.
@@ -49,30 +42,15 @@ pub(super) struct Network {
     pub(super) rules: Rules,
     chance: Stream,
     /// Pairs that cannot hear each other, the smaller first.
-    cut: BTreeSet<(usize, usize)>,
-    /// How many messages it lost, doubled, delayed and kept back.
-    pub(super) counts: Counts,
-}
-
-/// What the network did to messages.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    /// Sent.
-    pub messages: u64,
-    /// Lost on the way.
-    pub lost: u64,
-    /// Arrived twice.
-    pub twice: u64,
-    /// Overtaken by others.
-    pub delayed: u64,
-    /// Kept back by a partition.
-    pub cut_off: u64,
+    pub(super) cut: BTreeSet<(usize, usize)>,
+    /// How many messages it carried, lost, doubled, delayed and kept back.
+    pub(super) tally: Tally,
 }
 
 impl Network {
     pub(super) fn new(rules: Rules, seed: u64) -> Network {
         let chance = Stream::new(seed, "network");
-        Network { rules, chance, cut: BTreeSet::new(), counts: Counts::default() }
+        Network { rules, chance, cut: BTreeSet::new(), tally: Tally::default() }
     }
 
     /// Cuts `parties` off from everybody else, of `all`.
@@ -84,24 +62,19 @@ impl Network {
         }
     }
 
-    /// Everybody hears everybody again.
-    pub(super) fn reunite(&mut self) {
-        self.cut.clear();
-    }
-
     pub(super) fn carry(&mut self, now: Moment, from: usize, to: usize) -> Fate {
-        self.counts.messages += 1;
+        self.tally.count("messages");
         if self.cut.contains(&(from.min(to), from.max(to))) {
-            self.counts.cut_off += 1;
+            self.tally.count("cut_off");
             return Fate::CutOff;
         }
         if self.happens(self.rules.lost) {
-            self.counts.lost += 1;
+            self.tally.count("lost");
             return Fate::Lost;
         }
         let mut arrivals = vec![self.arrival(now)];
         if self.happens(self.rules.twice) {
-            self.counts.twice += 1;
+            self.tally.count("doubled");
             arrivals.push(self.arrival(now));
         }
         Fate::Arrives(arrivals)
@@ -111,7 +84,7 @@ impl Network {
         let Rules { fastest, slowest, delayed, .. } = self.rules;
         let takes = if fastest == slowest { fastest.0 } else { self.chance.whole(fastest.0, slowest.0) };
         if self.happens(delayed) {
-            self.counts.delayed += 1;
+            self.tally.count("delayed");
             return now + Millis(takes.max(1).saturating_mul(DELAYED_BY));
         }
         now + Millis(takes)
@@ -131,50 +104,38 @@ impl Network {
     pub(super) fn draw(&mut self, below: i64) -> i64 {
         self.chance.whole(0, below - 1)
     }
-
-    /// Counts what it did.
-    pub(super) fn count(&self, tally: &mut Tally) {
-        let Counts { messages, lost, twice, delayed, cut_off } = self.counts;
-        tally.add("messages", messages);
-        tally.add("lost", lost);
-        tally.add("doubled", twice);
-        tally.add("delayed", delayed);
-        tally.add("cut_off", cut_off);
-    }
 }
 
 /// A message.
+#[allow(missing_docs, reason = "`id` is the job, by its id at the party that is asked")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// Somebody asks.
     Call(Envelope),
     /// Somebody answers.
-    Answer {
-        /// The key of the call.
-        key: Key,
-        /// What.
-        answer: Answer,
-    },
+    Answer { key: Key, answer: Answer },
     /// Somebody asks something about a job.
     Job {
-        /// On whose behalf.
         caller: Caller,
-        /// Which job, by its id there.
         id: JobId,
-        /// What.
         ask: JobCall,
         /// Where it is submitted: what.
         job: Option<Box<JobRequest>>,
     },
     /// Somebody tells of a job.
     JobAnswer {
-        /// Which job.
         id: JobId,
-        /// What was asked.
         asked: JobCall,
         /// How it stands, or why not.
-        answer: Result<Box<JobView>, Problem>,
+        answer: JobAnswer,
     },
+}
+
+/// What an answer is recognised by: the key of a call, or what was asked of which job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum About {
+    Key(Key),
+    Job(JobId, JobCall),
 }
 
 /// A message on its way.
@@ -199,6 +160,13 @@ impl Packet {
 }
 
 impl Message {
+    pub(super) fn about(&self) -> About {
+        match self {
+            Message::Call(Envelope { key, .. }) | Message::Answer { key, .. } => About::Key(*key),
+            Message::Job { id, ask, .. } | Message::JobAnswer { id, asked: ask, .. } => About::Job(*id, *ask),
+        }
+    }
+
     /// A word for people.
     pub fn word(&self) -> &'static str {
         match self {

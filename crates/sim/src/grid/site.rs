@@ -1,16 +1,21 @@
-//! A site of a simulated grid: the party that the daemons run, its disk, and the batch system behind it.
+//! Sites and brokers of a simulated grid: the parties that the daemons run, their disks, the batch system behind a site, and the
+//! peers that a broker asks whether they are there.
 
 use super::batch::Batch;
 use super::cluster::Cluster;
 use super::external::{External, Temper};
-use super::flaw::Flaw;
-use super::host::{Disk, Driven, Host, Worded, Written};
+use super::host::{Disk, Driven, Flaw, Host, Worded, Written};
+use bookahead_party::broker::{self, BrokerEvent, JobRules};
 use bookahead_party::site::{JobEvent, Site as Party, SiteEvent, SiteOptions};
-use bookahead_party::{BatchOrder, Heartbeat, Input, Role};
+use bookahead_party::{BatchOrder, Heartbeat, Input, OfferedResource, Party as _, Queries, Role};
+use bookahead_plan::Seconds;
+use bookahead_protocol::broker::{Broker as Head, Event, Rules as BrokerRules};
+use bookahead_protocol::jobs::Patience;
+use bookahead_protocol::jobs::race::Pace;
 use bookahead_protocol::ledger::{self, Ledger, Offered, Rules, RulesError, What};
-use bookahead_protocol::{Call, Moment, Name};
+use bookahead_protocol::{Call, Millis, Moment, Name, Resource};
 use bookahead_workload::streams::Stream;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A site.
 pub struct Site {
@@ -40,10 +45,7 @@ impl Site {
             let idle = || Cluster::new(placement.policy, resource.capacity, Vec::new());
             clusters.entry(resource.name.clone()).or_insert_with(idle);
         }
-        let batch = match external {
-            None => Batch::in_process(clusters),
-            Some((temper, chance)) => Batch::external(clusters, External::new(temper, chance)),
-        };
+        let batch = Batch::new(clusters, external.map(|(temper, chance)| External::new(temper, chance)));
         let about = about(&rules.site, Role::Site);
         let host = Host::new(Party::new(rules, about, options)?, disk);
         Ok(Site { host, batch, lies: 0, flaw: None, repeats: 0 })
@@ -113,7 +115,7 @@ impl Site {
         for order in self.host.start(local) {
             self.batch.keep_now(order);
         }
-        self.batch.site_started();
+        self.batch.clusters.values_mut().for_each(Cluster::wake);
     }
 
     pub(super) fn break_by(&mut self, flaw: Flaw) {
@@ -183,5 +185,111 @@ impl Worded for SiteEvent {
                 Written { word, id: None }
             }
         }
+    }
+}
+
+/// A broker.
+pub struct Broker {
+    pub(super) host: Host<broker::Broker>,
+    /// Those it asks whether they are there, and how often in a row they did not answer.
+    pub(super) peers: BTreeMap<Name, u32>,
+}
+
+impl Broker {
+    /// One that knows these peers and what they offer.
+    pub fn new(name: &Name, rules: BrokerRules, peers: Vec<(Name, Vec<Resource>)>) -> Broker {
+        Broker::with(name, rules, job_rules(), Disk::INSTANT, peers)
+    }
+
+    /// One on a disk, with rules for jobs.
+    pub(super) fn with(
+        name: &Name,
+        rules: BrokerRules,
+        job_rules: JobRules,
+        disk: Disk,
+        peers: Vec<(Name, Vec<Resource>)>,
+    ) -> Broker {
+        let named: BTreeSet<Name> = peers.iter().map(|(peer, _)| peer.clone()).collect();
+        let missed = named.iter().map(|peer| (peer.clone(), 0)).collect();
+        let mut party =
+            broker::Broker::new(rules, job_rules, about(name, Role::Broker), name.clone(), named, false);
+        for (peer, resources) in peers {
+            let offered = |resource| OfferedResource { resource, through: Vec::new() };
+            let resources = resources.into_iter().map(offered).collect();
+            let heartbeat = Box::new(Heartbeat { resources, ..about(&peer, Role::Site) });
+            party.step(Moment(0), Input::Heard { call: None, heartbeat, round_trip: Some(0) });
+        }
+        Broker { host: Host::new(party, disk), peers: missed }
+    }
+
+    /// Its negotiation.
+    pub fn head(&self) -> &Head {
+        self.host.party().head()
+    }
+
+    /// What it offers to whoever asks it.
+    pub fn resources(&self) -> Vec<Resource> {
+        self.host.party().resources()
+    }
+
+    /// What happened to its bookings.
+    pub(super) fn bookings_journal(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.host.journal().iter().filter_map(|event| match event {
+            BrokerEvent::Booking(event) => Some(event),
+            BrokerEvent::Job(_) => None,
+        })
+    }
+
+    pub(super) fn break_by(&mut self, flaw: Flaw) {
+        self.host.alter(move |party| flaw.set_in_broker(party));
+    }
+}
+
+/// Jobs are looked after often, so that much happens in a short time.
+pub(super) fn job_rules() -> JobRules {
+    let patience = Patience { first: Millis(500), longest: Millis(4_000) };
+    let flood = Pace { patience, look_every: Millis(700), silence: Millis(9_000), doubt: Millis(6_000) };
+    JobRules {
+        notice: Millis::seconds(3),
+        patience,
+        look_every: Millis::seconds(2),
+        flood,
+        usual_window: Seconds(600),
+        retention: Seconds(1_000_000),
+    }
+}
+
+impl Worded for BrokerEvent {
+    fn written(&self) -> Written {
+        match self {
+            BrokerEvent::Booking(event) => Written { word: event.word(), id: event.id() },
+            BrokerEvent::Job(event) => {
+                let word = match event {
+                    broker::JobEvent::Submitted { .. } => "job-submitted",
+                    broker::JobEvent::Choice { .. } => "job-choice",
+                    broker::JobEvent::Race { event, .. } => race_word(event),
+                    broker::JobEvent::Handed { .. } => "job-handed",
+                    broker::JobEvent::Unwanted { .. } => "job-unwanted",
+                    broker::JobEvent::Over { .. } => "job-over-at-broker",
+                };
+                Written { word, id: None }
+            }
+        }
+    }
+}
+
+fn race_word(event: &bookahead_protocol::jobs::race::Event) -> &'static str {
+    use bookahead_protocol::jobs::race::Event;
+    match event {
+        Event::Begun(_) => "race-begun",
+        Event::Sent(_) => "copy-sent",
+        Event::Queued(_) => "copy-queued",
+        Event::Allowed => "copy-allowed",
+        Event::Granted(_) => "claim-granted",
+        Event::Late(_) => "copy-late",
+        Event::Withdrawn => "race-withdrawn",
+        Event::Gone { .. } => "copy-gone",
+        Event::Found(_) => "copy-found",
+        Event::Ended(_) => "race-ended",
     }
 }

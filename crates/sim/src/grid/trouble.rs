@@ -1,7 +1,7 @@
 //! What goes wrong in a simulated grid, or is put right again, at a moment that was arranged before.
 
 use super::external::Temper;
-use super::{CrashPoint, Grid, Happening, Message, Role, Row, network};
+use super::{CrashPoint, Grid, Happening, Message, Role, What, network};
 use crate::site::Job;
 use bookahead_party::{Input, JobCall};
 use bookahead_plan::{Capacity, Seconds, Time};
@@ -92,16 +92,16 @@ impl Grid {
             Trouble::Restart(at) => self.restart(at),
             Trouble::CutOff(parties) => {
                 self.troubles.count("partitions");
-                self.log.row(|| Row::CutOff { parties: parties.clone(), at: self.now });
+                self.log.row(self.now, || What::CutOff { parties: parties.clone() });
                 self.network.cut_off(&parties, self.parties.len());
             }
             Trouble::Reunite => {
-                self.log.row(|| Row::Reunited { at: self.now });
-                self.network.reunite();
+                self.log.row(self.now, || What::Reunited);
+                self.network.cut.clear();
             }
             Trouble::Lose(at, resource, capacity) => {
                 self.troubles.count("capacity_failures");
-                self.witness.failed(at);
+                self.witness.failed.insert(at);
                 self.change_capacity(at, &resource, capacity, false);
             }
             Trouble::Restore(at, resource, capacity) => self.change_capacity(at, &resource, capacity, true),
@@ -137,7 +137,7 @@ impl Grid {
         if !self.parties[at].up {
             self.parties[at].up = true;
             self.troubles.count("restarts");
-            self.log.row(|| Row::Restart { party: at, at: self.now });
+            self.log.row(self.now, || What::Restart { party: at });
             self.start(at);
             self.witness.restarted(self.local(at), &self.parties[at], at);
         }
@@ -168,7 +168,7 @@ impl Grid {
             }
             BatchTrouble::Silence(until, mute) => {
                 if let Some(external) = &mut site.batch.external {
-                    external.be_silent(until, mute);
+                    (external.silent_until, external.mute) = (until, mute);
                     site.batch.tally.count(if mute { "batch_hung" } else { "batch_silent" });
                 }
             }
@@ -230,7 +230,7 @@ impl Grid {
         };
         self.troubles.count("commands_behind_the_broker");
         self.arranged += 1;
-        self.witness.interfered(at, id);
+        self.witness.interfered.insert((at, id));
         let key = Key((1 << 126) | u128::from(self.arranged));
         self.command(at, Message::Call(Envelope { key, caller, call }));
     }

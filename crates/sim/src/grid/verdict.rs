@@ -4,7 +4,7 @@
 
 use super::client::job_of;
 use super::external::covers;
-use super::witness::{Rule, is_standing};
+use super::witness::Rule;
 use super::{Broker, Grid, Party, Role, Site, Violation};
 use bookahead_party::Queries;
 use bookahead_plan::Seconds;
@@ -45,11 +45,6 @@ impl Grid {
         for party in &self.parties {
             found.extend(untrue_journal(party).map(of(Rule::JournalIsTruth)));
             if let Role::Site(site) = &party.role {
-                let given_away = site.batch.tally.of("backings_given_away");
-                if self.witness.asserted.given_away && given_away > 0 {
-                    let what = format!("{}: {given_away} times nodes were away", party.name);
-                    found.push((Rule::NothingGivenAway, what));
-                }
                 found.extend(
                     site.batch.repeated().map(|what| (Rule::Settled, format!("{}: {what}", party.name))),
                 );
@@ -72,7 +67,7 @@ impl Grid {
             match &party.role {
                 Role::Broker(broker) => {
                     for booking in broker.head().bookings() {
-                        reached.add("commits", u64::from(is_standing(booking.state)));
+                        reached.add("commits", u64::from(booking.state.is_standing()));
                         reached.add("cancels", u64::from(booking.outcome == Some(Outcome::Cancelled)));
                         let refused = matches!(booking.outcome, Some(Outcome::Refused(_)));
                         reached.add("refusals", u64::from(refused));
@@ -110,7 +105,7 @@ impl Grid {
         let gone = match &self.parties[at].role {
             Role::Site(site) => {
                 let lost = self.witness.lost_disks.contains(&at);
-                lost || self.witness.failed[at] || site.batch.touched.contains(&id)
+                lost || self.witness.failed.contains(&at) || site.batch.touched.contains(&id)
             }
             Role::Broker(broker) => {
                 let booking = broker.head().booking(id);
@@ -125,10 +120,9 @@ impl Grid {
     /// Bookings of which some parts stand and others do not.
     fn broken_bookings(&mut self) -> Vec<(Rule, String)> {
         let (mut broken, mut phantoms) = (Vec::new(), 0);
-        for party in &self.parties {
-            let Role::Broker(broker) = &party.role else { continue };
+        for (party, broker) in self.brokers() {
             for booking in broker.head().bookings() {
-                let standing = is_standing(booking.state);
+                let standing = booking.state.is_standing();
                 let parts = booking.asked.as_ref().map_or(0, |asked| asked.request.parts.len());
                 if standing && booking.children.len() != parts {
                     let what = format!("{}: {} stands with parts missing", party.name, booking.id);
@@ -140,13 +134,12 @@ impl Grid {
                 }
                 for child in booking.children.iter().filter(|_| standing) {
                     let state = self.state_at(&child.pick.peer, child.pick.child);
-                    if state.is_some_and(is_standing) {
+                    if state.is_some_and(State::is_standing) {
                         continue;
                     }
                     // A broker does not look after its parts yet: what was cancelled or released at a site, and what failed
                     // there, it goes on to show as committed.
-                    let excused = !self.witness.asserted.phantoms;
-                    if excused && self.is_interfered(&child.pick.peer, child.pick.child) {
+                    if self.is_interfered(&child.pick.peer, child.pick.child) {
                         phantoms += 1;
                         continue;
                     }
@@ -171,7 +164,7 @@ impl Grid {
                 let asked = self.witness.given_up.contains(&pick.child);
                 !asked && booking.ended.is_none_or(|ended| ended < Moment::of(pick.slot.interval.end))
             }
-            state => state.is_some_and(is_standing),
+            state => state.is_some_and(State::is_standing),
         };
         // What a site has found in its batch system it takes for committed.
         let found = |pick: &&Pick| self.has_lost_disk(&pick.peer);
@@ -191,21 +184,15 @@ impl Grid {
     fn orphans(&mut self) -> Vec<String> {
         let mut left_over = 0;
         let mut wanted: BTreeSet<(Name, ReservationId)> = BTreeSet::new();
-        for party in &self.parties {
-            match &party.role {
-                Role::Broker(broker) => {
-                    // One that has ended by the clock of the broker may be active by that of a site.
-                    let wants = |state: State| state.holds_capacity() || state == State::Completed;
-                    let live = broker.head().bookings().filter(|booking| wants(booking.state));
-                    let children = live.flat_map(|booking| &booking.children);
-                    wanted.extend(children.map(|child| (child.pick.peer.clone(), child.pick.child)));
-                }
-                Role::Client(client) => {
-                    let ids = client.records().iter().map(|record| (client.asks().clone(), record.id));
-                    wanted.extend(ids);
-                }
-                Role::Site(_) => {}
-            }
+        for (_, broker) in self.brokers() {
+            // One that has ended by the clock of the broker may be active by that of a site.
+            let wants = |state: State| state.holds_capacity() || state == State::Completed;
+            let live = broker.head().bookings().filter(|booking| wants(booking.state));
+            let children = live.flat_map(|booking| &booking.children);
+            wanted.extend(children.map(|child| (child.pick.peer.clone(), child.pick.child)));
+        }
+        for (_, client) in self.clients() {
+            wanted.extend(client.records().iter().map(|record| (client.asks().clone(), record.id)));
         }
         let mut orphans = Vec::new();
         for party in self.parties.iter().filter(|party| !self.has_lost_disk(&party.name)) {
@@ -237,11 +224,9 @@ impl Grid {
             Role::Broker(broker) => broker.head().booking(id).map(Booking::owner),
             Role::Client(_) => None,
         };
-        self.parties.iter().any(|party| match &party.role {
-            Role::Client(client) if Some(&party.name) == owner.as_ref() => {
-                client.records().is_empty() && !client.jobs().is_empty()
-            }
-            _ => false,
+        self.clients().any(|(party, client)| {
+            let only_jobs = client.records().is_empty() && !client.jobs().is_empty();
+            Some(&party.name) == owner.as_ref() && only_jobs
         })
     }
 
@@ -257,11 +242,10 @@ impl Grid {
     /// Clients that were told something which is not so.
     fn deceived_clients(&self) -> Vec<String> {
         let mut deceived = Vec::new();
-        for party in &self.parties {
-            let Role::Client(client) = &party.role else { continue };
+        for (party, client) in self.clients() {
             for record in client.records().iter().filter(|record| !record.cancelled) {
                 let state = self.state_at(client.asks(), record.id);
-                let stands = state.is_some_and(is_standing);
+                let stands = state.is_some_and(State::is_standing);
                 let told = record.was_told_committed();
                 let excused = self.is_interfered(client.asks(), record.id);
                 if told != stands && (told || record.was_told_no()) && !excused {
@@ -284,11 +268,11 @@ impl Grid {
     /// Jobs that wait or run at a site although nobody wants them, and jobs that a broker waits for although no site has them.
     fn abandoned_jobs(&self) -> Vec<String> {
         let mut there: BTreeMap<JobId, bool> = BTreeMap::new();
-        for (at, party) in self.parties.iter().enumerate() {
-            let Role::Site(site) = &party.role else { continue };
+        for (party, site) in self.sites() {
             for record in site.party().records().all() {
                 let Some((job, _)) = job_of(&record.job.work) else { continue };
-                let ended = record.over.as_ref().map(|(ended, _)| self.local(at) - Moment::of(*ended));
+                let ended =
+                    record.over.as_ref().map(|(ended, _)| self.now + party.ahead - Moment::of(*ended));
                 let recent = ended.is_some_and(|ago| ago < LOOKED_AT);
                 // What has just ended need not be known to a broker yet.
                 match (record.over.is_none(), recent) {
@@ -299,8 +283,7 @@ impl Grid {
             }
         }
         let mut abandoned = Vec::new();
-        for party in &self.parties {
-            let Role::Client(client) = &party.role else { continue };
+        for (_, client) in self.clients() {
             for job in client.jobs().iter().filter(|job| matches!(job.told, Some(Ok(_)))) {
                 let Some(shown) = self.job_at(client.asks(), job.id) else { continue };
                 let recent = shown.ended.is_some_and(|ended| self.now - Moment::of(ended) < LOOKED_AT);
@@ -319,8 +302,7 @@ impl Grid {
     /// Jobs that ran more than once, over all their copies.
     fn repeated_jobs(&self) -> Vec<String> {
         let mut runs: BTreeMap<JobId, u32> = BTreeMap::new();
-        for party in &self.parties {
-            let Role::Site(site) = &party.role else { continue };
+        for (_, site) in self.sites() {
             for (id, times) in site.clusters().values().flat_map(|cluster| &cluster.executions) {
                 *runs.entry(*id).or_default() += times;
             }
@@ -351,17 +333,15 @@ fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
     let mut found = Vec::new();
     for (resource, cluster) in site.clusters() {
         let (now, book) = (cluster.now(), site.ledger());
-        for id in cluster.reserved().keys() {
-            let wanted = book.entry(*id).map(bookahead_protocol::ledger::Entry::takes).unwrap_or_default();
+        for id in cluster.reserved.keys() {
+            let wanted = book.entry(*id).map(Entry::takes).unwrap_or_default();
             let whole = book.entry(*id).map(|entry| entry.promised().to_vec()).unwrap_or_default();
             let kept = cluster.kept(*id);
             // The clock of the batch system may be behind: what has just ended is given back after the next look.
             let recent = |entry: &&Entry| entry.state.is_over() && local - entry.ended < LOOKED_AT;
             if book.entry(*id).filter(recent).is_none() && !covers(&both(&wanted, &whole), &kept, now) {
-                found.push((
-                    Rule::NothingOrphaned,
-                    format!("{kept:?} is kept for {id}, which has {wanted:?}"),
-                ));
+                let what = format!("{kept:?} is kept for {id}, which has {wanted:?}");
+                found.push((Rule::NothingOrphaned, what));
             }
         }
         for (id, entry) in
@@ -379,9 +359,8 @@ fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
         // What has just come to its end here is seen with the next look; what has in the book is being cancelled.
         let ended = |id: JobId| jobs.get(id).and_then(|record| record.over.as_ref()).map(|(at, _)| *at);
         let since = now - Seconds(LOOKED_AT.0 / 1_000);
-        let unseen = |id: &&JobId| {
-            !ended(**id).is_some_and(|ended| ended > since) && !cluster.ended_after(**id, since)
-        };
+        let unseen =
+            |id: &&JobId| ended(**id).is_none_or(|ended| ended <= since) && !cluster.ended_after(**id, since);
         for id in live.symmetric_difference(&booked).filter(unseen) {
             let what =
                 if live.contains(id) { "runs or waits for nobody" } else { "is in the book and not there" };

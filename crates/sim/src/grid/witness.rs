@@ -9,8 +9,8 @@
 //! - *Nothing orphaned*: what is kept or runs in a batch system because of a site is in its book, some time after all is well.
 //! - *A job runs once*, over all its copies.
 //! - *No promise without backing*: what a site says it holds, its batch system keeps at that moment, unless it was taken away.
-//! - *No phantoms*: what a broker shows as committed is committed at its sites. *Nothing given away*: a backing is not deleted
-//!   or shrunk because its nodes are away. Both are only counted where they are not kept yet ([`Asserted`]).
+//! - *No phantoms*: what a broker shows as committed is committed at its sites. Where somebody interfered there it is only
+//!   counted: brokers do not notice that yet.
 //! - *Answered in time*: a call that waits for a batch system is answered, however silent that is.
 //! - *The journal is the truth*: all events, applied from the first on, give the party as it is.
 
@@ -68,17 +68,6 @@ pub enum Rule {
     AnsweredInTime,
     /// The events say all.
     JournalIsTruth,
-    /// No backing is deleted or shrunk because nodes are away.
-    NothingGivenAway,
-}
-
-/// Rules that the parties do not keep yet. What violates them is counted, and held against them only where this says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asserted {
-    /// A broker notices that a part was cancelled, released or lost at its site.
-    pub phantoms: bool,
-    /// No backing is deleted or shrunk because nodes are away.
-    pub given_away: bool,
 }
 
 /// What was said of a reservation last.
@@ -91,6 +80,7 @@ struct Promise {
 }
 
 /// Hears and sees everything.
+#[derive(Default)]
 pub struct Witness {
     answers: BTreeMap<(usize, Key), Answer>,
     promises: BTreeMap<(usize, ReservationId), Promise>,
@@ -104,11 +94,10 @@ pub struct Witness {
     ended_by_command: BTreeSet<(usize, ReservationId)>,
     /// Reservations to which somebody did something behind the back of who made them.
     pub(super) interfered: BTreeSet<(usize, ReservationId)>,
-    pub(super) failed: Vec<bool>,
+    /// Sites of which part of a resource failed.
+    pub(super) failed: BTreeSet<usize>,
     /// Sites whose disk was lost: they know only what their batch system keeps.
     pub(super) lost_disks: BTreeSet<usize>,
-    /// Which rules are held that are not kept yet.
-    pub asserted: Asserted,
     /// What was seen that must not be.
     pub violations: Vec<Violation>,
     /// What was seen that is worth having seen.
@@ -116,33 +105,11 @@ pub struct Witness {
 }
 
 impl Witness {
-    pub(super) fn new(parties: usize) -> Witness {
-        Witness {
-            answers: BTreeMap::new(),
-            promises: BTreeMap::new(),
-            asking: BTreeSet::new(),
-            given_up: BTreeSet::new(),
-            extended: BTreeSet::new(),
-            ended_by_command: BTreeSet::new(),
-            interfered: BTreeSet::new(),
-            failed: vec![false; parties],
-            lost_disks: BTreeSet::new(),
-            asserted: Asserted::default(),
-            violations: Vec::new(),
-            reached: Tally::default(),
-        }
-    }
-
     pub(super) fn violated(&mut self, rule: Rule, at: Moment, what: String) {
         let seen = self.violations.iter().any(|before| before.rule == rule && before.what == what);
         if !seen {
             self.violations.push(Violation { rule, at, what });
         }
-    }
-
-    /// Part of a site's resource fails.
-    pub(super) fn failed(&mut self, at: usize) {
-        self.failed[at] = true;
     }
 
     /// All is lost that a site wrote down. What is left of its promises is what was committed and its batch system keeps.
@@ -164,11 +131,6 @@ impl Witness {
             });
             *by != at || (kept && !site.batch.touched.contains(id))
         });
-    }
-
-    /// Somebody does something to a reservation at a party itself.
-    pub(super) fn interfered(&mut self, at: usize, id: ReservationId) {
-        self.interfered.insert((at, id));
     }
 
     /// A party hears something.
@@ -280,7 +242,7 @@ impl Witness {
         // What is given back is kept until that is durable, and may be promised to others meanwhile.
         let durable = site.asks() || site.host.is_durable();
         for cluster in site.batch.clusters.values_mut().filter(|_| durable) {
-            if let Some((when, over)) = cluster.overfull().filter(|_| !self.failed[at]) {
+            if let Some((when, over)) = cluster.overfull().filter(|_| !self.failed.contains(&at)) {
                 let what = format!("{}: {over} more is kept and runs at {when} than there is", party.name);
                 self.violated(Rule::Capacity, now, what);
             }
@@ -293,7 +255,7 @@ impl Witness {
             let capacity = offered.resource.capacity;
             // Whoever gives something back keeps the rest of the second.
             let latest = Moment(party.latest.0 + 999).second();
-            if let Some((when, over)) = overbooked(site, name, capacity, latest, self.failed[at]) {
+            if let Some((when, over)) = overbooked(site, name, capacity, latest, self.failed.contains(&at)) {
                 let what = format!("{}: {name} is overbooked by {over} at {when}", party.name);
                 self.violated(Rule::Capacity, now, what);
             }
@@ -335,7 +297,7 @@ impl Witness {
                 let promise = &Promise { until, ..promise.clone() };
                 let problem = match &party.role {
                     Role::Site(site) => {
-                        let taken_away = site.batch.touched.contains(id) || self.failed[at];
+                        let taken_away = site.batch.touched.contains(id) || self.failed.contains(&at);
                         let lost_disk = self.lost_disks.contains(&at);
                         if lost_disk && (commanded || taken_away) && site.ledger().entry(*id).is_none() {
                             return None;
@@ -435,18 +397,13 @@ fn state_keeps(promise: &Promise, state: State, now: Moment, excused: bool) -> R
         (State::Held, State::Rejected) => now >= promise.until,
         (_, State::Cancelled | State::Terminated) => excused,
         (State::Held, _) => true,
-        (_, state) => is_standing(state),
+        (_, state) => state.is_standing(),
     };
     if kept {
         Ok(())
     } else {
         Err(format!("was promised as {} until {} and is {state}", promise.state, promise.until))
     }
-}
-
-/// Whether it was committed and not given up.
-pub(super) fn is_standing(state: State) -> bool {
-    matches!(state, State::Committed | State::ChangeRequested | State::Active | State::Completed)
 }
 
 impl fmt::Display for Rule {
@@ -463,7 +420,6 @@ impl fmt::Display for Rule {
             Rule::NoPhantoms => "no phantoms",
             Rule::AnsweredInTime => "answered in time",
             Rule::JournalIsTruth => "the journal is the truth",
-            Rule::NothingGivenAway => "nothing given away",
         })
     }
 }

@@ -9,8 +9,8 @@ use bookahead_plan::placement::Reason;
 use bookahead_protocol::jobs::race::{
     self, Entry, Gone, Incoming, Order, Outcome, Pace, SiteReport, copy_of,
 };
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Order as Best, Race, Ranked};
-use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobWord, Mode, Order as Best, Race, Ranked};
+use bookahead_protocol::problem::Why;
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 
 /// This many jobs are looked at as often as is configured; of more, each is looked at less often in proportion, so that peers are
@@ -40,7 +40,7 @@ impl Jobs {
         &mut self,
         from: &Name,
         (id, copy, asked): (JobId, JobId, JobCall),
-        answer: Result<Box<JobView>, Problem>,
+        answer: JobAnswer,
         effects: &mut Effects,
     ) {
         let Some(report) = SiteReport::of(&answer) else { return };

@@ -14,7 +14,7 @@ use crate::step::{JobCall, Level, Origin, PeerCall, PeerRequest, Remark};
 use bookahead_plan::Time;
 use bookahead_protocol::broker::Broker as Head;
 use bookahead_protocol::ids::Identities;
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, MOST_COPIES, Mode, Race, choice};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Race, choice};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
 use record::{Course, Record};
@@ -47,7 +47,7 @@ pub(super) struct Jobs {
     /// How many flooded jobs are in the agenda.
     racing: i64,
     identities: Identities,
-    seen: Arc<Seen>,
+    pub(super) seen: Arc<Seen>,
     seen_changes: u64,
     #[cfg(feature = "flaws")]
     pub(super) flaw: Option<bookahead_protocol::flaw::Flaw>,
@@ -130,11 +130,6 @@ impl Jobs {
     /// What sites told last, and a number that grows whenever that changes.
     pub(super) fn seen(&self) -> (u64, Arc<Seen>) {
         (self.seen_changes, self.seen.clone())
-    }
-
-    /// On a copy for readers: what sites told last.
-    pub(super) fn set_seen(&mut self, seen: Arc<Seen>) {
-        self.seen = seen;
     }
 
     /// The fold.
@@ -279,7 +274,7 @@ impl Jobs {
         &mut self,
         from: &Name,
         (there, asked): (JobId, JobCall),
-        answer: Result<Box<JobView>, Problem>,
+        answer: JobAnswer,
         effects: &mut Effects,
     ) {
         let id = match self.copies.get(&there) {

@@ -99,17 +99,11 @@ impl Record {
     }
 
     pub(super) fn race(&mut self) -> Option<&mut Race> {
-        match &mut self.course {
-            Course::Flooded(race) => Some(race),
-            Course::Part(..) | Course::Reserved(..) => None,
-        }
+        if let Course::Flooded(race) = &mut self.course { Some(race) } else { None }
     }
 
     pub(super) fn choice(&mut self) -> Option<&mut Choice> {
-        match &mut self.course {
-            Course::Reserved(choice, _) => Some(choice),
-            Course::Part(..) | Course::Flooded(_) => None,
-        }
+        if let Course::Reserved(choice, _) = &mut self.course { Some(choice) } else { None }
     }
 
     pub(super) fn visits(&mut self) -> Option<&mut Visits> {
@@ -120,10 +114,7 @@ impl Record {
     }
 
     pub(super) fn part(&self) -> Option<&PartThere> {
-        match &self.course {
-            Course::Part(part, _) => Some(part),
-            Course::Reserved(..) | Course::Flooded(_) => None,
-        }
+        if let Course::Part(part, _) = &self.course { Some(part) } else { None }
     }
 
     /// Whether it is over, and nothing is left of it anywhere that would have to be given back.
@@ -155,24 +146,14 @@ impl Record {
         }
     }
 
-    /// Where it is to run, and in which reservation, by its id there.
-    pub(super) fn place(&self) -> Option<(Name, ReservationId)> {
+    /// Where it is to run, in which reservation, by its id there, and from when until when at the latest.
+    pub(super) fn place(&self) -> Option<(Name, ReservationId, Interval)> {
         match &self.course {
-            Course::Part(part, _) => Some((part.site.clone(), part.reservation)),
+            Course::Part(part, _) => Some((part.site.clone(), part.reservation, part.when)),
             Course::Reserved(choice, _) => match choice.outcome()? {
-                Outcome::Booked { site, id, .. } => Some((site.clone(), *id)),
-                Outcome::Failed(_) => None,
-            },
-            Course::Flooded(_) => None,
-        }
-    }
-
-    /// When its reservation begins, and when the job is over at the latest.
-    pub(super) fn when(&self) -> Option<Interval> {
-        match &self.course {
-            Course::Part(part, _) => Some(part.when),
-            Course::Reserved(choice, _) => match choice.outcome()? {
-                Outcome::Booked { start, finish, .. } => Some(Interval::new(*start, finish.second())),
+                Outcome::Booked { site, id, start, finish } => {
+                    Some((site.clone(), *id, Interval::new(*start, finish.second())))
+                }
                 Outcome::Failed(_) => None,
             },
             Course::Flooded(_) => None,
@@ -215,10 +196,11 @@ impl Record {
     }
 
     fn reserved(&self, seen: &Seen) -> JobView {
-        let Some((site, there)) = self.place() else { return self.plain() };
-        let view = self.seen_at(&site, seen).cloned().unwrap_or_else(|| {
-            let expected_start = self.when().map(|when| when.begin);
-            JobView { reservation: Some(there), expected_start, ..self.plain() }
+        let Some((site, there, when)) = self.place() else { return self.plain() };
+        let view = self.seen_at(&site, seen).cloned().unwrap_or_else(|| JobView {
+            reservation: Some(there),
+            expected_start: Some(when.begin),
+            ..self.plain()
         });
         self.as_here(&site, view)
     }

@@ -7,7 +7,7 @@ use super::sites::ranked;
 use super::{Around, Effects, JobEvent, Jobs};
 use crate::step::{JobCall, PeerCall, PeerRequest};
 use bookahead_protocol::jobs::choice::{self, Order, Outcome};
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobWord};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Millis, Moment, Name};
 
@@ -81,12 +81,12 @@ impl Jobs {
         &mut self,
         from: &Name,
         id: JobId,
-        answer: Result<Box<JobView>, Problem>,
+        answer: JobAnswer,
         effects: &mut Effects,
     ) {
         let next = effects.now + self.rules.look_every;
         let Some(record) = self.all.get_mut(&id).filter(|record| record.over.is_none()) else { return };
-        if record.place().is_none_or(|(site, _)| site != *from) {
+        if record.place().is_none_or(|(site, ..)| site != *from) {
             return;
         }
         let Some(visits) = record.visits() else { return };
@@ -154,7 +154,7 @@ impl Jobs {
     pub(super) fn visit(&mut self, id: JobId, effects: &mut Effects) {
         let (next, retention) = (effects.now + self.rules.look_every, self.rules.retention);
         let Some(record) = self.all.get_mut(&id) else { return };
-        let (when, unwanted) = (record.when(), record.unwanted);
+        let (when, unwanted) = (record.place().map(|(.., when)| when), record.unwanted);
         let Some(visits) = record.visits() else { return };
         let last = when.map(|when| when.end.max(visits.heard.second()));
         // The job must be over, and its site, silent ever since, would have forgotten it.
@@ -173,7 +173,7 @@ impl Jobs {
     /// What is left of its reservation is of no use, unless that is its owner's.
     fn give_back(&self, id: JobId, effects: &mut Effects) {
         let Some(record) = self.all.get(&id) else { return };
-        if let (Course::Reserved(..), Some((to, reservation))) = (&record.course, record.place()) {
+        if let (Course::Reserved(..), Some((to, reservation, _))) = (&record.course, record.place()) {
             let call = Call::Cancel { id: reservation };
             let key = Key(reservation.0).derived(1);
             let envelope = Envelope { key, caller: record.caller.clone(), call };
@@ -189,7 +189,7 @@ impl Record {
 
     /// What the site of the reservation is asked next.
     fn visit_call(&self, handed: bool) -> Option<PeerCall> {
-        let (to, reservation) = self.place()?;
+        let (to, reservation, _) = self.place()?;
         let (ask, job) = match (self.unwanted, handed) {
             (true, _) => (JobCall::Drop, None),
             (false, true) => (JobCall::Look, None),

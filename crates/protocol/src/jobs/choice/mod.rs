@@ -297,7 +297,7 @@ impl Choice {
         }
         let id = self.all[at].known_as.id;
         let kept = match answer {
-            Answer::Reservation(reservation) => reservation.id == id && is_committed(reservation.state),
+            Answer::Reservation(reservation) => reservation.id == id && reservation.state.is_standing(),
             Answer::Problem(_) | Answer::Offers(_) => false,
         };
         if !kept {
@@ -372,10 +372,6 @@ impl Choice {
             self.decide(Outcome::Failed(Why::Silence), step);
         }
     }
-}
-
-fn is_committed(state: State) -> bool {
-    matches!(state, State::Committed | State::ChangeRequested | State::Active | State::Completed)
 }
 
 fn is_busy(answer: &Answer) -> bool {

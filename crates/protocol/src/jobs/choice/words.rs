@@ -3,7 +3,7 @@
 
 use crate::clock::{Millis, Moment};
 use crate::ids::{Identities, JobId, Key, Name, ReservationId};
-use crate::jobs::ranking::{Ranked, Task};
+use crate::jobs::words::{Ranked, Task};
 use crate::jobs::{Patience, Repeated};
 use crate::level::{self, Committing, Permission};
 use crate::message::{Caller, Envelope, Outgoing};
@@ -52,6 +52,7 @@ pub struct Identity {
 }
 
 /// What must not be forgotten.
+#[allow(missing_docs, reason = "`id` is the reservation that is chosen")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
     /// The order was taken.
@@ -66,12 +67,7 @@ pub enum Event {
     /// Nothing is held for us under this id, and nothing will be.
     Settled(ReservationId),
     /// This one is kept.
-    Chosen {
-        /// Its id.
-        id: ReservationId,
-        /// When it begins.
-        start: Time,
-    },
+    Chosen { id: ReservationId, start: Time },
     /// The one that was chosen was gone before it could be committed.
     Lost(ReservationId),
     /// This is how it ended; nothing more is expected of what was chosen.
@@ -79,15 +75,14 @@ pub enum Event {
 }
 
 /// How it ended.
+#[allow(missing_docs, reason = "`site` and `id` are where it is booked")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// The job has a reservation.
     Booked {
-        /// Where.
         site: Name,
         /// Its id there.
         id: ReservationId,
-        /// When it begins.
         start: Time,
         /// When the job is done at the latest, by what its owner told.
         finish: Moment,

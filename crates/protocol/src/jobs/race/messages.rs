@@ -4,7 +4,7 @@
 use crate::clock::Millis;
 use crate::ids::{JobId, Key, Name};
 use crate::jobs::Patience;
-use crate::jobs::words::{Ending, JobView, JobWord};
+use crate::jobs::words::{Ending, JobAnswer, JobView, JobWord};
 use crate::problem::{Problem, Why};
 use bookahead_plan::{Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -76,13 +76,13 @@ pub enum Event {
 }
 
 /// What became of a copy that is gone.
+#[allow(missing_docs, reason = "`why` is what the site says")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Gone {
     /// The site did not take it, and says why.
     Refused(String),
     /// It was over at the site before it had run.
     NeverRan {
-        /// Why.
         why: String,
         /// Whether another copy may be sent there.
         again: bool,
@@ -97,15 +97,11 @@ pub enum Gone {
 }
 
 /// What became of the job.
+#[allow(missing_docs, reason = "`site` is where it ran")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It ran at a site.
-    Ended {
-        /// Where.
-        site: Name,
-        /// How that ended.
-        how: Ending,
-    },
+    Ended { site: Name, how: Ending },
     /// Its owner took it back before it ran.
     Withdrawn,
     /// No site is left where it could run.
@@ -210,7 +206,7 @@ pub enum SiteReport {
 
 impl SiteReport {
     /// What an answer says; None where it says nothing, and should be asked for again.
-    pub fn of(answer: &Result<Box<JobView>, Problem>) -> Option<SiteReport> {
+    pub fn of(answer: &JobAnswer) -> Option<SiteReport> {
         match answer {
             Ok(view) => Some(SiteReport::of_view(view)),
             Err(Problem { why: Why::UnknownJob(_), .. }) => Some(SiteReport::Unknown),

@@ -282,6 +282,10 @@ impl Race {
         }
     }
 
+    fn site(&self, at: usize) -> Name {
+        self.copies[at].entry.site.clone()
+    }
+
     fn at(&mut self, site: &Name) -> Option<&mut Copy> {
         self.copies.iter_mut().find(|copy| copy.entry.site == *site)
     }
@@ -340,7 +344,7 @@ impl Race {
 
     /// A site reports on a copy that waits there.
     fn waiting_one_reported(&mut self, at: usize, asked: Ask, report: SiteReport, turn: &mut Turn<'_>) {
-        let site = self.copies[at].entry.site.clone();
+        let site = self.site(at);
         let is_new = self.copies[at].state == CopyState::Sent;
         let gone = match report {
             SiteReport::Refused(why) if asked == Ask::Submit && is_new => Gone::Refused(why),
@@ -384,7 +388,7 @@ impl Race {
                 self.note(Event::Ended(Ending::Failed), turn);
             }
             SiteReport::NeverRan { why, again } => {
-                let site = self.copies[at].entry.site.clone();
+                let site = self.site(at);
                 self.note(Event::Gone { site, how: Gone::NeverRan { why, again } }, turn);
             }
         }
@@ -392,7 +396,7 @@ impl Race {
 
     /// A site reports on a copy that is to be dropped.
     fn unwanted_one_reported(&mut self, at: usize, asked: Ask, report: SiteReport, turn: &mut Turn<'_>) {
-        let site = self.copies[at].entry.site.clone();
+        let site = self.site(at);
         let granted = self.granted.as_ref() == Some(&site) && self.outcome.is_none();
         let ran = match report {
             SiteReport::Ran { how, .. } if granted => return self.note(Event::Ended(how), turn),
@@ -413,7 +417,7 @@ impl Race {
     /// A site reports on a copy that counted as gone. If it is there, it is dropped.
     fn gone_one_reported(&mut self, at: usize, report: &SiteReport, turn: &mut Turn<'_>) {
         if matches!(report, SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. }) {
-            let site = self.copies[at].entry.site.clone();
+            let site = self.site(at);
             self.note(Event::Found(site), turn);
             self.ask(at, turn);
         }
@@ -449,7 +453,7 @@ impl Race {
     }
 
     fn grant(&mut self, at: usize, turn: &mut Turn<'_>) {
-        self.note(Event::Granted(self.copies[at].entry.site.clone()), turn);
+        self.note(Event::Granted(self.site(at)), turn);
         self.ask(at, turn);
         self.ask_all(turn, |copy| copy.state == CopyState::Dropping);
     }
@@ -460,7 +464,7 @@ impl Race {
         while self.is_open()
             && let Some(at) = self.copies.iter().position(is_late)
         {
-            self.note(Event::Late(self.copies[at].entry.site.clone()), turn);
+            self.note(Event::Late(self.site(at)), turn);
             self.ask(at, turn);
         }
     }
@@ -475,7 +479,7 @@ impl Race {
             let free = self.copies.iter().enumerate().filter(|(_, copy)| copy.is_free());
             let next = free.min_by_key(|(at, copy)| (copy.failed, *at)).map(|(at, _)| at);
             let Some(at) = next.filter(|_| self.is_open()) else { return };
-            self.note(Event::Sent(self.copies[at].entry.site.clone()), turn);
+            self.note(Event::Sent(self.site(at)), turn);
             let copy = &mut self.copies[at];
             copy.since = turn.now;
             turn.effects.send.extend(copy.ask(turn.now, turn.pace));

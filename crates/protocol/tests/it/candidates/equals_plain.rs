@@ -5,7 +5,7 @@ use super::{PLENTY, chosen};
 use crate::cases;
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
-use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, Searched, UNIT};
+use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, UNIT};
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request, Slot};
 use proptest::prelude::*;
 
@@ -150,7 +150,7 @@ proptest! {
         search.without(&what);
         ours.extend(search.by_ref().map(|one| chosen(&one)));
         prop_assert_eq!(ours, expected);
-        prop_assert_eq!(search.searched(), Searched::All);
+        prop_assert_eq!(search.advance(0), Progress::Exhausted);
     }
 
     #[test]
@@ -164,11 +164,11 @@ proptest! {
         prop_assert!(all.starts_with(&some));
         prop_assert!(cut.work() < work + UNIT);
         if whole.work() <= work {
-            prop_assert_eq!((some, cut.searched()), (all, Searched::All));
-        } else if cut.searched() == Searched::All {
+            prop_assert_eq!((some, cut.advance(0)), (all, Progress::Exhausted));
+        } else if cut.advance(0) == Progress::Exhausted {
             prop_assert_eq!((some, cut.work()), (all, whole.work()), "the last unit went beyond the budget");
         } else {
-            prop_assert_eq!(cut.searched(), Searched::Stopped);
+            prop_assert_eq!(cut.advance(0), Progress::OutOfBudget);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{PLENTY, chosen, part, slot};
 use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, Searched, UNIT};
+use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, UNIT};
 use bookahead_protocol::request::MOST_PARTS;
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request};
 
@@ -18,7 +18,7 @@ fn together(first: usize, second: usize) -> Constraint {
 fn all(request: &Request, found: &[Vec<Found>]) -> Vec<(Vec<usize>, Vec<i64>)> {
     let mut search = Search::new(request, found.to_vec(), PLENTY);
     let all = search.by_ref().map(|candidate| chosen(&candidate)).collect();
-    assert_eq!(search.searched(), Searched::All);
+    assert_eq!(search.advance(0), Progress::Exhausted);
     all
 }
 
@@ -180,7 +180,7 @@ fn what_was_refused_is_not_given_again() {
     let slot = Excluded::Slot { peer: peer.clone(), resource: resource.clone(), start: Time(5) };
     assert_eq!(next(Some(slot)), Some((vec![1, 1], vec![9, 9])));
     assert_eq!(next(Some(Excluded::Resource { peer, resource })), None);
-    assert_eq!(search.searched(), Searched::All);
+    assert_eq!(search.advance(0), Progress::Exhausted);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_search_that_used_up_its_budget_says_so() {
     let mut search = Search::new(&request, found, Budget { work });
     let given = search.by_ref().count();
     assert!((1..50).contains(&given), "{given}");
-    assert_eq!(search.searched(), Searched::Stopped);
+    assert_eq!(search.advance(0), Progress::OutOfBudget);
     assert!((work..work + UNIT).contains(&search.work()), "{}", search.work());
     assert_eq!(search.next(), None);
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::cases;
 use bookahead_protocol::ledger::{HoldRules, Usage};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A command, with few ids and users, so that they meet.
 #[derive(Debug, Clone)]
@@ -282,7 +282,9 @@ proptest! {
             let events = site.events.len();
             let Some(what) = step.what.at(now, &site.ledger, step.id) else { continue };
             match &what {
-                Do::Lose(capacity) => fail(&mut site, now, *capacity, Ledger::lost),
+                Do::Lose(capacity) => fail(&mut site, now, *capacity, |ledger, now, resource, capacity| {
+                    ledger.lost(now, resource, capacity, &BTreeSet::new())
+                }),
                 Do::Restore(capacity) => fail(&mut site, now, *capacity, Ledger::restored),
                 Do::Repeat(back) => {
                     let Some(envelope) = sent.iter().rev().nth(*back) else { continue };

@@ -5,6 +5,7 @@ use super::*;
 use bookahead_protocol::deadline::Adaptive;
 use bookahead_protocol::ledger::{HoldRules, RulesError, UserLimits};
 use bookahead_protocol::problem::Limit;
+use std::collections::BTreeSet;
 
 /// The batch system has 30 s to answer.
 fn asking() -> Rules {
@@ -66,13 +67,14 @@ impl Site {
 fn a_request_rests_until_it_is_granted_and_its_hold_counts_from_the_grant() {
     let mut site = Site::new(asking());
     site.wait(0, 1, reserve(1, fixed(100, 200, 3)));
-    assert_eq!((site.state(1), site.ledger.waits_since()), ("requested", Some(Moment(0))));
+    let waits_since = |site: &Site| Some(site.ledger.entry(ReservationId(1))?.waiting.as_ref()?.since);
+    assert_eq!((site.state(1), waits_since(&site)), ("requested", Some(Moment(0))));
     assert_eq!(site.ledger.next_deadline(), Some(Moment(30_000)));
     assert_eq!(site.grant(20_000, 1), ["granted"]);
     let told = site.told(1).unwrap();
     assert_eq!((told.word(), reservation(told).held_for), ("held", Some(Millis(60_000))));
     assert_eq!(site.ledger.entry(ReservationId(1)).unwrap().deadline, Moment(80_000));
-    assert_eq!((site.ledger.is_waiting(ReservationId(1)), site.ledger.waits_since()), (false, None));
+    assert_eq!((site.ledger.is_waiting(ReservationId(1)), waits_since(&site)), (false, None));
     assert_eq!(site.grant(20_000, 1), [""; 0], "once");
     assert_eq!(site.commit(79_999, "ann", 1).word(), "committed", "in time: nobody is asked again");
 }
@@ -449,7 +451,7 @@ fn what_is_missing_of_a_reservation_is_missing_of_a_longer_one() {
             site.book(0, "ann", id, fixed(100, 200, 4));
             site.grant(0, id);
         }
-        let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2));
+        let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2), &BTreeSet::new());
         site.note(lost);
         site.extend(0, "ann", 2, None, 300);
         let takes = |site: &Site| site.ledger.entry(ReservationId(2)).unwrap().takes();
@@ -474,13 +476,13 @@ fn what_only_waits_is_refused_first_when_capacity_fails() {
     site.booked(0, 1, fixed(100, 200, 4));
     site.wait(0, 1, change(1, fixed(100, 200, 6)));
     site.wait(0, 2, reserve(2, fixed(100, 200, 2)));
-    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(3));
+    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(3), &BTreeSet::new());
     assert_eq!(site.note(lost), ["lost", "not-granted", "not-granted"]);
     assert_eq!((site.told_word(1), site.told_word(2)), ("not-granted", "not-granted"));
     assert_eq!((site.state(1), site.state(2)), ("committed", "none"));
     assert_eq!(site.ledger.entry(ReservationId(1)).unwrap().missing, Capacity(0));
     site.wait(0, 3, change(1, fixed(300, 400, 5)));
-    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2));
+    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2), &BTreeSet::new());
     assert_eq!(
         site.note(lost),
         ["lost", "not-granted", "missing"],

@@ -1,6 +1,6 @@
 //! The register: who may be in it, what is offered through it, and how long a hold takes the broker itself.
 
-use crate::desk::{Desk, broker, heartbeat, job_rules, name, site};
+use super::desk::{Desk, broker, heartbeat, job_rules, name, site};
 use bookahead_party::broker::Broker;
 use bookahead_party::{Heartbeat, Input, OfferedResource, Party, Queries, Role};
 use bookahead_protocol::broker::Rules;

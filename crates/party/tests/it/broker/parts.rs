@@ -1,7 +1,7 @@
 //! A job that is to run in a reservation which its owner has: it goes to the one part that suits it, once, wherever the broker is
 //! killed, and the reservation stays its owner's.
 
-use crate::desk::{Desk, ID, ada, caller, job, job_rules, name};
+use super::desk::{Desk, ID, ada, caller, job, job_rules, name};
 use bookahead_party::broker::{BrokerEvent, JobEvent};
 use bookahead_party::{Input, JobCall as Ask, Party, PeerRequest, Queries};
 use bookahead_plan::placement::Request as Wanted;

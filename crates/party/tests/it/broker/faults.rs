@@ -2,7 +2,7 @@
 //! overtake one another, and both brokers crash and restart from their journals, also between two events of one step. No job runs
 //! twice, every job ends, and its owner is told what became of it.
 
-use crate::desk::{ada, flooded, heartbeat, job_rules, name, site};
+use super::desk::{ada, flooded, heartbeat, job_rules, name, site};
 use bookahead_party::broker::{Broker, BrokerEvent};
 use bookahead_party::{
     CallId, Heartbeat, Input, JobCall as Ask, Origin, Output, Party, PeerRequest, Queries, Reply, Role,

@@ -1,6 +1,6 @@
 //! Calls about reservations: what is sent because of them, who is answered, what is told and what is shown.
 
-use crate::desk::{Desk, ada, caller, name};
+use super::desk::{Desk, ada, caller, name};
 use bookahead_party::broker::BrokerEvent;
 use bookahead_party::queries::BlockKind;
 use bookahead_party::{Filter, Input, Origin, Party, PeerRequest, Queries, Viewer};
@@ -220,7 +220,7 @@ fn answered(desk: &Desk) -> BrokerEvent {
 fn a_state_stands_for_all_events_before_it() {
     let mut desk = held();
     let state = serde_json::to_string(&desk.broker.state()).unwrap();
-    let mut restored = crate::desk::broker();
+    let mut restored = super::desk::broker();
     restored.restore(serde_json::from_str(&state).unwrap()).unwrap();
     assert_eq!(restored.state(), desk.broker.state());
     restored.start(Moment(100)).unwrap();

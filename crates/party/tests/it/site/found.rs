@@ -1,6 +1,6 @@
 //! What fault schedules found.
 
-use crate::desk::{Desk, ada, book, keeps, look, span, words};
+use super::desk::{Desk, ada, book, keeps, look, span, words};
 use bookahead_party::queries::BatchState;
 use bookahead_party::{BatchOrder, BatchReport, Ended, Input, JobState, JobStatus, Queries};
 use bookahead_plan::{Capacity, Time};

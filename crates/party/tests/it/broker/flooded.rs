@@ -1,6 +1,6 @@
 //! A job that is flooded, as its owner sees it: one job with its site, whatever its copies do and whenever the broker is killed.
 
-use crate::desk::{DAY, Desk, ID, ada, caller, flooded, name, site};
+use super::desk::{DAY, Desk, ID, ada, caller, flooded, name, site};
 use bookahead_party::{Input, JobCall as Ask, Party, PeerRequest, Queries, Viewer};
 use bookahead_plan::Time;
 use bookahead_protocol::jobs::{JobRequest, JobWord};

@@ -1,6 +1,6 @@
 //! A job that is to run in a reservation which the broker finds.
 
-use crate::desk::{Desk, ID, ada, job, name, site};
+use super::desk::{Desk, ID, ada, job, name, site};
 use bookahead_party::{Heartbeat, Input, JobCall as Ask, Origin, Party, PeerRequest, Queries};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::jobs::JobWord;

@@ -1,0 +1,9 @@
+//! The broker as a value, killed and started again from what it wrote.
+
+mod bookings;
+mod desk;
+mod faults;
+mod flooded;
+mod parts;
+mod peers;
+mod reserved;
