@@ -6,6 +6,7 @@ use super::{GridEngine, NO_WHOLE_HOSTS, Settings};
 use crate::batch::{Finding, Picture, Place, ReservationSystem, Unit};
 use crate::dialect::calendar;
 use crate::dialect::{self, Tools, Trial};
+use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeSet;
 
@@ -41,32 +42,30 @@ pub(super) fn examine(engine: &GridEngine) -> Vec<Finding> {
 
 /// Whether the master answers, and which version it is.
 fn master(tools: &Tools) -> (bool, Vec<Finding>) {
-    let version = tools.run(&tools.command("qstat").arg("-help"));
-    let version = match version {
+    let down = |error| {
+        let advice = "see whether sge_qmaster runs, and SGE_ROOT, SGE_CELL and SGE_QMASTER_PORT";
+        Finding::wrong("master", error, advice)
+    };
+    let version = match tools.run(&tools.command("qstat").arg("-help")) {
+        Ok(outcome) => outcome.out.lines().next().unwrap_or("").trim().to_owned(),
+        // In times of silence it is not even run.
+        Err(silent @ LrmsError::Silent { .. }) => return (false, vec![down(silent)]),
         Err(error) => {
             let advice = "install the client commands (Debian: gridengine-client), or say where they are";
             return (false, vec![Finding::wrong("commands", error, advice)]);
         }
-        Ok(outcome) => outcome.out.lines().next().unwrap_or("").trim().to_owned(),
     };
-    let known = version.contains("8.1");
-    let commands = if known {
+    let commands = if version.contains("8.1") {
         Finding::well("version", version)
     } else {
-        Finding::doubtful(
-            "version",
-            version,
-            "8.1.9 is what this was tried with; check the first reservations by hand",
-        )
+        let advice = "8.1.9 is what this was tried with; check the first reservations by hand";
+        Finding::doubtful("version", version, advice)
     };
     match tools.ask(&tools.command("qconf").arg("-sss")) {
         Ok(host) => {
             (true, vec![commands, Finding::well("master", format!("it answers, on {}", host.trim()))])
         }
-        Err(error) => {
-            let advice = "see whether sge_qmaster runs, and SGE_ROOT, SGE_CELL and SGE_QMASTER_PORT";
-            (false, vec![commands, Finding::wrong("master", error, advice)])
-        }
+        Err(error) => (false, vec![commands, down(error)]),
     }
 }
 

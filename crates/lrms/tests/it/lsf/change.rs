@@ -106,13 +106,13 @@ fn a_change_that_cannot_be_put_back_is_no_refusal() {
 fn more_slots_are_added_and_fewer_taken_away() {
     let commands = commands();
     let more = listed(&[("node1", 8), ("node2", 4), ("node3", 8), ("node4", 1)], WINDOW);
-    lists(&commands, &[twelve(WINDOW), twelve(WINDOW), more]);
+    lists(&commands, &[twelve(WINDOW), more]);
     commands.says("brsvmod", MODIFIED);
     assert_eq!(change(&commands, &wanted(21)).unwrap(), Some(handle()));
     let added = ["brsvmod|addhost|-n|8|-m|node3|ba_77_0", "brsvmod|addhost|-n|1|-m|node4|ba_77_0"];
     assert_eq!(commands.calls_of("brsvmod"), added);
     let commands = super::commands();
-    lists(&commands, &[twelve(WINDOW), twelve(WINDOW), listed(&[("node1", 7)], WINDOW)]);
+    lists(&commands, &[twelve(WINDOW), listed(&[("node1", 7)], WINDOW)]);
     commands.says("brsvmod", MODIFIED);
     assert_eq!(change(&commands, &wanted(7)).unwrap(), Some(handle()));
     let taken = ["brsvmod|rmhost|-n|4|-m|node2|ba_77_0", "brsvmod|rmhost|-n|1|-m|node1|ba_77_0"];
