@@ -6,7 +6,7 @@ use super::running::Running;
 use super::{DaemonError, VERSION};
 use crate::config::{Calls, Common};
 use crate::http::serve::Bounds;
-use crate::http::{About, Limits, Served, Stop, answer, router_until, serve};
+use crate::http::{About, Limits, Served, Stop, answer, router, serve};
 use crate::security::tls::Content;
 use crate::security::{Authenticator, SecurityError};
 use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
@@ -132,10 +132,10 @@ impl Front {
             commands,
             look_every,
         };
-        let router = router_until(served, stop.clone());
+        let router = router(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };
-        let serving = tokio::spawn(serve::serve_within(bounds, listener, tls, router, until));
+        let serving = tokio::spawn(serve::serve(bounds, listener, tls, router, until));
         for (broker, credentials) in brokers {
             let broker = Registry { url: broker, credentials, identity: identity.clone() };
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));

@@ -75,13 +75,8 @@ pub struct About {
     pub identity: Option<Name>,
 }
 
-/// All routes of a party.
-pub fn router(served: Served) -> Router {
-    router_until(served, Stop::never())
-}
-
 /// All routes of a party; those who watch are let go when it stops.
-pub fn router_until(served: Served, stop: Stop) -> Router {
+pub fn router(served: Served, stop: Stop) -> Router {
     let shared = Arc::new(Shared::new(served, stop));
     let guard = from_fn_with_state(shared.clone(), requester::guard);
     let routes = openapi::open_routes().merge(openapi::guarded_routes().route_layer(guard));

@@ -78,18 +78,8 @@ impl Default for Bounds {
     }
 }
 
-/// Serves until `stop` is ready; then nothing new is accepted, and requests under way have ten seconds to end.
+/// Serves until `stop` is ready; then nothing new is accepted, and requests under way have [`Bounds::farewell`] to end.
 pub async fn serve(
-    listener: TcpListener,
-    tls: Option<Arc<ServerConfig>>,
-    router: Router,
-    stop: impl Future<Output = ()>,
-) {
-    serve_within(Bounds::default(), listener, tls, router, stop).await;
-}
-
-/// The same within other bounds.
-pub async fn serve_within(
     bounds: Bounds,
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -269,32 +259,24 @@ pub struct Stopper(watch::Sender<bool>);
 
 /// Hears that the party stops.
 #[derive(Debug, Clone)]
-pub struct Stop(Option<watch::Receiver<bool>>);
+pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
     /// One to say it, and one to hear it.
     pub fn pair() -> (Stopper, Stop) {
         let (sender, receiver) = watch::channel(false);
-        (Stopper(sender), Stop(Some(receiver)))
-    }
-
-    /// Nobody will ever say it.
-    pub fn never() -> Stop {
-        Stop(None)
+        (Stopper(sender), Stop(receiver))
     }
 
     /// Waits until it is said.
     pub async fn said(&mut self) {
-        match &mut self.0 {
-            // An error is a stopper that is gone.
-            Some(receiver) => drop(receiver.wait_for(|stops| *stops).await),
-            None => std::future::pending().await,
-        }
+        // An error is a stopper that is gone.
+        let _ = self.0.wait_for(|stops| *stops).await;
     }
 
     /// Whether it was said.
     pub fn is_said(&self) -> bool {
-        self.0.as_ref().is_some_and(|receiver| *receiver.borrow() || receiver.has_changed().is_err())
+        *self.0.borrow() || self.0.has_changed().is_err()
     }
 }
 
@@ -312,7 +294,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_waits_hears_it_and_whoever_comes_later_too() {
         let (stopper, stop) = Stop::pair();
-        assert!(!stop.is_said() && !Stop::never().is_said());
+        assert!(!stop.is_said());
         let waiting = tokio::spawn({
             let mut stop = stop.clone();
             async move { stop.said().await }

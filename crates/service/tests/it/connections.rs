@@ -4,7 +4,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
-use bookahead_service::http::serve::{Bounds, Peer, serve_within};
+use bookahead_service::http::serve::{Bounds, Peer, serve};
 use bookahead_service::security::{ClientCertificate, SecurityError, server_config};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -40,7 +40,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve_within(bounds, listener, tls, router, async { drop(stopped.await) }));
+        let task = tokio::spawn(serve(bounds, listener, tls, router, async { drop(stopped.await) }));
         Server { address, stop, task }
     }
 
