@@ -68,7 +68,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn list(arguments: &Arguments, session: &Session) -> Result<()> {
     let mut query = query(arguments, session)?;
     let mut found = session.ask("listing", session.timed_client().list(&query))?;
-    while let (true, Some(cursor)) = (arguments.all, found.next.take()) {
+    while arguments.all
+        && let Some(cursor) = found.next.take()
+    {
         query.cursor = Some(cursor);
         let page = session.ask("listing", session.client.list(&query))?;
         found.reservations.extend(page.reservations);
@@ -129,7 +131,9 @@ pub(crate) fn jobs(arguments: &JobsArguments) -> Result<()> {
     let limit = (!arguments.all).then_some(arguments.limit);
     let mut query = JobsQuery { owner: owner.map(Into::into), limit, cursor: None };
     let mut found = session.ask("listing", session.client.jobs(&query))?;
-    while let (true, Some(cursor)) = (arguments.all, found.next.take()) {
+    while arguments.all
+        && let Some(cursor) = found.next.take()
+    {
         query.cursor = Some(cursor);
         let page = session.ask("listing", session.client.jobs(&query))?;
         found.jobs.extend(page.jobs);

@@ -17,21 +17,10 @@ pub(crate) fn print_offers(offers: &Offers, dates: &Dates) -> io::Result<()> {
 
 fn offer_table(offers: &Offers, dates: &Dates) -> Columns {
     let from = format!("from ({})", dates.zone_name());
-    let mut table = Columns::new(&[
-        "offer",
-        "part",
-        "site",
-        "resource",
-        "capacity",
-        &from,
-        "until",
-        "UTC",
-        "or later by",
-        "rating",
-        "jobs delayed",
-        "longest delay",
-        "cost",
-    ]);
+    let mut table = Columns::new(&format!(
+        "offer, part, site, resource, capacity, {from}, until, UTC, or later by, rating, jobs delayed, \
+         longest delay, cost"
+    ));
     for (number, offer) in offers.offers.iter().enumerate() {
         for (part, slot) in offer.slots.iter().enumerate() {
             let number = if part == 0 { (number + 1).to_string() } else { String::new() };
@@ -101,9 +90,8 @@ pub(crate) fn print_reservation(
 
 fn parts(reservation: &Reservation, dates: &Dates) -> Columns {
     let from = format!("from ({})", dates.zone_name());
-    let mut table = Columns::new(&[
-        "part", "site", "resource", "capacity", &from, "until", "UTC", "missing", "jobs", "cost",
-    ]);
+    let mut table =
+        Columns::new(&format!("part, site, resource, capacity, {from}, until, UTC, missing, jobs, cost"));
     for (part, slot) in reservation.slots.iter().enumerate() {
         let missing = reservation.missing.get(part).copied().unwrap_or(0);
         let jobs: Vec<String> =
@@ -125,17 +113,8 @@ pub(crate) fn print_reservations(
     left: impl Fn(i64) -> i64,
 ) -> io::Result<()> {
     let from = format!("from ({})", dates.zone_name());
-    let mut table = Columns::new(&[
-        "reservation",
-        "state",
-        "owner",
-        "site",
-        "resource",
-        "capacity",
-        &from,
-        "until",
-        "UTC",
-    ]);
+    let mut table =
+        Columns::new(&format!("reservation, state, owner, site, resource, capacity, {from}, until, UTC"));
     for reservation in reservations {
         let mut first =
             [reservation.id.to_string(), state(reservation, &left), reservation.owner.to_string()];
@@ -169,21 +148,10 @@ fn job_word(job: &Job) -> String {
 
 pub(crate) fn print_jobs(jobs: &[Job], dates: &Dates) -> io::Result<()> {
     let submitted = format!("submitted ({})", dates.zone_name());
-    let mut table = Columns::new(&[
-        "job",
-        "state",
-        "owner",
-        "site",
-        "resource",
-        "capacity",
-        "limit",
-        &submitted,
-        "started",
-        "expected",
-        "ended",
-        "reservation",
-        "more",
-    ]);
+    let mut table = Columns::new(&format!(
+        "job, state, owner, site, resource, capacity, limit, {submitted}, started, expected, ended, \
+         reservation, more"
+    ));
     for job in jobs {
         table.row([
             job.id.to_string(),
@@ -213,18 +181,9 @@ pub(crate) fn print_sites(sites: &[Site], dates: &Dates) -> io::Result<()> {
 
 fn parties(sites: &[Site], dates: &Dates) -> Columns {
     let heard = format!("last heard ({})", dates.zone_name());
-    let mut table = Columns::new(&[
-        "name",
-        "is a",
-        "state",
-        "address",
-        &heard,
-        "round trip",
-        "jobs run",
-        "jobs wait",
-        "version",
-        "attributes",
-    ]);
+    let mut table = Columns::new(&format!(
+        "name, is a, state, address, {heard}, round trip, jobs run, jobs wait, version, attributes"
+    ));
     for site in sites {
         table.row([
             site.name.to_string(),
@@ -249,8 +208,7 @@ fn parties(sites: &[Site], dates: &Dates) -> Columns {
 }
 
 fn resources(server: Option<&Site>) -> Columns {
-    let mut table =
-        Columns::new(&["resource", "site", "capacity", "kind", "joins", "price per hour", "attributes"]);
+    let mut table = Columns::new("resource, site, capacity, kind, joins, price per hour, attributes");
     for Resource { name, kind, site, capacity, joins, attributes: more, price_thousandths, through: _ } in
         server.into_iter().flat_map(|site| &site.resources)
     {
@@ -288,8 +246,9 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(head: &[&str]) -> Columns {
-        Columns { head: head.iter().map(|word| (*word).to_owned()).collect(), rows: Vec::new() }
+    /// Below these names, which are separated by commas.
+    fn new(head: &str) -> Columns {
+        Columns { head: head.split(", ").map(str::to_owned).collect(), rows: Vec::new() }
     }
 
     fn row(&mut self, cells: impl IntoIterator<Item = String>) {
@@ -364,7 +323,7 @@ mod columns_tests {
 
     #[test]
     fn a_column_in_which_nobody_says_anything_is_left_out() {
-        let mut columns = Columns::new(&["name", "rating", "cost"]);
+        let mut columns = Columns::new("name, rating, cost");
         columns.row(["a", NOTHING, "3"].map(str::to_owned));
         columns.row(["b", "", NOTHING].map(str::to_owned));
         assert_eq!(columns.table().to_string(), "name  cost\n──────────\na     3\nb     –\n");
