@@ -13,7 +13,7 @@ mod list;
 mod looking;
 mod place;
 mod refusal;
-mod request;
+pub(crate) mod request;
 mod reserve;
 mod session;
 mod submit;

@@ -2,7 +2,9 @@
 //! stand in the file; whether they fit together is for those who build the grid from them. What a site offers and how it
 //! places, holds and tells is written as for a site that runs, by the types of `bookahead_service::config`.
 
-use bookahead_api::{AttributeValue, Objective};
+use crate::client::request::described::Constraint;
+use crate::client::request::values::Required;
+use bookahead_api::Objective;
 use bookahead_service::config::{BrokerRules, Holds, LeftOut, Length, Limits, Resource, Reveal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -174,35 +176,7 @@ pub(crate) struct Part {
     /// The latest end; as early as possible, if it is not said.
     pub(crate) latest: Option<Length>,
     #[serde(default)]
-    pub(crate) requirements: BTreeMap<String, Requirement>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a requirement is a text, a whole number, or one of { at_least = 2 }, { at_most = 2 }, \
-                 { one_of = [\"a\", \"b\"] } and { present = true }"
-)]
-pub(crate) enum Requirement {
-    Number(i64),
-    Text(String),
-    AtLeast { at_least: i64 },
-    AtMost { at_most: i64 },
-    OneOf { one_of: Vec<AttributeValue> },
-    Present { present: bool },
-}
-
-/// Between parts, by their names.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Constraint {
-    Together { parts: Vec<String> },
-    Offset { first: String, second: String, by: Length },
-    After { first: String, second: String, least: Option<Length>, most: Option<Length> },
-    EndsBefore { first: String, second: String },
-    SameSite { parts: Vec<String> },
-    DifferentSites { parts: Vec<String> },
-    Joins { link: String, ends: [String; 2] },
+    pub(crate) require: Vec<Required>,
 }
 
 /// What goes wrong, or is put right. With `for` it is put right again after so long.

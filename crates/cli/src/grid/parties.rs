@@ -2,12 +2,13 @@
 //! clients want, in parts with constraints between them, and what they do with what they are promised. A broker must know
 //! what its peers offer, so those below are made first; who would be his own peer, by whatever way round, is told so.
 
-use super::config::{self, Intent as IntentName, Requirement as Required};
+use super::config::{self, Intent as IntentName};
 use super::trouble::{Kind, Names};
-use anyhow::{Context, Result, bail, ensure};
+use crate::client::request::described::{Names as PartNames, between};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::ledger::{Limits as SiteLimits, Rules};
-use bookahead_protocol::{Constraint, Millis, Name, Part, Request, Requirement, Resource, Test, Value};
+use bookahead_protocol::{Millis, Name, Part, Request, Resource};
 use bookahead_service::config::{Length, Limits, jobs_of_log};
 use bookahead_sim::Job;
 use bookahead_sim::grid::{Broker, Client, Cluster, Site, Step, Wish};
@@ -226,105 +227,31 @@ fn steps(described: &config::Request) -> Result<VecDeque<(Millis, Step)>> {
 }
 
 fn request(described: &config::Request) -> Result<Request> {
+    let names = described.parts.iter().map(|part| part.name.as_deref());
+    let names = PartNames::of(names).map_err(|(_, what)| anyhow!(what))?;
     let mut parts = Vec::new();
-    let mut known = PartNames(Vec::new());
     for (at, part) in described.parts.iter().enumerate() {
-        let name = part.name.clone().unwrap_or_else(|| (at + 1).to_string());
-        ensure!(!known.0.contains(&name), "two parts are called {name}; give each a name of its own");
-        parts.push(self::part(part, described.at).with_context(|| format!("part {name}"))?);
-        known.0.push(name);
+        parts.push(self::part(part, described.at).map_err(|what| anyhow!(names.about(at, what)))?);
     }
     let mut constraints = Vec::new();
     for (at, constraint) in described.constraints.iter().enumerate() {
-        let number = || format!("constraint {}", at + 1);
-        constraints.extend(self::constraints(constraint, &known).with_context(number)?);
+        let between = between(constraint, &names).map_err(|what| anyhow!("constraint {}: {what}", at + 1))?;
+        constraints.extend(between.into_iter().map(Into::into));
     }
     Ok(Request { parts, constraints, objective: described.objective.into() })
 }
 
-fn part(described: &config::Part, asked: Length) -> Result<Part> {
+fn part(described: &config::Part, asked: Length) -> Result<Part, String> {
     let duration = described.duration.seconds();
     let earliest_start = described.earliest.unwrap_or(asked).time();
     let latest_end = described.latest.map_or(earliest_start + duration, Length::time);
-    ensure!(
-        earliest_start + duration <= latest_end,
-        "it cannot end by {latest_end} s if it begins at {earliest_start} s and takes {duration} s; give a later latest"
-    );
+    if earliest_start + duration > latest_end {
+        return Err(format!(
+            "it cannot end by {latest_end} s if it begins at {earliest_start} s and takes {duration} s; give a later latest"
+        ));
+    }
     let wanted =
         placement::Request { earliest_start, latest_end, duration, capacity: Capacity(described.capacity) };
-    let requirements = described.requirements.iter();
-    let requirements = requirements.map(|(attribute, required)| {
-        Ok(Requirement { attribute: attribute.as_str().into(), test: test(attribute, required)? })
-    });
-    let requirements = requirements.collect::<Result<_>>()?;
+    let requirements = described.require.iter().map(|required| required.0.clone().into()).collect();
     Ok(Part { wanted, kind: described.kind.as_str().into(), requirements, resource: None })
-}
-
-fn test(attribute: &str, required: &Required) -> Result<Test> {
-    Ok(match required {
-        Required::Number(number) => Test::Is(Value::Number(*number)),
-        Required::Text(text) => Test::Is(Value::Text(text.as_str().into())),
-        Required::AtLeast { at_least } => Test::AtLeast(*at_least),
-        Required::AtMost { at_most } => Test::AtMost(*at_most),
-        Required::OneOf { one_of } => Test::OneOf(one_of.iter().cloned().map(Into::into).collect()),
-        Required::Present { present: true } => Test::Present,
-        Required::Present { present: false } => bail!("{attribute} can only be required to be present"),
-    })
-}
-
-/// The names of the parts of a request, in order.
-struct PartNames(Vec<String>);
-
-impl PartNames {
-    fn place(&self, name: &str) -> Result<usize> {
-        let place = self.0.iter().position(|known| known == name);
-        place.with_context(|| format!("there is no part {name}; take one of: {}", self.0.join(", ")))
-    }
-
-    fn places(&self, names: &[String]) -> Result<Vec<usize>> {
-        ensure!(names.len() > 1, "it needs two parts or more");
-        names.iter().map(|name| self.place(name)).collect()
-    }
-}
-
-/// One that is written may be several of the protocol, which are between two parts each.
-fn constraints(described: &config::Constraint, names: &PartNames) -> Result<Vec<Constraint>> {
-    use config::Constraint as Described;
-    let one = |constraint| Ok(vec![constraint]);
-    match described {
-        Described::Together { parts } => {
-            let parts = names.places(parts)?;
-            let pairs = parts[1..].iter();
-            Ok(pairs.map(|&second| Constraint::Offset { first: parts[0], second, by: Seconds(0) }).collect())
-        }
-        Described::Offset { first, second, by } => one(Constraint::Offset {
-            first: names.place(first)?,
-            second: names.place(second)?,
-            by: by.seconds(),
-        }),
-        Described::After { first, second, least, most } => one(Constraint::After {
-            first: names.place(first)?,
-            second: names.place(second)?,
-            least: least.unwrap_or_default().seconds(),
-            most: most.map(Length::seconds),
-        }),
-        Described::EndsBefore { first, second } => {
-            one(Constraint::EndsBefore { first: names.place(first)?, second: names.place(second)? })
-        }
-        Described::SameSite { parts } => {
-            let parts = names.places(parts)?;
-            Ok(parts[1..].iter().map(|&other| Constraint::SameSite(parts[0], other)).collect())
-        }
-        Described::DifferentSites { parts } => {
-            let parts = names.places(parts)?;
-            let pairs = parts.iter().enumerate().flat_map(|(at, &one)| {
-                parts[at + 1..].iter().map(move |&other| Constraint::DifferentSites(one, other))
-            });
-            Ok(pairs.collect())
-        }
-        Described::Joins { link, ends: [first, second] } => one(Constraint::Joins {
-            link: names.place(link)?,
-            ends: [names.place(first)?, names.place(second)?],
-        }),
-    }
 }

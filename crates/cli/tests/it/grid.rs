@@ -48,8 +48,7 @@ capacity = 6
 duration = "10m"
 latest = "50m"
 [[client.request.constraint]]
-kind = "together"
-parts = ["one", "two"]
+together = ["one", "two"]
 "#;
 
 fn folder(description: &str) -> Folder {

@@ -92,7 +92,8 @@ impl Described {
     /// The request that it describes, with times as `reader` reads them.
     pub(crate) fn request(&self, reader: &Reader) -> Result<api::Request, Fault> {
         let whole = |what: String| Fault { place: Place::Whole, what };
-        let names = Names::of(&self.parts)?;
+        let names = Names::of(self.parts.iter().map(|part| part.name.as_deref()));
+        let names = names.map_err(|(at, what)| Fault { place: Place::Part(at), what })?;
         let mut parts = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
             let fault = |what| Fault { place: Place::Part(at), what: names.about(at, what) };
@@ -173,16 +174,16 @@ fn ending(begin: Timestamp, duration: Seconds) -> Result<Timestamp, String> {
 }
 
 /// The names of the parts, in order.
-struct Names(Vec<String>);
+pub(crate) struct Names(Vec<String>);
 
 impl Names {
-    fn of(parts: &[Part]) -> Result<Names, Fault> {
+    /// Which part has the name of another, where one has, and that it may not.
+    pub(crate) fn of<'a>(parts: impl Iterator<Item = Option<&'a str>>) -> Result<Names, (usize, String)> {
         let mut names: Vec<String> = Vec::new();
-        for (at, part) in parts.iter().enumerate() {
-            let name = part.name.clone().unwrap_or_else(|| (at + 1).to_string());
+        for (at, name) in parts.enumerate() {
+            let name = name.map_or_else(|| (at + 1).to_string(), str::to_owned);
             if names.contains(&name) {
-                let what = format!("two parts are called {name}; give each a name of its own");
-                return Err(Fault { place: Place::Part(at), what });
+                return Err((at, format!("two parts are called {name}; give each a name of its own")));
             }
             names.push(name);
         }
@@ -190,7 +191,7 @@ impl Names {
     }
 
     /// `what`, with the name of the part in front where there are several.
-    fn about(&self, at: usize, what: String) -> String {
+    pub(crate) fn about(&self, at: usize, what: String) -> String {
         match self.0.get(at) {
             Some(name) if self.0.len() > 1 => format!("part {name}: {what}"),
             _ => what,
@@ -219,7 +220,7 @@ impl Names {
 }
 
 /// One that is written may be several of those that are sent, which are between two parts each.
-fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api::Constraint>, String> {
+pub(crate) fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api::Constraint>, String> {
     Ok(match constraint {
         Constraint::Together(parts) => {
             let with_first = |first, second| api::Constraint::Offset { first, second, by_seconds: 0 };

@@ -1,7 +1,7 @@
 //! What is wanted, as people say it: by options, for one part or several with `--part`, or in a file with `-f`, in TOML or
 //! JSON. What is wrong with a file is said with its name and the line.
 
-mod described;
+pub(crate) mod described;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;

@@ -9,10 +9,6 @@ use crate::problem::{Problem, Why};
 use bookahead_plan::{Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// How long a site should keep the room of a copy that claims, before it ends the copy without having run it: several times
-/// as long as the slowest broker takes to look at all its copies, and short enough that a broker that died wastes little.
-pub const GO_WITHIN: Millis = Millis::seconds(120);
-
 /// What is to be run, and where it could go.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {

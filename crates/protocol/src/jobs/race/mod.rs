@@ -26,8 +26,7 @@ mod copy;
 mod messages;
 
 pub use messages::{
-    Ask, Effects, Entry, Event, GO_WITHIN, Gone, Incoming, Order, Outcome, Outgoing, Pace, SiteReport,
-    copy_of,
+    Ask, Effects, Entry, Event, Gone, Incoming, Order, Outcome, Outgoing, Pace, SiteReport, copy_of,
 };
 
 use super::words::Ending;
