@@ -163,7 +163,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
         ),
         (replaced("asks = \"broker\"", "asks = \"brokr\""), &["client ana", "no brokr", "broker"]),
         (
-            replaced("parts = [\"one\", \"two\"]", "parts = [\"one\", \"three\"]"),
+            replaced("together = [\"one\", \"two\"]", "together = [\"one\", \"three\"]"),
             &["constraint 1", "three", "one, two"],
         ),
         (replaced("name = \"b\"", "name = \"a\""), &["two parties are called a"]),
