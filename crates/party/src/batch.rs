@@ -87,9 +87,9 @@ pub struct Backing {
     pub owner: Name,
     /// When, and how much; spans of the same time add up.
     pub spans: Vec<Span>,
-    /// Whether it is less than was promised, since something failed, and not because its owner wants less. Then what jobs
-    /// wait or run in stays as it is, where it still has what is wanted: no job ends because less is kept.
-    pub spares_jobs: bool,
+    /// Whether it is to be kept on other nodes, since some of its nodes are away. What is there stays until all of the new is
+    /// there; where that cannot be had, everything stays as it is.
+    pub replaces: bool,
 }
 
 /// What is there at one moment.
@@ -113,8 +113,11 @@ pub struct Seen {
     pub view: View,
     /// What failed and is not repaired.
     pub lost: Capacity,
-    /// What is kept free, for the reservations that are not over.
+    /// What is kept free, for the reservations that are not over, whether or not its nodes are up.
     pub backings: BTreeMap<ReservationId, Vec<Span>>,
+    /// How much of that is on nodes that are away, at most at any instant from now on; reservations without such nodes are not
+    /// here.
+    pub away: BTreeMap<ReservationId, Capacity>,
     /// The reservations that jobs wait or run in, where they could not be given other machines at once.
     pub in_use: BTreeSet<ReservationId>,
 }

@@ -27,8 +27,8 @@ pub(super) struct Order {
     account: String,
     pub(super) wanted: Vec<Span>,
     now: Moment,
-    /// Pieces that stay as they are although they do not keep all that they say: jobs are in them, and they keep enough.
-    pub(super) left_in_place: BTreeSet<Handle>,
+    /// Whether pieces with nodes that are away are to be made anew on others.
+    pub(super) replaces: bool,
     /// Whether nodes were chosen by the last look, which may have been too old for that.
     chose: Cell<bool>,
 }
@@ -48,15 +48,12 @@ impl Batch {
             let mut state = self.state();
             let order = state.order(now, backing)?;
             let unsure = state.pieces.is_unsure(backing.id);
-            (unsure || backing.spares_jobs, order, state.looks.is_there())
+            (unsure || backing.replaces, order, state.looks.is_there())
         };
         if looked {
             self.look_anew(order.now)?;
         } else if !sees {
             self.look_again(order.now)?;
-        }
-        if backing.spares_jobs {
-            self.state().spare(&mut order);
         }
         let mut plan = self.state().plan(&order);
         if !plan.only_deletes() {
@@ -192,7 +189,7 @@ impl Batch {
             plan::is_there(&state.looks.picture, &order.place, now, without, &missing)
         };
         plan.is_in_its_own_way()
-            && !old.iter().any(|handle| state.has_jobs(handle))
+            && !old.iter().any(|handle| state.has_jobs(handle) || state.is_away(order, handle))
             && has_room(&old)
             && !has_room(&BTreeSet::new())
     }
@@ -328,7 +325,7 @@ impl State {
             account,
             wanted,
             now,
-            left_in_place: BTreeSet::new(),
+            replaces: backing.replaces,
             chose: Cell::new(false),
         })
     }

@@ -1,20 +1,18 @@
 //! What is to be seen on one resource, from a picture of the whole batch system: jobs outside of reservations, what others
-//! reserved, what failed, and what is really kept for us. A batch system may say that a reservation is there although its nodes
-//! are down, or although somebody reserved the same nodes as a whole afterwards: then that one's jobs run, and ours do not. Such
-//! a reservation is degraded: it is made anew, or stays since jobs are in it.
+//! reserved, what failed, what is kept for us, and how much of that is on nodes that are away. A batch system may let somebody
+//! reserve the same nodes as a whole afterwards: then that one's jobs run, and ours do not, and what is taken so is not kept.
 //!
-//! Only nodes that can be used count: what takes the others takes nothing that there is. No sum is larger than the
+//! Of others only nodes that can be used count: what takes the rest takes nothing that there is. No sum is larger than the
 //! capacity of the resource, whatever the picture says.
 
 use super::State;
 use super::backing::Order;
 use super::pieces::Piece;
-use super::plan::shared;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, Unit};
 use bookahead_party::Seen;
 use bookahead_plan::{Capacity, Interval, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ReservationId;
-use bookahead_protocol::ledger::View;
+use bookahead_protocol::ledger::{View, taken};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What has no end ends after ten years.
@@ -46,7 +44,8 @@ impl<'a> ResourceView<'a> {
 
     pub(super) fn seen(&self) -> Seen {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: foreign(self) };
-        Seen { view, lost: self.lost(), backings: backings(self), in_use: in_use(self) }
+        let (backings, away) = backings(self);
+        Seen { view, lost: self.lost(), backings, away, in_use: in_use(self) }
     }
 
     fn lost(&self) -> Capacity {
@@ -191,17 +190,37 @@ fn share(unit: Unit, node: &Node, cores: u64) -> u64 {
     }
 }
 
-/// What is really kept for each of our reservations; nothing for one of which nothing is left.
-fn backings(view: &ResourceView<'_>) -> BTreeMap<ReservationId, Vec<Span>> {
+/// What is kept for each of our reservations, and how much of it at most is on nodes that are away.
+fn backings(
+    view: &ResourceView<'_>,
+) -> (BTreeMap<ReservationId, Vec<Span>>, BTreeMap<ReservationId, Capacity>) {
     let mut kept: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
+    let mut away: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
     for (handle, (id, piece)) in &view.ours {
         let reserved = view.reservations.get(handle).filter(|_| piece.resource == view.place.resource);
         let Some(reserved) = reserved else { continue };
-        let spans = really_kept(view, reserved, piece.span.interval);
-        kept.entry(*id).or_default().extend(spans);
+        kept.entry(*id).or_default().extend(not_taken(view, reserved, piece));
+        let capacity = Capacity(on_nodes_away(view, reserved).min(piece.span.capacity.0));
+        if capacity > Capacity::ZERO {
+            away.entry(*id).or_default().push(Span { capacity, ..piece.span });
+        }
     }
     kept.values_mut().for_each(|spans| spans.sort_unstable());
-    kept
+    let most = |spans: Vec<Span>| {
+        let begins = spans.iter().map(|span| span.interval.begin);
+        begins.map(|begin| taken(&spans, begin)).max().unwrap_or(Capacity::ZERO)
+    };
+    (kept, away.into_iter().map(|(id, spans)| (id, most(spans))).collect())
+}
+
+/// How much of a reservation is on nodes that cannot be used.
+fn on_nodes_away(view: &ResourceView<'_>, reserved: &Reserved) -> u32 {
+    let all = view.place.unit.reserved(reserved);
+    let up = reserved.cores.iter().filter_map(|(name, cores)| {
+        let node = view.nodes.get(name.as_str())?;
+        Some(share(view.place.unit, node, u64::from(*cores)))
+    });
+    all.saturating_sub(u32::try_from(up.sum::<u64>()).unwrap_or(u32::MAX))
 }
 
 /// Those of our reservations that jobs wait or run in.
@@ -212,29 +231,13 @@ fn in_use(view: &ResourceView<'_>) -> BTreeSet<ReservationId> {
     here.map(|(id, _)| *id).collect()
 }
 
-/// The least that is really kept of one reservation of ours, at any instant from now on.
-fn least(view: &ResourceView<'_>, handle: &Handle, asked: Interval) -> Capacity {
-    let Some(reserved) = view.reservations.get(handle) else { return Capacity::ZERO };
-    let rest = Interval::new(asked.begin.max(view.now), asked.end);
-    let spans = really_kept(view, reserved, rest);
-    let covered = spans.iter().fold(0_i64, |sum, span| sum.saturating_add(span.interval.length().0));
-    let least = spans.iter().map(|span| span.capacity).min();
-    least.filter(|_| covered == rest.length().0).unwrap_or(Capacity::ZERO)
-}
-
-/// Whether a reservation of ours is there and does not keep what it says: nodes of it failed, or others have them. Then
-/// it is to be made anew, on others.
-fn is_degraded(view: &ResourceView<'_>, handle: &Handle, asked: Interval) -> bool {
-    let Some(reserved) = view.reservations.get(handle) else { return false };
-    let taken = |interval: Interval| {
-        let (strangers, friends) = others(view, interval);
-        let edges = strangers.iter().map(|other| other.interval.begin.max(interval.begin));
-        let edges: Vec<Time> = edges.collect();
-        let mut nodes = reserved.cores.keys().filter_map(|name| view.nodes.get(name.as_str()));
-        nodes.any(|node| edges.iter().any(|at| is_taken_from_us(node, *at, &strangers, &friends)))
-    };
-    let failed = |name: &String| !view.nodes.contains_key(name.as_str());
-    reserved.cores.keys().any(failed) || taken(Interval::new(asked.begin.max(view.now), asked.end))
+/// Whether others have nodes of a reservation of ours.
+fn is_taken(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) -> bool {
+    let interval = Interval::new(asked.begin.max(view.now), asked.end);
+    let (strangers, friends) = others(view, interval);
+    let edges: Vec<Time> = strangers.iter().map(|other| other.interval.begin.max(interval.begin)).collect();
+    let mut nodes = reserved.cores.keys().filter_map(|name| view.nodes.get(name.as_str()));
+    nodes.any(|node| edges.iter().any(|at| is_taken_from_us(node, *at, &strangers, &friends)))
 }
 
 /// What others reserved in an interval, and what we did.
@@ -244,8 +247,9 @@ fn others<'a>(view: &ResourceView<'a>, interval: Interval) -> (Vec<&'a Reserved>
     there.partition(|other| !view.ours.contains_key(&other.handle))
 }
 
-/// What is kept of one reservation over the interval that it was asked for.
-fn really_kept(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) -> Vec<Span> {
+/// What is kept of a piece: without what strangers took.
+fn not_taken(view: &ResourceView<'_>, reserved: &Reserved, piece: &Piece) -> Vec<Span> {
+    let asked = piece.span.interval;
     let (strangers, friends) = others(view, asked);
     let mut edges = vec![asked.begin, asked.end];
     if !strangers.is_empty() {
@@ -255,15 +259,16 @@ fn really_kept(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) ->
     }
     edges.sort_unstable();
     edges.dedup();
+    let all = view.place.unit.reserved(reserved);
     let mut spans = Vec::new();
     for pair in edges.windows(2) {
         let interval = Interval::new(pair[0], pair[1]);
-        let kept = reserved.cores.iter().filter_map(|(name, cores)| {
+        let taken = reserved.cores.iter().filter_map(|(name, cores)| {
             let node = view.nodes.get(name.as_str())?;
-            let lost = is_taken_from_us(node, interval.begin, &strangers, &friends);
-            (!lost).then(|| share(view.place.unit, node, u64::from(*cores)))
+            let taken = is_taken_from_us(node, interval.begin, &strangers, &friends);
+            taken.then(|| share(view.place.unit, node, u64::from(*cores)))
         });
-        let kept = u32::try_from(kept.sum::<u64>()).unwrap_or(u32::MAX);
+        let kept = all.saturating_sub(u32::try_from(taken.sum::<u64>()).unwrap_or(u32::MAX));
         append(&mut spans, interval, Capacity(kept.min(view.capacity.0)));
     }
     spans
@@ -303,46 +308,31 @@ impl State {
         self.views().find(|view| view.place.resource == place.resource)
     }
 
-    /// Whether a piece is there and does not keep what it says.
-    fn is_degraded(&self, place: &Place, piece: &Piece) -> bool {
-        let degraded = |view| is_degraded(&view, &piece.handle, piece.span.interval);
-        self.view(place).is_some_and(degraded)
+    /// Whether a piece does not keep what it says: others have nodes of it, or it is to leave nodes that are away.
+    fn is_degraded(&self, order: &Order, piece: &Piece) -> bool {
+        let Some(view) = self.view(&order.place) else { return false };
+        let Some(reserved) = view.reservations.get(&piece.handle) else { return false };
+        let leaves = order.replaces && on_nodes_away(&view, reserved) > 0;
+        leaves || is_taken(&view, reserved, piece.span.interval)
     }
 
     /// Whether a piece does not keep what it says, and can be replaced: nobody waits or runs in it, or whoever does can move.
     pub(super) fn is_to_be_replaced(&self, order: &Order, piece: &Piece) -> bool {
         let may_go = || self.traits.moves_jobs || !self.has_jobs(&piece.handle);
-        !order.left_in_place.contains(&piece.handle) && self.is_degraded(&order.place, piece) && may_go()
+        self.is_degraded(order, piece) && may_go()
     }
 
     /// Whether a piece that stays does not keep what it says.
     pub(super) fn is_stuck(&self, order: &Order, handle: &Handle) -> bool {
         let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
-        let piece =
-            pieces.iter().find(|piece| piece.handle == *handle && !order.left_in_place.contains(handle));
-        piece.is_some_and(|piece| self.is_degraded(&order.place, piece))
+        let mut those = pieces.iter().filter(|piece| piece.handle == *handle);
+        those.any(|piece| self.is_degraded(order, piece))
     }
 
-    /// What jobs are in stays as it is where it keeps as much as is wanted: it is wanted as it is, for the time that is
-    /// wanted.
-    pub(super) fn spare(&self, order: &mut Order) {
-        let Some(view) = self.view(&order.place) else { return };
-        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
-        for piece in pieces.into_iter().filter(|piece| self.has_jobs(&piece.handle)) {
-            let Piece { handle, span, .. } = piece;
-            let meeting = order.wanted.iter_mut().filter(|wanted| shared(wanted.interval, span.interval) > 0);
-            match meeting.max_by_key(|wanted| shared(wanted.interval, span.interval)) {
-                None => order.wanted.push(span),
-                Some(wanted) => {
-                    let kept = least(&view, &handle, span.interval);
-                    if kept < wanted.capacity {
-                        continue;
-                    }
-                    wanted.capacity = span.capacity;
-                }
-            }
-            order.left_in_place.insert(handle);
-        }
+    /// Whether some nodes of a reservation there are away.
+    pub(super) fn is_away(&self, order: &Order, handle: &Handle) -> bool {
+        let Some(view) = self.view(&order.place) else { return false };
+        view.reservations.get(handle).is_some_and(|reserved| on_nodes_away(&view, reserved) > 0)
     }
 
     /// Whether jobs wait or run in a reservation there.

@@ -3,11 +3,11 @@
 //! job ends because of that.
 
 use super::orders::Ordered;
-use super::{DOUBT_AFTER_SILENCE, LOOK_AGAIN, OnLostJournal, Site, SiteEvent, SiteFlaw, Step};
-use crate::batch::{BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
+use super::{AWAY_COUNTS_AFTER, DOUBT_AFTER_SILENCE, LOOK_AGAIN, OnLostJournal, Site, SiteEvent, SiteFlaw, Step};
+use crate::batch::{Backing, BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
 use crate::step::{Level, Notice, Remark};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
-use bookahead_protocol::ledger::{self, Ticked, taken};
+use bookahead_protocol::ledger::{self, taken};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{Answer, Call, Caller, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,14 +23,11 @@ const UNKNOWN_OWNER: &str = "unknown";
 const MOST_SKEW: u64 = 2;
 
 impl Site {
-    /// Whether something is missing of a reservation that is not over.
-    pub(super) fn is_degraded(&self, id: ReservationId) -> bool {
-        self.ledger.entry(id).is_some_and(|entry| entry.is_live() && entry.missing > Capacity::ZERO)
-    }
-
-    /// What the book wants to be kept for a reservation.
+    /// What is to be kept for a reservation in the batch system: all that is promised, also where something of it is missing. A
+    /// claim on nodes that are away costs nobody anything, and is the only one when they come back.
     pub(super) fn wanted(&self, id: ReservationId) -> Vec<Span> {
-        self.ledger.entry(id).map(ledger::Entry::takes).unwrap_or_default()
+        let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
+        if self.is_broken(SiteFlaw::GiveUpNodesAway) { entry.takes() } else { entry.promised().to_vec() }
     }
 
     /// After a restart: tells the scheduler in this process all that it is to keep free.
@@ -54,7 +51,7 @@ impl Site {
         self.order_spans(id, wanted, false, step);
     }
 
-    fn order_spans(&mut self, id: ReservationId, spans: Vec<Span>, mends: bool, step: &mut Step) {
+    fn order_spans(&mut self, id: ReservationId, spans: Vec<Span>, replaces: bool, step: &mut Step) {
         if !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook) {
             return;
         }
@@ -67,7 +64,8 @@ impl Site {
         let kept = keep.kept.get_or_insert_with(Vec::new).clone();
         keep.resource = known.or(keep.resource.take());
         let Some(resource) = keep.resource.clone() else { return };
-        if keep.ordered.is_some() || keep.stuck || is_same(&kept, &spans, step.now.second()) {
+        let same = is_same(&kept, &spans, step.now.second());
+        if keep.ordered.is_some() || keep.stuck || same != replaces {
             return;
         }
         if self.orders.is_freed(id, &resource, &spans) {
@@ -75,8 +73,8 @@ impl Site {
             return;
         }
         let order = self.orders.next(step.now);
-        self.orders.ordered(id, Ordered { order, spans: spans.clone(), mends });
-        let backing = self.backing(&resource, id, spans);
+        self.orders.ordered(id, Ordered { order, spans: spans.clone(), replaces });
+        let backing = Backing { replaces, ..self.backing(&resource, id, spans) };
         step.out.batch.push(BatchOrder::Keep { order, backing });
     }
 
@@ -107,6 +105,8 @@ impl Site {
                 keep.stuck = true;
                 self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
+            // It stays on the nodes that it has.
+            Err(BatchError::Refused(_)) if ordered.replaces => keep.stuck = true,
             Err(BatchError::Refused(why)) => {
                 keep.stuck = true;
                 self.refused(id, &ordered, &why, step);
@@ -126,11 +126,18 @@ impl Site {
 
     /// What was ordered is kept: whoever waited for it has it.
     fn kept(&mut self, id: ReservationId, ordered: &Ordered, step: &mut Step) {
-        if ordered.mends {
-            let ticked = self.ledger.kept(step.now, id, Capacity(u32::MAX));
-            return self.book(ticked.events, ticked.changes, step);
+        let wanted = self.wanted(id);
+        if !self.ledger.is_waiting(id) {
+            let short = shortfall(&wanted, &ordered.spans, step.now.second());
+            let keep = self.orders.keeps.entry(id).or_default();
+            // What could not be had a moment ago is asked for after the next look.
+            keep.stuck = short > 0;
+            if ordered.replaces {
+                keep.away = None;
+            }
+            return self.note_missing(id, short, step);
         }
-        if !self.ledger.is_waiting(id) || ordered.spans != self.wanted(id) {
+        if ordered.spans != wanted {
             return;
         }
         let since = self.ledger.entry(id).and_then(|entry| Some(entry.waiting.as_ref()?.since));
@@ -152,14 +159,42 @@ impl Site {
             }
             return;
         }
-        let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
-        let short = shortfall(&ordered.spans, &kept, step.now.second());
-        step.remark(Remark::new(Level::Error, "backing_refused", why).of(id));
-        if short > 0 {
-            let all = ordered.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
-            let ticked = self.ledger.kept(step.now, id, Capacity(all.saturating_sub(short)));
-            self.book(ticked.events, ticked.changes, step);
+        let wanted = self.wanted(id);
+        let keep = self.orders.keeps.entry(id).or_default();
+        let short = shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), step.now.second());
+        if short != keep.short {
+            step.remark(Remark::new(Level::Error, "backing_refused", why).of(id));
         }
+        self.note_missing(id, short, step);
+        if ordered.spans == wanted {
+            self.order_what_there_is(id, short, step);
+        }
+    }
+
+    /// After all of a promise was refused: asks for as much of it as there seems to be, where that is more than is kept.
+    fn order_what_there_is(&mut self, id: ReservationId, short: u32, step: &mut Step) {
+        let Some(entry) = self.ledger.entry(id) else { return };
+        let could_have = self.ledger.could_have(id, self.facts.views.on(&entry.resource));
+        let all = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
+        let (wanted, missing) = (self.wanted(id), all.saturating_sub(could_have.0));
+        if missing < short {
+            self.orders.keeps.entry(id).or_default().stuck = false;
+            self.order_spans(id, ledger::less(&wanted, Capacity(missing)), false, step);
+        }
+    }
+
+    /// So much of a promise is not kept, beside what is on nodes that are away: tells the book.
+    fn note_missing(&mut self, id: ReservationId, short: u32, step: &mut Step) {
+        let now = step.now;
+        let keep = self.orders.keeps.entry(id).or_default();
+        keep.short = short;
+        let away = keep.away.filter(|(since, _)| *since + AWAY_COUNTS_AFTER <= now);
+        let away = away.map_or(0, |(_, away)| away.0);
+        let Some(entry) = self.ledger.entry(id) else { return };
+        let all = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
+        let kept = all.saturating_sub(short).saturating_sub(away);
+        let ticked = self.ledger.kept(now, id, Capacity(kept));
+        self.book(ticked.events, ticked.changes, step);
     }
 
     /// The batch system was looked at, or does not answer.
@@ -189,22 +224,24 @@ impl Site {
         }
         self.note_look(at, &look, step);
         self.note_skew(&look, step);
+        self.note_restored(&look, step);
         if !self.asks() {
-            self.note_failures(&look, step);
+            self.note_lost(true, &look, step);
             if order.is_some() {
                 self.reconcile_jobs(order, &look, step);
             }
             return;
         }
         let Some(order) = order else { return };
+        // What is away at the start has been away before.
+        let first = !self.met;
         if !self.meet(&look, step) {
             return;
         }
         self.learn(order, &look);
-        if !self.move_used(&look, step) {
-            self.note_failures(&look, step);
-        }
+        self.note_away(first, &look, step);
         self.agree(order, &look, step);
+        self.note_lost(first, &look, step);
         self.reconcile_jobs(Some(order), &look, step);
         self.orders.forget_shown(order);
     }
@@ -259,32 +296,6 @@ impl Site {
         }
     }
 
-    /// Reservations that jobs wait or run in come first where machines of theirs failed: they move to room that is free, or
-    /// miss what failed, before others are hit for them. Whether an order for one of them was given or is under way.
-    fn move_used(&mut self, look: &Look, step: &mut Step) -> bool {
-        let mut under_way = false;
-        if step.now < self.doubt_until {
-            return under_way;
-        }
-        for on in look.resources.values() {
-            for id in &on.in_use {
-                let (wanted, degraded) = (self.wanted(*id), self.is_degraded(*id));
-                let Some(keep) = self.orders.keeps.get_mut(id) else { continue };
-                let short =
-                    shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), step.now.second()) > 0;
-                under_way |= keep.ordered.is_some() && keep.moved;
-                let first = short && !keep.moved && keep.ordered.is_none() && !degraded;
-                keep.moved = short;
-                if first {
-                    under_way = true;
-                    self.order_keep(*id, step);
-                    self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
-                }
-            }
-        }
-        under_way
-    }
-
     /// Makes both agree: what is promised is kept, what nobody promised is given back.
     fn agree(&mut self, order: OrderId, look: &Look, step: &mut Step) {
         let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
@@ -299,30 +310,29 @@ impl Site {
             }
             let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
             let wanted = self.wanted(id);
-            if self.ledger.is_waiting(id) && is_same(&kept, &wanted, step.now.second()) {
-                // It was carried step although nobody said so.
-                let ordered = Ordered { order, spans: wanted, mends: false };
+            let same = is_same(&kept, &wanted, step.now.second());
+            if self.ledger.is_waiting(id) && same {
+                // It was carried out although nobody said so.
+                let ordered = Ordered { order, spans: wanted, replaces: false };
                 self.kept(id, &ordered, step);
                 continue;
             }
-            if wanted.is_empty() && !self.is_degraded(id) && !kept.is_empty() {
+            if wanted.is_empty() && !kept.is_empty() {
                 self.give_back_orphan(id, look, step);
                 continue;
             }
-            // What seems to be short may be whole when its nodes are heard of again.
-            let short = shortfall(&wanted, &kept, step.now.second()) > 0;
-            if step.now < self.doubt_until && !kept.is_empty() && short {
+            // What seems to be short may be whole when the batch system has heard of all nodes again.
+            let in_doubt = step.now < self.doubt_until;
+            if in_doubt && !kept.is_empty() && shortfall(&wanted, &kept, step.now.second()) > 0 {
                 continue;
             }
-            match self.ledger.could_have(id) {
-                // Its nodes are back, and it is kept whole already.
-                Some(whole) if is_same(&kept, &whole, step.now.second()) => {
-                    let ticked = self.ledger.kept(step.now, id, Capacity(u32::MAX));
-                    self.book(ticked.events, ticked.changes, step);
-                }
-                Some(whole) => self.order_spans(id, whole, true, step),
-                None => self.order_keep(id, step),
+            let keep = self.orders.keeps.entry(id).or_default();
+            let short = if same { 0 } else { keep.short };
+            let moves = keep.away.is_some_and(|(since, _)| since + self.options.move_after <= step.now);
+            if !in_doubt && !self.ledger.is_waiting(id) {
+                self.note_missing(id, short, step);
             }
+            self.order_spans(id, wanted, same && moves && !in_doubt, step);
         }
     }
 
@@ -336,22 +346,59 @@ impl Site {
         self.order_spans(id, Vec::new(), false, step);
     }
 
-    /// Tells the ledger what has failed and what is back, as far as it does not know.
-    fn note_failures(&mut self, look: &Look, step: &mut Step) {
+    /// Notes which reservations are on nodes that are away, and since when.
+    fn note_away(&mut self, first: bool, look: &Look, step: &mut Step) {
+        let away: BTreeMap<ReservationId, Capacity> =
+            look.resources.values().flat_map(|seen| seen.away.iter().map(|(id, away)| (*id, *away))).collect();
+        let mut counts_at = None;
+        for (id, keep) in &mut self.orders.keeps {
+            let new = if first { Moment(0) } else { step.now };
+            let since = keep.away.map_or(new, |(since, _)| since);
+            keep.away = away.get(id).map(|away| (since, *away));
+            if keep.away.is_some() && since + AWAY_COUNTS_AFTER > step.now {
+                counts_at = Some(since + AWAY_COUNTS_AFTER);
+            }
+        }
+        if let Some(at) = counts_at {
+            self.next_look = self.next_look.min(at);
+        }
+    }
+
+    /// Tells the ledger what has failed, as far as it does not know. What is only away for a moment is not told.
+    fn note_lost(&mut self, first: bool, look: &Look, step: &mut Step) {
         for (resource, seen) in &look.resources {
             let known = self.ledger.lost_capacity(resource);
-            let ticked: Ticked = if seen.lost > known {
-                if step.now < self.doubt_until {
+            if seen.lost <= known {
+                self.lost_since.remove(resource);
+                continue;
+            }
+            let mut spared = &seen.in_use;
+            let kept: BTreeSet<ReservationId>;
+            if self.asks() {
+                let new = if first { Moment(0) } else { step.now };
+                let since = *self.lost_since.entry(resource.clone()).or_insert(new);
+                let counts_at = since + AWAY_COUNTS_AFTER;
+                if step.now < self.doubt_until || step.now < counts_at {
+                    self.next_look = self.next_look.min(counts_at);
                     continue;
                 }
-                let more = Capacity(seen.lost.0 - known.0);
-                self.ledger.lost(step.now, resource, more, &seen.in_use)
-            } else if seen.lost < known {
-                self.ledger.restored(step.now, resource, Capacity(known.0 - seen.lost.0))
-            } else {
-                continue;
-            };
+                kept = seen.backings.keys().copied().collect();
+                spared = &kept;
+            }
+            let more = Capacity(seen.lost.0 - known.0);
+            let ticked = self.ledger.lost(step.now, resource, more, spared);
             self.book(ticked.events, ticked.changes, step);
+        }
+    }
+
+    /// Tells the ledger what is back.
+    fn note_restored(&mut self, look: &Look, step: &mut Step) {
+        for (resource, seen) in &look.resources {
+            let known = self.ledger.lost_capacity(resource);
+            if seen.lost < known {
+                let ticked = self.ledger.restored(step.now, resource, Capacity(known.0 - seen.lost.0));
+                self.book(ticked.events, ticked.changes, step);
+            }
         }
     }
 

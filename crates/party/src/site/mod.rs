@@ -55,6 +55,8 @@ pub struct SiteOptions {
     pub on_lost_journal: Option<OnLostJournal>,
     /// How often book and batch system are compared.
     pub look_every: Millis,
+    /// After nodes of a reservation have been away for this long it is moved to others, if there is room for all of it.
+    pub move_after: Millis,
 }
 
 /// What becomes of reservations that the batch system keeps for this site while its book is new: the journal was lost, or the
@@ -81,6 +83,14 @@ const LOOK_AGAIN: Millis = Millis::seconds(1);
 /// again first.
 const DOUBT_AFTER_SILENCE: Millis = Millis::seconds(10);
 
+/// Nodes that are away for less than this are not judged: after a restart of its server a batch system shows all nodes as away
+/// for some seconds, and a daemon that is restarted comes back within one look.
+const AWAY_COUNTS_AFTER: Millis = Millis::seconds(10);
+
+/// A reservation whose nodes have been away for this long is moved to others, if there is room for all of it: long enough for
+/// most nodes to restart their daemons, short enough to help those who need it.
+pub const MOVE_AFTER: Millis = Millis::seconds(60);
+
 /// Calls that may wait for the first look after a start: as many as a busy site gets in the seconds that it takes.
 const MOST_EARLY: usize = 1_024;
 
@@ -89,7 +99,7 @@ const HOLDS_REMEMBERED: usize = 16;
 
 impl Default for SiteOptions {
     fn default() -> SiteOptions {
-        SiteOptions { on_lost_journal: None, look_every: LOOK_EVERY }
+        SiteOptions { on_lost_journal: None, look_every: LOOK_EVERY, move_after: MOVE_AFTER }
     }
 }
 
@@ -119,6 +129,8 @@ pub struct Site {
     next_look: Moment,
     /// Until then nodes that seem to have failed are not believed to: after silence they are unknown for a while.
     doubt_until: Moment,
+    /// Since when more of a resource is away than the book knows.
+    lost_since: BTreeMap<bookahead_protocol::Name, Moment>,
     /// Whether the clock of the batch system differs from ours.
     skewed: bool,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
@@ -137,6 +149,8 @@ pub enum SiteFlaw {
     OrderBeforeLook,
     /// A copy of a job runs without a go.
     RunWithoutGo,
+    /// Less is kept in the batch system while nodes are away.
+    GiveUpNodesAway,
 }
 
 type Step = crate::step::Step<SiteEvent>;
@@ -161,6 +175,7 @@ impl Site {
             holds_took: VecDeque::new(),
             next_look: Moment(0),
             doubt_until: Moment(0),
+            lost_since: BTreeMap::new(),
             skewed: false,
             met: false,
             broken: None,
@@ -315,7 +330,8 @@ impl Site {
     fn tell_scheduler(&mut self, change: Change, step: &mut Step) {
         let Change { resource, id, gave_back, took } = change;
         // The change is about what can still be given back; the second that has begun is kept as it was, with its jobs.
-        let took = if took.is_empty() { took } else { self.wanted(id) };
+        let takes = |entry: &ledger::Entry| entry.takes();
+        let took = if took.is_empty() { took } else { self.ledger.entry(id).map(takes).unwrap_or_default() };
         let before = self.unsettled.get(&id).map_or(gave_back, |(_, spans)| spans.clone());
         let both = ledger::both(&before, &took);
         if !took.is_empty() {
@@ -333,7 +349,7 @@ impl Site {
 
     fn backing(&self, resource: &bookahead_protocol::Name, id: ReservationId, spans: Vec<Span>) -> Backing {
         let owner = self.ledger.entry(id).map_or_else(|| "".into(), |entry| entry.owner.clone());
-        Backing { resource: resource.clone(), id, owner, spans, spares_jobs: self.is_degraded(id) }
+        Backing { resource: resource.clone(), id, owner, spans, replaces: false }
     }
 
     fn notice(&mut self, now: Moment, event: &ledger::Event) -> Option<Notice> {

@@ -2,7 +2,7 @@
 //! under way; when its report comes, what the book wants then is compared with what is kept. Knows nothing of the book.
 
 use crate::batch::OrderId;
-use bookahead_plan::Span;
+use bookahead_plan::{Capacity, Span};
 use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,10 @@ pub(super) struct Keep {
     pub(super) stuck: bool,
     /// The newest order when its last report came: a look that was ordered before shows an older state.
     pub(super) reported: u64,
-    /// Jobs are in it and its nodes failed: it was tried to move it.
-    pub(super) moved: bool,
+    /// How much less than it should be is kept of it, since the batch system refused the rest.
+    pub(super) short: u32,
+    /// Since when some of its nodes are away, and how much is on them.
+    pub(super) away: Option<(Moment, Capacity)>,
 }
 
 /// An order that is under way.
@@ -26,8 +28,8 @@ pub(super) struct Keep {
 pub(super) struct Ordered {
     pub(super) order: OrderId,
     pub(super) spans: Vec<Span>,
-    /// Whether it is to bring back what was missing.
-    pub(super) mends: bool,
+    /// Whether it is to be kept on other nodes, since some of its nodes are away.
+    pub(super) replaces: bool,
 }
 
 /// All orders.

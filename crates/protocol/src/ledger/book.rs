@@ -227,7 +227,7 @@ pub(super) fn extended(spans: &[Span], more: Span) -> Vec<Span> {
 }
 
 /// With so much less of each.
-pub(super) fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
+pub fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
     let lowered = spans.iter().map(|span| {
         let capacity = Capacity(span.capacity.0.saturating_sub(missing.0));
         Span { capacity, ..*span }

@@ -1,11 +1,12 @@
-//! Capacity that fails, and comes back. Where the book is overfull then, the newest promises are hit first, and those that
-//! are in use last: what waits for the batch system is refused, holds are cancelled, and of what is committed as much is
-//! marked as missing as must be. Whenever room appears, the oldest that miss something get it first. A book that was lost
-//! is made anew from what is kept free on the machines ([`Ledger::adopt`]).
+//! Capacity that fails, and comes back. A batch system that is asked says itself which reservations miss something
+//! ([`Ledger::kept`]). Without one, where the book is overfull, the newest promises are hit first, and those that are in use
+//! last: of them as much is marked as missing as must be. What only waits for the batch system is refused. Whenever room
+//! appears, the oldest that miss something get it first. A book that was lost is made anew from what is kept free on the
+//! machines ([`Ledger::adopt`]).
 
-use super::entry::{Because, Ticked, What};
+use super::entry::{Ticked, What};
 use super::fold::rest_from;
-use super::{Ledger, book};
+use super::{Ledger, View, book};
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
@@ -15,25 +16,22 @@ use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 use std::collections::BTreeSet;
 
 impl Ledger {
-    /// So much more of a resource has failed, from now on, and these are in use: whatever jobs they have would suffer, so all
-    /// others are hit before them.
+    /// So much more of a resource has failed, from now on. Without a batch system that is asked, `spared` are in use: whatever
+    /// jobs they have would suffer, so all others are hit before them. With one, they are kept there, and nothing is taken
+    /// from them.
     pub fn lost(
         &mut self,
         now: Moment,
         resource: &Name,
         capacity: Capacity,
-        in_use: &BTreeSet<ReservationId>,
+        spared: &BTreeSet<ReservationId>,
     ) -> Ticked {
         let mut course = self.tick(now);
         let Some(at) = self.at(resource) else { return course };
         let capacity = capacity.min(self.books[at].standing());
         if capacity > Capacity::ZERO {
             self.record(self.latest, What::Lost { resource: resource.clone(), capacity }, &mut course);
-            // A hold that was cancelled may have given back more than was needed. Where nobody was hit there is no more room
-            // than before for those that miss something.
-            if self.hit(at, in_use, &mut course) {
-                self.mend(self.latest, at, &mut course);
-            }
+            self.hit(at, spared, &mut course);
         }
         course
     }
@@ -61,8 +59,8 @@ impl Ledger {
         course
     }
 
-    /// Whoever keeps the machines has only so much for a reservation; or all of it again, as far as there is room. A hold
-    /// of which something is missing is cancelled. For what is only requested nothing has to be kept.
+    /// Whoever keeps the machines has only so much for a reservation; or all of it again, as far as there is room. For what is
+    /// only requested nothing has to be kept.
     pub fn kept(&mut self, now: Moment, id: ReservationId, kept: Capacity) -> Ticked {
         let mut course = self.tick(now);
         let promised_to = |entry: &&super::Entry| entry.is_live() && entry.state != State::Requested;
@@ -71,13 +69,8 @@ impl Ledger {
         let missing = promised.saturating_sub(kept.0);
         let free = self.at(&entry.resource).map_or(0, |at| self.free_beside(id, at));
         let missing = Capacity(missing.max(entry.missing.0.saturating_sub(free)));
-        let (now, state) = (self.latest, entry.state);
-        match state {
-            _ if missing == entry.missing => {}
-            State::Held => {
-                self.record(now, What::Cancelled { id, because: Because::Lost }, &mut course);
-            }
-            _ => self.record_as_it_is(now, What::Missing { id, capacity: missing }, &mut course),
+        if missing != entry.missing {
+            self.record_as_it_is(self.latest, What::Missing { id, capacity: missing }, &mut course);
         }
         course
     }
@@ -88,13 +81,25 @@ impl Ledger {
         book.into_iter().flat_map(|book| book.degraded.iter().map(|(_, id)| *id))
     }
 
-    /// All that a reservation could have of what it was promised, where something is missing that there is room for.
-    pub fn could_have(&self, id: ReservationId) -> Option<Vec<Span>> {
-        let entry =
-            self.entries.get(&id).filter(|entry| entry.is_live() && entry.missing > Capacity::ZERO)?;
-        let free = self.free_beside(id, self.at(&entry.resource)?);
-        let missing = Capacity(entry.missing.0.saturating_sub(free));
-        (missing < entry.missing).then(|| book::less(&entry.spans, missing))
+    /// How much of its promise a reservation could have for the rest of its time, beside other promises and beside what a
+    /// batch system shows. Rather too little than too much.
+    pub fn could_have(&self, id: ReservationId, view: &View) -> Capacity {
+        let Some(entry) = self.entries.get(&id) else { return Capacity::ZERO };
+        let Some(at) = self.at(&entry.resource) else { return Capacity::ZERO };
+        let could_have = |span: &Span| {
+            let Span { interval, capacity } = *span;
+            let own = i64::from(capacity.0.saturating_sub(entry.missing.0));
+            let running = view.running.iter().filter(|job| job.expected_end > interval.begin);
+            let foreign = view.foreign.iter().filter(|other| {
+                other.interval.begin < interval.end && interval.begin < other.interval.end
+            });
+            let taken = running.map(|job| job.capacity).chain(foreign.map(|other| other.capacity));
+            let free = self.books[at].profile.min_free(interval) + own;
+            let free = free - taken.map(|capacity| i64::from(capacity.0)).sum::<i64>();
+            Capacity(u32::try_from(free.max(0)).unwrap_or(u32::MAX)).min(capacity)
+        };
+        let rest = book::since(&entry.spans, rest_from(self.latest));
+        rest.iter().map(could_have).min().unwrap_or(Capacity::ZERO)
     }
 
     /// How much more a reservation could have, for the rest of its time.
@@ -105,17 +110,18 @@ impl Ledger {
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Takes from the newest promises until nothing is overfull, and from those in use last; answers whether it took something.
-    fn hit(&mut self, at: usize, in_use: &BTreeSet<ReservationId>, course: &mut Ticked) -> bool {
+    /// Takes from the newest promises until nothing is overfull, and from those that are spared last, or never.
+    fn hit(&mut self, at: usize, spared: &BTreeSet<ReservationId>, course: &mut Ticked) {
         // Of the second that has begun nothing can be given back.
         let (now, from) = (self.latest, rest_from(self.latest));
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {
-            let idle = !in_use.contains(id);
-            newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
+            let idle = !spared.contains(id);
+            if idle || self.rules.consent.is_none() {
+                newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
+            }
         }
         newest_last.sort_unstable();
-        let mut was_hit = false;
         while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0
             && let Some(next) = newest_last.pop()
         {
@@ -132,7 +138,6 @@ impl Ledger {
             if missing <= entry.missing {
                 continue;
             }
-            was_hit = true;
             let what = match entry.state {
                 State::Requested | State::ChangeRequested => {
                     let problem = Problem::new(Why::NotGranted("capacity failed while it waited".to_owned()));
@@ -141,12 +146,10 @@ impl Ledger {
                     newest_last.push(next);
                     continue;
                 }
-                State::Held => What::Cancelled { id, because: Because::Lost },
                 _ => What::Missing { id, capacity: missing },
             };
             self.record_as_it_is(now, what, course);
         }
-        was_hit
     }
 
     /// Gives room to those that miss something, the oldest first. Where a batch system has to be asked, what is missing comes

@@ -30,6 +30,8 @@ pub struct BatchConfig {
     pub at_once: usize,
     #[serde(default = "default_look_every")]
     pub look_every: Length,
+    #[serde(default = "default_move_after")]
+    pub move_after: Length,
     #[serde(default = "default_answer_within")]
     pub answer_within: Length,
     pub account: Option<String>,
@@ -108,6 +110,10 @@ fn default_at_once() -> usize {
 
 fn default_look_every() -> Length {
     Length::of_seconds(10)
+}
+
+fn default_move_after() -> Length {
+    Length(bookahead_party::site::MOVE_AFTER)
 }
 
 /// Batch systems grant within seconds. One that is overloaded may take a minute, and few callers wait longer.

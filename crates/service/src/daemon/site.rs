@@ -43,7 +43,8 @@ pub async fn site(
         }
         Some(batch) => {
             let (look_every, at_once) = (batch.look_every.0, batch.at_once);
-            let site_options = SiteOptions { on_lost_journal: Some(on_lost_journal), look_every };
+            let move_after = batch.move_after.0;
+            let site_options = SiteOptions { on_lost_journal: Some(on_lost_journal), look_every, move_after };
             let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
             let Driven { batch, runner } = driven(config, batch, base, &state).await?;
             let connect = move |party: &PartyHandle| {

@@ -129,7 +129,7 @@ mod tests {
         let span = Span { interval: Interval::new(Time(10), Time(1_000)), capacity: Capacity(capacity) };
         let spans = if capacity == 0 { Vec::new() } else { vec![span] };
         let backing =
-            Backing { resource: "cluster".into(), id: ID, owner: "ada".into(), spans, spares_jobs: false };
+            Backing { resource: "cluster".into(), id: ID, owner: "ada".into(), spans, replaces: false };
         BatchOrder::Keep { order: OrderId(order), backing }
     }
 

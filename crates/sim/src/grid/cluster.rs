@@ -37,7 +37,7 @@ pub struct Cluster {
     /// What is kept free, and for whom, whether or not its nodes are up.
     pub(super) reserved: BTreeMap<ReservationId, Vec<Span>>,
     /// How many nodes of each are down.
-    hits: BTreeMap<ReservationId, u32>,
+    pub(super) hits: BTreeMap<ReservationId, u32>,
     foreign: Vec<Span>,
     /// How much has failed.
     pub(super) lost: u32,
@@ -198,9 +198,21 @@ impl Cluster {
     /// What is reserved for `id` is this from now on, if there is room for it beside all else; answers whether.
     pub(super) fn try_reserve(&mut self, id: ReservationId, spans: Vec<Span>) -> bool {
         let before = self.give_back(id);
-        // Whoever gives something back needs no room, also where there is too little for all.
-        let fits = covers(&before.0, &spans, self.now()) || self.has_room(&spans);
-        self.take(id, if fits { (spans, 0) } else { before });
+        // Whoever gives something back needs no room, also where there is too little for all, and stays on its nodes.
+        let smaller = covers(&before.0, &spans, self.now());
+        let fits = smaller || self.has_room(&spans);
+        let largest = spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
+        let hit = if smaller { before.1.min(largest) } else { 0 };
+        self.take(id, if fits { (spans, hit) } else { before });
+        self.pass();
+        fits
+    }
+
+    /// Whether all that is reserved for `id` has room on nodes that are up; then it is there from now on.
+    pub(super) fn try_move(&mut self, id: ReservationId) -> bool {
+        let before = self.give_back(id);
+        let fits = self.has_room(&before.0);
+        self.take(id, if fits { (before.0, 0) } else { before });
         self.pass();
         fits
     }
@@ -310,11 +322,12 @@ impl Cluster {
         }
     }
 
-    /// All that can be seen, of the reservations what is really kept of them.
+    /// All that can be seen.
     pub(super) fn seen(&self) -> Seen {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: self.foreign() };
-        let backings = self.reserved.keys().map(|id| (*id, self.kept(*id))).collect();
-        Seen { view, lost: Capacity(self.lost), backings, in_use: self.in_use() }
+        let away = self.hits.iter().filter(|(_, hit)| **hit > 0);
+        let away = away.map(|(id, hit)| (*id, Capacity(*hit))).collect();
+        Seen { view, lost: Capacity(self.lost), backings: self.reserved.clone(), away, in_use: self.in_use() }
     }
 
     fn foreign(&self) -> Vec<Span> {

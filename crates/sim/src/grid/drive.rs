@@ -1,6 +1,7 @@
 //! How what happens reaches the parties of a simulated grid, and what becomes of what they say: messages to inputs, outputs
 //! to messages and orders. One rule holds, as in the daemons: nothing leaves before what it rests on is durable.
 
+use super::witness::Rule;
 use super::external::{Work, Worked};
 use super::host::{Asker, Driven};
 use super::network::{About, Fate, Message, Packet};
@@ -210,6 +211,14 @@ impl Grid {
         let (now, local) = (self.now, self.local(at));
         let Role::Site(site) = &mut self.parties[at].role else { return };
         self.log.row(now, || What::Ordered { site: at, word: order_word(&order) });
+        if let BatchOrder::Keep { backing, .. } = &order {
+            let promised = site.ledger().entry(backing.id).map_or(&[][..], |entry| entry.promised());
+            if site.batch.is_given_away(backing, promised) {
+                let what = format!("{}: {} gives up nodes that are away", self.parties[at].name, backing.id);
+                self.witness.violated(Rule::NothingGivenAway, now, what);
+            }
+        }
+        let Role::Site(site) = &mut self.parties[at].role else { return };
         match &mut site.batch.external {
             Some(external) => {
                 let (due, work, slow) = external.take(now, life, order);

@@ -314,7 +314,7 @@ impl Batch {
     /// Carries an order out as far as there is room; late where a newer one may have been carried out before.
     fn carry_out(&mut self, order: &BatchOrder, late: bool) -> BatchReport {
         let BatchOrder::Keep { order: number, backing } = order else { return self.about_a_job(order) };
-        let Backing { resource, id, spans, spares_jobs, .. } = backing;
+        let Backing { resource, id, spans, replaces, .. } = backing;
         let (order, id) = (*number, *id);
         let Some(cluster) = self.clusters.get_mut(resource) else {
             let why = BatchError::Refused("there is no such resource".to_owned());
@@ -323,22 +323,24 @@ impl Batch {
         if late {
             self.touched.insert(id);
         }
-        // No job ends because less is kept.
-        if *spares_jobs && cluster.in_use().contains(&id) && covers(&cluster.kept(id), spans, cluster.now()) {
-            return BatchReport::Kept { order, id, outcome: Ok(()) };
-        }
         let native = cluster.reserved.get(&id).cloned().unwrap_or_default();
-        let same = covers(spans, &native, cluster.now()) && covers(&cluster.kept(id), spans, cluster.now());
+        let same = covers(spans, &native, cluster.now()) && covers(&native, spans, cluster.now());
         *self.needless.entry(id).or_default() += 1;
-        if !same {
+        if !same || *replaces {
             self.needless.remove(&id);
         }
-        if *spares_jobs && cluster.lost > 0 && !covers(spans, &native, cluster.now()) {
-            self.tally.count("backings_given_away");
-        }
-        let fits = cluster.try_reserve(id, spans.clone());
+        let fits = if same { !replaces || cluster.try_move(id) } else { cluster.try_reserve(id, spans.clone()) };
         let outcome = if fits { Ok(()) } else { Err(BatchError::Refused("there is no room".to_owned())) };
         BatchReport::Kept { order, id, outcome }
+    }
+
+    /// Whether an order gives up something that is promised and kept, while nodes of it are away.
+    pub(super) fn is_given_away(&self, backing: &Backing, promised: &[Span]) -> bool {
+        let Some(cluster) = self.clusters.get(&backing.resource) else { return false };
+        let native = cluster.reserved.get(&backing.id).map_or(&[][..], Vec::as_slice);
+        let away = cluster.hits.get(&backing.id).is_some_and(|hit| *hit > 0);
+        let kept = covers(native, promised, cluster.now());
+        away && kept && !covers(&backing.spans, promised, cluster.now()) && !self.touched.contains(&backing.id)
     }
 
     /// It restarts and has forgotten what it keeps, where no jobs are in it.

@@ -62,6 +62,8 @@ pub enum Rule {
     JobsRunOnce,
     /// What is promised is kept by the batch system.
     Backed,
+    /// Nothing is given up because its nodes are away.
+    NothingGivenAway,
     /// What a broker shows as committed is.
     NoPhantoms,
     /// Whoever waits is answered.
@@ -417,6 +419,7 @@ impl fmt::Display for Rule {
             Rule::NothingOrphaned => "nothing orphaned",
             Rule::JobsRunOnce => "a job runs once",
             Rule::Backed => "no promise without backing",
+            Rule::NothingGivenAway => "nothing given away",
             Rule::NoPhantoms => "no phantoms",
             Rule::AnsweredInTime => "answered in time",
             Rule::JournalIsTruth => "the journal is the truth",

@@ -192,6 +192,11 @@ fn running_a_copy_without_a_go_is_caught() {
 }
 
 #[test]
+fn a_site_that_gives_up_nodes_that_are_away_is_caught() {
+    assert_caught(Flaw::Site(SiteFlaw::GiveUpNodesAway), Rule::NothingGivenAway);
+}
+
+#[test]
 fn granting_two_claims_is_caught() {
     assert_caught(Flaw::Core(Core::GrantTwoClaims), Rule::JobsRunOnce);
 }

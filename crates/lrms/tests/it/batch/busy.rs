@@ -1,5 +1,5 @@
-//! Nodes that fail under what jobs wait or run in: the jobs move along where the batch system lets them, and else nothing
-//! is given up; none of them ends because less is kept.
+//! Nodes that are away under what jobs wait or run in: it stays as it is, or moves as a whole with its jobs where it is told
+//! to and the batch system lets them.
 
 use super::pretend::{Fault, Pretend};
 use super::{batch, seen};
@@ -8,7 +8,7 @@ use bookahead_lrms::batch::FactState;
 use bookahead_lrms::error::Kept;
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_party::Backing;
-use bookahead_plan::Span;
+use bookahead_plan::{Capacity, Span};
 use bookahead_protocol::ReservationId;
 
 /// So many nodes, a reservation over the first two in which a job runs on the second, and the first has failed.
@@ -28,8 +28,18 @@ fn busy(nodes: usize) -> (Pretend, Batch, Backing) {
         world.nodes[0].usable = false;
         world.jobs[0].state = FactState::Failed { why: "its node failed".into() };
     }
-    assert_eq!(kept(&batch, 2), [span(0, 100, 4)]);
+    assert_eq!(kept(&batch, 2), said.spans, "what is on nodes that are away is kept");
+    assert_eq!(away(&batch, 2), Some(Capacity(4)));
     (pretend, batch, said)
+}
+
+fn away(batch: &Batch, second: i64) -> Option<Capacity> {
+    seen(batch, second).away.get(&ReservationId(1)).copied()
+}
+
+/// The same on other nodes.
+fn moved(said: &Backing) -> Backing {
+    Backing { replaces: true, ..said.clone() }
 }
 
 fn kept(batch: &Batch, second: i64) -> Vec<Span> {
@@ -46,18 +56,14 @@ fn told(pretend: &Pretend) -> usize {
     pretend.world().log.len()
 }
 
-/// What is wanted where the rest is missing.
-fn less(cores: u32) -> Backing {
-    let spans = if cores > 0 { vec![span(0, 100, cores)] } else { Vec::new() };
-    Backing { spares_jobs: true, ..backing(1, &spans) }
-}
-
 #[test]
 fn where_there_is_room_it_is_made_anew_and_its_jobs_belong_to_the_new_one() {
     let (pretend, batch, said) = busy(4);
     assert!(seen(&batch, 2).in_use.contains(&ReservationId(1)));
     let before = told(&pretend);
     batch.keep(at(2), &said).unwrap();
+    assert_eq!(told(&pretend), before, "nobody said that it should move");
+    batch.keep(at(2), &moved(&said)).unwrap();
     assert_eq!(verbs(&pretend, before), ["create", "move", "delete"]);
     {
         let world = pretend.world();
@@ -73,42 +79,29 @@ fn where_there_is_room_it_is_made_anew_and_its_jobs_belong_to_the_new_one() {
     }
     let after = seen(&batch, 4);
     assert_eq!(after.backings[&ReservationId(1)], said.spans);
+    assert!(after.away.is_empty());
     assert_eq!(after.view.running.len(), 1, "it takes what no reservation has");
     batch.keep(at(4), &said).unwrap();
     assert_eq!(told(&pretend), before + 3, "and that is all");
 }
 
 #[test]
-fn where_there_is_no_room_that_is_refused_and_what_is_left_of_it_stays_with_its_jobs() {
+fn where_there_is_no_room_it_stays_as_it_is_with_its_jobs() {
     let (pretend, batch, said) = busy(3);
-    let refused = batch.keep(at(2), &said).unwrap_err();
-    assert!(refused.is_refusal(), "{refused}");
-    let before = told(&pretend);
-    for cores in [4, 1, 0] {
-        batch.keep(at(4), &less(cores)).unwrap();
-    }
-    assert_eq!(told(&pretend), before, "less is wanted, and it has that");
-    assert_eq!(kept(&batch, 6), [span(0, 100, 4)]);
-    assert!(batch.keep(at(6), &less(5)).unwrap_err().is_refusal(), "it has not so much");
-    assert_eq!(pretend.world().live().len(), 1);
+    let before = pretend.world().ours();
+    let refused = batch.keep(at(2), &moved(&said)).unwrap_err();
+    assert!(matches!(refused, LrmsError::NotBacked { kept: Kept::AsBefore, .. }), "{refused}");
+    assert_eq!((pretend.world().ours(), pretend.world().live().len()), (before, 1));
     pretend.world().nodes[0].usable = true;
-    let before = told(&pretend);
-    assert_eq!(kept(&batch, 8), said.spans, "the node is back");
+    let told_before = told(&pretend);
+    assert_eq!((kept(&batch, 8), away(&batch, 8)), (said.spans.clone(), None), "the node is back");
     batch.keep(at(8), &said).unwrap();
-    assert_eq!(told(&pretend), before);
+    assert_eq!(told(&pretend), told_before);
 }
 
 #[test]
-fn of_what_is_spared_times_change_all_the_same() {
+fn whoever_gives_it_up_gives_up_its_jobs_also_while_nodes_are_away() {
     let (pretend, batch, _) = busy(3);
-    batch.keep(at(2), &Backing { spans: vec![span(0, 60, 2)], ..less(0) }).unwrap();
-    {
-        let world = pretend.world();
-        let ours = world.ours();
-        assert_eq!((ours.len(), ours[0].interval.end.0, world.live().len()), (1, 60, 1));
-        assert_eq!(ours[0].cores.values().sum::<u32>(), 8, "it is not made smaller");
-    }
-    // Whoever gives it up gives up its jobs.
     batch.keep(at(4), &backing(1, &[])).unwrap();
     let world = pretend.world();
     assert_eq!((world.ours().len(), world.live().len()), (0, 0));
@@ -119,10 +112,10 @@ fn jobs_that_may_not_move_stay_where_they_were() {
     let (pretend, batch, said) = busy(4);
     let before = told(&pretend);
     pretend.world().faults.extend([Fault::None, Fault::Refuse]);
-    let refused = batch.keep(at(2), &said).unwrap_err();
+    let refused = batch.keep(at(2), &moved(&said)).unwrap_err();
     assert!(matches!(refused, LrmsError::NotBacked { kept: Kept::AsBefore, .. }), "{refused}");
     assert_eq!(verbs(&pretend, before), ["create", "move", "move", "delete"]);
-    assert_eq!(kept(&batch, 4), [span(0, 100, 4)]);
+    assert_eq!(away(&batch, 4), Some(Capacity(4)));
     assert_eq!(pretend.world().live().len(), 1);
 }
 
@@ -131,9 +124,9 @@ fn jobs_of_which_it_is_not_known_whether_they_moved_are_not_deleted_with_the_old
     for fault in [Fault::SilentBefore, Fault::SilentAfter] {
         let (pretend, batch, said) = busy(4);
         pretend.world().faults.extend([Fault::None, fault]);
-        assert!(!batch.keep(at(2), &said).unwrap_err().is_refusal());
+        assert!(!batch.keep(at(2), &moved(&said)).unwrap_err().is_refusal());
         assert_eq!(pretend.world().ours().len(), 2);
-        batch.keep(at(4), &said).unwrap();
+        batch.keep(at(4), &moved(&said)).unwrap();
         assert_eq!(pretend.world().live().len(), 1, "{fault:?}");
         assert_eq!(kept(&batch, 6), said.spans);
     }

@@ -44,12 +44,12 @@ impl Driven {
         Moment::of(self.site.now())
     }
 
-    fn back(&mut self, amount: u32, spares_jobs: bool) -> Result<(), LrmsError> {
+    fn back(&mut self, amount: u32, replaces: bool) -> Result<(), LrmsError> {
         let spans = vec![Span { capacity: Capacity(amount), ..self.span }];
         let spans = if amount > 0 { spans } else { Vec::new() };
         let (resource, owner) = (self.place.resource.clone(), "ada".into());
         let now = self.now();
-        self.batch.keep(now, &Backing { resource, id: ID, owner, spans, spares_jobs })
+        self.batch.keep(now, &Backing { resource, id: ID, owner, spans, replaces })
     }
 
     /// Submits a job inside, which is looked at by hand from then on.
@@ -74,11 +74,12 @@ impl Driven {
         (on[0].clone(), on[other].clone(), jobs[other].clone())
     }
 
-    /// What is really kept, at the least.
+    /// What is kept on nodes that are up, at the least.
     fn kept(&mut self) -> u32 {
         let now = self.now();
         let seen = self.batch.look(now).unwrap().resources.remove(&self.place.resource).unwrap();
-        seen.backings[&ID].iter().map(|span| span.capacity.0).min().unwrap_or(0)
+        let kept = seen.backings[&ID].iter().map(|span| span.capacity.0).min().unwrap_or(0);
+        kept - seen.away.get(&ID).map_or(0, |away| away.0)
     }
 
     /// The one that Slurm has.
@@ -117,6 +118,8 @@ fn what_has_begun_is_made_anew_where_there_is_room_and_its_jobs_go_on() {
     driven.fail(&failed);
     until("it is seen", || driven.kept() == 2);
     driven.back(4, false).unwrap();
+    assert_eq!(driven.kept(), 2, "nobody said that it should move");
+    driven.back(4, true).unwrap();
     let new = driven.one();
     assert_eq!(new.cores.keys().collect::<Vec<_>>(), ["n3", "n4"]);
     assert_eq!((driven.kept(), driven.runs_on(&job)), (4, vec![left]));
@@ -130,21 +133,20 @@ fn what_has_begun_is_made_anew_where_there_is_room_and_its_jobs_go_on() {
 }
 
 #[test]
-fn without_room_what_is_left_stays_with_its_jobs_until_the_node_is_back() {
+fn without_room_it_stays_with_its_jobs_until_the_node_is_back() {
     let mut driven = driven(&cores(), 3, 4, 0);
     let (failed, left, job) = driven.fill();
     let before = driven.one();
     driven.fail(&failed);
     until("it is seen", || driven.kept() == 2);
-    is_refused(&driven.back(4, false));
-    driven.back(2, true).unwrap();
-    assert_eq!((driven.one().cores, driven.runs_on(&job)), (before.cores, vec![left.clone()]));
+    is_refused(&driven.back(4, true));
+    assert_eq!((driven.one(), driven.runs_on(&job)), (before.clone(), vec![left.clone()]));
     driven.fail("n3");
     // A node that is drained takes no new jobs, and those on it go on.
     driven.site.cluster.set_node(&left, "drain").unwrap();
     until("it is seen", || driven.kept() == 0);
-    is_refused(&driven.back(2, true));
-    driven.back(0, true).unwrap();
+    is_refused(&driven.back(4, true));
+    driven.back(4, false).unwrap();
     assert_eq!(driven.runs_on(&job), std::slice::from_ref(&left));
     for node in [&failed, &left] {
         driven.site.cluster.set_node(node, "resume").unwrap();
@@ -161,7 +163,7 @@ fn what_was_named_moves_with_the_jobs_that_wait_for_it() {
     let before = driven.one();
     driven.fail("n1");
     until("it is seen", || driven.kept() == 1);
-    driven.back(2, false).unwrap();
+    driven.back(2, true).unwrap();
     let after = driven.one();
     assert_eq!((driven.kept(), after.interval), (2, before.interval));
     assert!(!after.cores.contains_key("n1"), "{after:?}");

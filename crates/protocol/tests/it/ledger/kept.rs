@@ -41,13 +41,17 @@ fn what_is_not_kept_is_missing_until_it_is_kept_again() {
     keep(&mut site, 1_000, 1, 1);
     assert_eq!(site.changes.last().unwrap().took, [span(100, 200, 1)]);
     assert_eq!(site.ledger.entry(id).unwrap().missing, Capacity(3));
-    assert_eq!(site.ledger.could_have(id), Some(vec![span(100, 200, 4)]));
+    assert_eq!(site.ledger.could_have(id, &View::default()), Capacity(4));
+    let running = vec![Running { expected_end: Time(150), capacity: Capacity(2) }];
+    let foreign = vec![span(150, 160, 1), span(200, 300, 9)];
+    let view = View { running, foreign, ..View::default() };
+    assert_eq!(site.ledger.could_have(id, &view), Capacity(3), "others have the rest");
     assert_eq!(keep(&mut site, 1_000, 1, 1), 0, "said once");
     site.hold(1_000, "bob", 3, fixed(100, 200, 4));
-    assert_eq!(site.ledger.could_have(id), Some(vec![span(100, 200, 2)]), "others have come");
+    assert_eq!(site.ledger.could_have(id, &View::default()), Capacity(2), "others have come");
     keep(&mut site, 1_000, 1, u32::MAX);
     assert_eq!(site.ledger.entry(id).unwrap().missing, Capacity(2));
     keep(&mut site, 1_000, 2, 1);
-    assert_eq!(site.look(1_000, "ann", 2).word(), "cancelled", "of a hold nothing may be missing");
-    assert_eq!(site.ledger.entry(id).unwrap().missing, Capacity(0), "which made room");
+    assert_eq!(site.look(1_000, "ann", 2).word(), "held", "a hold stays, and misses something");
+    assert_eq!(site.ledger.entry(ReservationId(2)).unwrap().missing, Capacity(1));
 }
