@@ -2,8 +2,10 @@
 //! to agree. Where the batch system cannot keep a promise, the book says how much of it is missing, until it can again; no
 //! job ends because of that.
 
-use super::orders::Ordered;
-use super::{AWAY_COUNTS_AFTER, DOUBT_AFTER_SILENCE, LOOK_AGAIN, OnLostJournal, Site, SiteEvent, SiteFlaw, Step};
+use super::orders::{Keep, Ordered};
+use super::{
+    AWAY_COUNTS_AFTER, DOUBT_AFTER_SILENCE, LOOK_AGAIN, OnLostJournal, Site, SiteEvent, SiteFlaw, Step,
+};
 use crate::batch::{Backing, BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
 use crate::step::{Level, Notice, Remark};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
@@ -133,7 +135,7 @@ impl Site {
             // What could not be had a moment ago is asked for after the next look.
             keep.stuck = short > 0;
             if ordered.replaces {
-                keep.away = None;
+                (keep.away_since, keep.away_told) = (None, Capacity::ZERO);
             }
             return self.note_missing(id, short, step);
         }
@@ -177,7 +179,8 @@ impl Site {
         let could_have = self.ledger.could_have(id, self.facts.views.on(&entry.resource));
         let all = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
         let (wanted, missing) = (self.wanted(id), all.saturating_sub(could_have.0));
-        if missing < short {
+        // Where all of it seems to be there, the batch system knows better.
+        if missing > 0 && missing < short {
             self.orders.keeps.entry(id).or_default().stuck = false;
             self.order_spans(id, ledger::less(&wanted, Capacity(missing)), false, step);
         }
@@ -188,8 +191,7 @@ impl Site {
         let now = step.now;
         let keep = self.orders.keeps.entry(id).or_default();
         keep.short = short;
-        let away = keep.away.filter(|(since, _)| *since + AWAY_COUNTS_AFTER <= now);
-        let away = away.map_or(0, |(_, away)| away.0);
+        let away = keep.away_told.0;
         let Some(entry) = self.ledger.entry(id) else { return };
         let all = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
         let kept = all.saturating_sub(short).saturating_sub(away);
@@ -226,22 +228,21 @@ impl Site {
         self.note_skew(&look, step);
         self.note_restored(&look, step);
         if !self.asks() {
-            self.note_lost(true, &look, step);
+            let all = look.resources.keys().cloned().collect();
+            self.note_lost(&look, &all, step);
             if order.is_some() {
                 self.reconcile_jobs(order, &look, step);
             }
             return;
         }
         let Some(order) = order else { return };
-        // What is away at the start has been away before.
-        let first = !self.met;
         if !self.meet(&look, step) {
             return;
         }
         self.learn(order, &look);
-        self.note_away(first, &look, step);
+        let judged = self.note_away(&look, step);
         self.agree(order, &look, step);
-        self.note_lost(first, &look, step);
+        self.note_lost(&look, &judged, step);
         self.reconcile_jobs(Some(order), &look, step);
         self.orders.forget_shown(order);
     }
@@ -313,9 +314,8 @@ impl Site {
             let same = is_same(&kept, &wanted, step.now.second());
             if self.ledger.is_waiting(id) && same {
                 // It was carried out although nobody said so.
-                let ordered = Ordered { order, spans: wanted, replaces: false };
+                let ordered = Ordered { order, spans: wanted.clone(), replaces: false };
                 self.kept(id, &ordered, step);
-                continue;
             }
             if wanted.is_empty() && !kept.is_empty() {
                 self.give_back_orphan(id, look, step);
@@ -327,10 +327,9 @@ impl Site {
                 continue;
             }
             let keep = self.orders.keeps.entry(id).or_default();
-            let short = if same { 0 } else { keep.short };
-            let moves = keep.away.is_some_and(|(since, _)| since + self.options.move_after <= step.now);
-            if !in_doubt && !self.ledger.is_waiting(id) {
-                self.note_missing(id, short, step);
+            let moves = keep.away_since.is_some_and(|since| since + self.options.move_after <= step.now);
+            if same && keep.short > 0 {
+                self.note_missing(id, 0, step);
             }
             self.order_spans(id, wanted, same && moves && !in_doubt, step);
         }
@@ -346,49 +345,67 @@ impl Site {
         self.order_spans(id, Vec::new(), false, step);
     }
 
-    /// Notes which reservations are on nodes that are away, and since when.
-    fn note_away(&mut self, first: bool, look: &Look, step: &mut Step) {
-        let away: BTreeMap<ReservationId, Capacity> =
-            look.resources.values().flat_map(|seen| seen.away.iter().map(|(id, away)| (*id, *away))).collect();
-        let mut counts_at = None;
-        for (id, keep) in &mut self.orders.keeps {
-            let new = if first { Moment(0) } else { step.now };
-            let since = keep.away.map_or(new, |(since, _)| since);
-            keep.away = away.get(id).map(|away| (since, *away));
-            if keep.away.is_some() && since + AWAY_COUNTS_AFTER > step.now {
-                counts_at = Some(since + AWAY_COUNTS_AFTER);
+    /// Notes which reservations are on nodes that are away. Answers the resources on which that counts: what is away for less
+    /// than a while may be back in a moment.
+    fn note_away(&mut self, look: &Look, step: &mut Step) -> BTreeSet<Name> {
+        let mut judged = BTreeSet::new();
+        for (resource, seen) in &look.resources {
+            let keeps =
+                || self.orders.keeps.iter().filter(|(_, keep)| keep.resource.as_ref() == Some(resource));
+            let away = |id: &ReservationId| seen.away.get(id).copied().unwrap_or(Capacity::ZERO);
+            let more = keeps().any(|(id, keep)| away(id) > keep.away_told);
+            let judges = if more || seen.lost > self.ledger.lost_capacity(resource) {
+                // What is away at the start has been away before.
+                let new = if self.looked_once { step.now } else { Moment(0) };
+                let counts_at = *self.away_since.entry(resource.clone()).or_insert(new) + AWAY_COUNTS_AFTER;
+                self.next_look = self.next_look.min(counts_at.max(step.now + LOOK_AGAIN));
+                counts_at <= step.now && self.doubt_until <= step.now
+            } else {
+                true
+            };
+            for (id, keep) in &mut self.orders.keeps {
+                if keep.resource.as_ref() == Some(resource) {
+                    let away = away(id);
+                    keep.away_since = (away > Capacity::ZERO).then(|| keep.away_since.unwrap_or(step.now));
+                    keep.away_told = if judges { away } else { away.min(keep.away_told) };
+                }
+            }
+            if judges {
+                self.away_since.remove(resource);
+                judged.insert(resource.clone());
             }
         }
-        if let Some(at) = counts_at {
-            self.next_look = self.next_look.min(at);
+        self.looked_once = true;
+        let misses = |id: ReservationId, keep: &Keep| {
+            let missing = self.ledger.entry(id).map_or(Capacity::ZERO, |entry| entry.missing);
+            !self.ledger.is_waiting(id) && keep.away_told.max(missing) > Capacity::ZERO
+        };
+        let missing = self.orders.keeps.iter().filter(|(id, keep)| misses(**id, keep));
+        for (id, short) in missing.map(|(id, keep)| (*id, keep.short)).collect::<Vec<_>>() {
+            self.note_missing(id, short, step);
+        }
+        judged
+    }
+
+    /// Tells the ledger what has failed, as far as it does not know.
+    fn note_lost(&mut self, look: &Look, judged: &BTreeSet<Name>, step: &mut Step) {
+        for (resource, seen) in look.resources.iter().filter(|(resource, _)| judged.contains(*resource)) {
+            let known = self.ledger.lost_capacity(resource);
+            if seen.lost <= known {
+                continue;
+            }
+            let kept = seen.backings.keys().copied().filter(|id| self.is_kept(*id, step.now));
+            let spared = if self.asks() { kept.collect() } else { seen.in_use.clone() };
+            let more = Capacity(seen.lost.0 - known.0);
+            let ticked = self.ledger.lost(step.now, resource, more, &spared);
+            self.book(ticked.events, ticked.changes, step);
         }
     }
 
-    /// Tells the ledger what has failed, as far as it does not know. What is only away for a moment is not told.
-    fn note_lost(&mut self, first: bool, look: &Look, step: &mut Step) {
-        for (resource, seen) in &look.resources {
-            let known = self.ledger.lost_capacity(resource);
-            if seen.lost <= known {
-                self.lost_since.remove(resource);
-                continue;
-            }
-            let mut spared = &seen.in_use;
-            let kept: BTreeSet<ReservationId>;
-            if self.asks() {
-                let new = if first { Moment(0) } else { step.now };
-                let since = *self.lost_since.entry(resource.clone()).or_insert(new);
-                let counts_at = since + AWAY_COUNTS_AFTER;
-                if step.now < self.doubt_until || step.now < counts_at {
-                    self.next_look = self.next_look.min(counts_at);
-                    continue;
-                }
-                kept = seen.backings.keys().copied().collect();
-                spared = &kept;
-            }
-            let more = Capacity(seen.lost.0 - known.0);
-            let ticked = self.ledger.lost(step.now, resource, more, spared);
-            self.book(ticked.events, ticked.changes, step);
-        }
+    /// Whether all that is promised is known to be kept.
+    fn is_kept(&self, id: ReservationId, now: Moment) -> bool {
+        let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.as_deref());
+        kept.is_some_and(|kept| shortfall(&self.wanted(id), kept, now.second()) == 0)
     }
 
     /// Tells the ledger what is back.

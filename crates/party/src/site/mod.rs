@@ -130,7 +130,8 @@ pub struct Site {
     /// Until then nodes that seem to have failed are not believed to: after silence they are unknown for a while.
     doubt_until: Moment,
     /// Since when more of a resource is away than the book knows.
-    lost_since: BTreeMap<bookahead_protocol::Name, Moment>,
+    away_since: BTreeMap<bookahead_protocol::Name, Moment>,
+    looked_once: bool,
     /// Whether the clock of the batch system differs from ours.
     skewed: bool,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
@@ -175,7 +176,8 @@ impl Site {
             holds_took: VecDeque::new(),
             next_look: Moment(0),
             doubt_until: Moment(0),
-            lost_since: BTreeMap::new(),
+            away_since: BTreeMap::new(),
+            looked_once: false,
             skewed: false,
             met: false,
             broken: None,

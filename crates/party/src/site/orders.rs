@@ -19,8 +19,10 @@ pub(super) struct Keep {
     pub(super) reported: u64,
     /// How much less than it should be is kept of it, since the batch system refused the rest.
     pub(super) short: u32,
-    /// Since when some of its nodes are away, and how much is on them.
-    pub(super) away: Option<(Moment, Capacity)>,
+    /// Since when some of its nodes are away.
+    pub(super) away_since: Option<Moment>,
+    /// How much of it is on nodes that are away, as the book knows.
+    pub(super) away_told: Capacity,
 }
 
 /// An order that is under way.

@@ -90,9 +90,10 @@ impl Ledger {
             let Span { interval, capacity } = *span;
             let own = i64::from(capacity.0.saturating_sub(entry.missing.0));
             let running = view.running.iter().filter(|job| job.expected_end > interval.begin);
-            let foreign = view.foreign.iter().filter(|other| {
-                other.interval.begin < interval.end && interval.begin < other.interval.end
-            });
+            let foreign = view
+                .foreign
+                .iter()
+                .filter(|other| other.interval.begin < interval.end && interval.begin < other.interval.end);
             let taken = running.map(|job| job.capacity).chain(foreign.map(|other| other.capacity));
             let free = self.books[at].profile.min_free(interval) + own;
             let free = free - taken.map(|capacity| i64::from(capacity.0)).sum::<i64>();

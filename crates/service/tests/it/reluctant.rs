@@ -26,8 +26,11 @@ impl Slow {
         let (sender, orders) = mpsc::channel();
         let slow = Slow { orders: Arc::new(Mutex::new(orders)), party: Arc::default() };
         let told = slow.clone();
-        let options =
-            SiteOptions { on_lost_journal: Some(OnLostJournal::Ask), look_every: Millis::seconds(3_600) };
+        let options = SiteOptions {
+            on_lost_journal: Some(OnLostJournal::Ask),
+            look_every: Millis::seconds(3_600),
+            ..SiteOptions::default()
+        };
         let site = (site_rules(Some(consent)), options);
         let north = North::with_batch(Limits::default(), Some(look_every), site, move |party| {
             *told.party.lock().unwrap() = Some(party.clone());

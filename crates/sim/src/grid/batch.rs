@@ -144,9 +144,11 @@ impl Batch {
         let before = cluster.lost;
         let lost = if back { before.saturating_sub(capacity.0) } else { before.saturating_add(capacity.0) };
         let hit = cluster.reserved.keys().copied().enumerate().filter(|(at, _)| !back && chosen(*at));
-        let hit: Vec<ReservationId> = hit.map(|(_, id)| id).filter(|_| self.external.is_some()).collect();
-        cluster.lose(Capacity(lost), &hit);
-        self.touched.extend(hit);
+        let hit: Vec<ReservationId> = hit.map(|(_, id)| id).collect();
+        cluster.lose(Capacity(lost), self.external.as_ref().map(|_| &hit[..]));
+        self.touched.extend(cluster.hits.keys());
+        self.tally
+            .add("reservations_on_nodes_away", cluster.hits.values().filter(|hit| **hit > 0).count() as u64);
     }
 
     /// All that is to be seen on its resources.

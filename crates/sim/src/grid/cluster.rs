@@ -267,15 +267,15 @@ impl Cluster {
         self.jobs.insert(at, job);
     }
 
-    /// So much has failed in all from now on. Reservations that are named are on nodes: as far as they have so many, the
-    /// failed ones are theirs, of the first named first.
-    pub(super) fn lose(&mut self, lost: Capacity, on_nodes: &[ReservationId]) {
+    /// So much has failed in all from now on. Where reservations are on nodes, the failed ones are, as far as they have so
+    /// many, of those that are named, of the first first.
+    pub(super) fn lose(&mut self, lost: Capacity, on_nodes: Option<&[ReservationId]>) {
         self.lost = lost.0.min(self.capacity.0);
         // At no time are more nodes of reservations down than nodes are.
         let mut left = Profile::new(Capacity(self.lost), self.now());
         let before = std::mem::take(&mut self.hits);
         let known = before.into_iter().filter(|(_, hit)| *hit > 0);
-        let new = on_nodes.iter().map(|id| (*id, self.lost));
+        let new = on_nodes.into_iter().flatten().map(|id| (*id, self.lost));
         for (id, most) in known.chain(new) {
             let spans = self.reserved.get(&id).map_or(&[][..], Vec::as_slice);
             let rests = spans.iter().map(|span| left.min_free(span.interval).min(span.capacity.0.into()));
@@ -286,7 +286,31 @@ impl Cluster {
             }
         }
         self.plan_anew();
+        if on_nodes.is_some() {
+            self.hit_what_does_not_fit();
+        }
         self.pass();
+    }
+
+    /// As every reservation is on nodes, those that have no room on the nodes that are up are on others.
+    fn hit_what_does_not_fit(&mut self) {
+        self.scheduler.withdraw_promises();
+        let now = self.now();
+        for id in self.reserved.keys().copied().collect::<Vec<_>>() {
+            let kept = self.kept(id);
+            let profile = self.scheduler.profile();
+            let too_much = kept.iter().map(|span| {
+                let rest = Interval::new(span.interval.begin.max(now), span.interval.end);
+                let free = if rest.is_empty() { 0 } else { profile.min_free(rest) };
+                u32::try_from(-free.min(0)).unwrap_or(u32::MAX).min(span.capacity.0)
+            });
+            let too_much = too_much.max().unwrap_or(0);
+            if too_much > 0 {
+                kept.iter().for_each(|span| self.scheduler.release(*span));
+                *self.hits.entry(id).or_default() += too_much;
+                self.kept(id).into_iter().for_each(|span| self.scheduler.reserve(span));
+            }
+        }
     }
 
     /// Tells the scheduler everything again.

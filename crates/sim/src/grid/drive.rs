@@ -1,10 +1,10 @@
 //! How what happens reaches the parties of a simulated grid, and what becomes of what they say: messages to inputs, outputs
 //! to messages and orders. One rule holds, as in the daemons: nothing leaves before what it rests on is durable.
 
-use super::witness::Rule;
 use super::external::{Work, Worked};
 use super::host::{Asker, Driven};
 use super::network::{About, Fate, Message, Packet};
+use super::witness::Rule;
 use super::{CrashPoint, Flaw, Grid, Happening, Role, What};
 use bookahead_party::{
     BatchOrder, CallId, Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest, Queries, Reply,

@@ -329,7 +329,11 @@ impl Batch {
         if !same || *replaces {
             self.needless.remove(&id);
         }
-        let fits = if same { !replaces || cluster.try_move(id) } else { cluster.try_reserve(id, spans.clone()) };
+        if *replaces {
+            self.tally.count("moves_ordered");
+        }
+        let fits =
+            if same { !replaces || cluster.try_move(id) } else { cluster.try_reserve(id, spans.clone()) };
         let outcome = if fits { Ok(()) } else { Err(BatchError::Refused("there is no room".to_owned())) };
         BatchReport::Kept { order, id, outcome }
     }
@@ -340,7 +344,7 @@ impl Batch {
         let native = cluster.reserved.get(&backing.id).map_or(&[][..], Vec::as_slice);
         let away = cluster.hits.get(&backing.id).is_some_and(|hit| *hit > 0);
         let kept = covers(native, promised, cluster.now());
-        away && kept && !covers(&backing.spans, promised, cluster.now()) && !self.touched.contains(&backing.id)
+        away && kept && !covers(&backing.spans, promised, cluster.now())
     }
 
     /// It restarts and has forgotten what it keeps, where no jobs are in it.

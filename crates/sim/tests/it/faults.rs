@@ -47,7 +47,7 @@ fn ten_thousand_random_fault_schedules_violate_nothing() {
 }
 
 /// What goes wrong in the schedules.
-const INJECTED: [&str; 28] = [
+const INJECTED: [&str; 29] = [
     "lost",
     "doubled",
     "delayed",
@@ -72,7 +72,8 @@ const INJECTED: [&str; 28] = [
     "batch_clock_skewed",
     "backings_forgotten",
     "backings_deleted",
-    "backings_given_away",
+    "reservations_on_nodes_away",
+    "moves_ordered",
     "foreign_jobs",
     "foreign_reservations",
     "restarts",

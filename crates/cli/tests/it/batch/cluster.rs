@@ -78,7 +78,7 @@ impl Cluster {
         let (conf, output) = (conf.display(), output.display());
         format!(
             "name = \"{name}\"\n[batch]\nsystem = \"slurm\"\nconf = \"{conf}\"\noutput = \"{output}\"\n\
-             look_every = \"1s\"\n{batch}\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\n\
+             look_every = \"1s\"\nmove_after = \"2s\"\n{batch}\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\n\
              capacity = {capacity}\nbatch = {{ partition = \"main\" }}\n{resource}\n"
         )
     }

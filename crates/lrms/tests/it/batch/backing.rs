@@ -276,7 +276,7 @@ fn what_somebody_deleted_or_a_short_grant_is_seen_and_put_right() {
 }
 
 #[test]
-fn what_failed_nodes_or_others_took_is_made_anew_elsewhere_unless_somebody_is_in_it() {
+fn what_others_took_is_made_anew_elsewhere_and_what_is_on_nodes_that_are_away_only_where_it_is_said() {
     let pretend = Pretend::new(2, 8);
     let batch = batch(&pretend);
     let said = backing(1, &[span(10, 20, 4)]);
@@ -289,19 +289,25 @@ fn what_failed_nodes_or_others_took_is_made_anew_elsewhere_unless_somebody_is_in
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)]);
     assert_eq!(nodes(), ["n1"]);
     pretend.world().nodes[1].usable = false;
-    assert!(seen(&batch, 4).backings[&ReservationId(1)].is_empty());
-    let refused = batch.keep(at(4), &said).unwrap_err();
+    let moved = Backing { replaces: true, ..said.clone() };
+    let there = seen(&batch, 4);
+    assert_eq!((&there.backings[&ReservationId(1)], there.away[&ReservationId(1)].0), (&said.spans, 4));
+    let before = pretend.world().log.len();
+    batch.keep(at(4), &said).unwrap();
+    assert_eq!(pretend.world().log.len(), before, "it is kept");
+    let refused = batch.keep(at(4), &moved).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
     assert_eq!(kept(&pretend.world()), [(10, 20, 4)], "there is no room, and nothing is given up");
     pretend.world().reservations.retain(|reserved| reserved.name != "maintenance");
     seen(&batch, 6);
     batch.submit(at(6), &inside(job(1, 2, 5, 5), 1)).unwrap();
-    let refused = batch.keep(at(8), &said).unwrap_err();
+    let refused = batch.keep(at(8), &moved).unwrap_err();
     assert!(refused.is_refusal() && refused.to_string().contains("jobs wait or run in it"), "{refused}");
     assert_eq!(nodes(), ["n1"], "a job waits in it");
     pretend.world().nodes[1].usable = true;
     seen(&batch, 10);
     batch.keep(at(10), &said).unwrap();
+    assert_eq!(nodes(), ["n1"]);
 }
 
 #[test]

@@ -112,17 +112,22 @@ fn assert_backings(seen: &Seen, nodes: &[&Node], all: &[Reserved], unit: Unit, c
     assert_eq!(seen.backings.len(), all.iter().filter(live).count());
     for ours in all.iter().filter(live) {
         let id = Tag::read(&ours.name, &Name::from("uni-a")).unwrap().id;
+        let of = |cores: &u32| if unit == Unit::Nodes { u32::from(*cores > 0) } else { *cores };
+        let all_of_it: u32 = ours.cores.values().map(of).sum();
+        let on = |node: &&&Node| ours.cores.get(&node.name).map_or(0, |cores| share(unit, node, *cores));
+        let up: u32 = nodes.iter().map(|node| on(&node)).sum();
+        let away = seen.away.get(&id).map_or(0, |away| away.0);
+        assert_eq!(away, all_of_it.saturating_sub(up), "{id}");
         for instant in (0..END + 20).filter(|instant| ours.interval.contains(Time(*instant))) {
-            let kept = nodes.iter().filter_map(|node| {
+            let is_lost = |node: &&&Node| {
                 let foreign = all.iter().any(|other| {
                     let then = other.interval.contains(Time(instant)) && other.cores.contains_key(&node.name);
                     then && !is_ours(other)
                 });
-                let lost = foreign && reserved(all, node, instant, |_| true) > node.cores;
-                let cores = ours.cores.get(&node.name).filter(|_| !lost)?;
-                Some(share(unit, node, *cores))
-            });
-            let plain: u32 = kept.sum();
+                foreign && reserved(all, node, instant, |_| true) > node.cores
+            };
+            let lost: u32 = nodes.iter().filter(is_lost).map(|node| on(&node)).sum();
+            let plain = all_of_it.saturating_sub(lost);
             assert_eq!(at(&seen.backings[&id], instant), plain.min(capacity), "{id} at {instant}");
         }
     }

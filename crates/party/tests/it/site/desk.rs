@@ -2,8 +2,8 @@
 
 use bookahead_party::site::{Site, SiteEvent, SiteOptions};
 use bookahead_party::{
-    BatchOrder, BatchReport, CallId, Heartbeat, Input, JobStatus, Look, OrderId, Origin, Output, Party,
-    Reply, Role, Seen, Work,
+    BatchError, BatchOrder, BatchReport, CallId, Heartbeat, Input, JobStatus, Look, OrderId, Origin, Output,
+    Party, Reply, Role, Seen, Work,
 };
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
@@ -75,6 +75,12 @@ impl Desk {
         self.step(now, Input::Batch(report))
     }
 
+    /// The batch system refuses an order.
+    pub(crate) fn refused(&mut self, now: i64, order: OrderId, id: u128) -> Out {
+        let outcome = Err(BatchError::Refused("no room".to_owned()));
+        self.step(now, Input::Batch(BatchReport::Kept { order, id: ReservationId(id), outcome }))
+    }
+
     /// A look by this order shows what is kept for reservations.
     pub(crate) fn looked(&mut self, now: i64, order: OrderId, backings: &[(u128, Vec<Span>)]) -> Out {
         self.saw(now, Some(order), backings, 0, Vec::new())
@@ -90,7 +96,18 @@ impl Desk {
         jobs: Vec<JobStatus>,
     ) -> Out {
         let backings = backings.iter().map(|(id, spans)| (ReservationId(*id), spans.clone())).collect();
-        let seen = Arc::new(Seen { backings, lost: Capacity(lost), ..Seen::default() });
+        self.saw_all(now, order, Seen { backings, lost: Capacity(lost), ..Seen::default() }, jobs)
+    }
+
+    /// So much was seen.
+    pub(crate) fn saw_all(
+        &mut self,
+        now: i64,
+        order: Option<OrderId>,
+        seen: Seen,
+        jobs: Vec<JobStatus>,
+    ) -> Out {
+        let seen = Arc::new(seen);
         let look = Look { resources: BTreeMap::from([("cluster".into(), seen)]), jobs, ..Look::default() };
         let report = BatchReport::Looked { order, at: Moment(now), outcome: Ok(look) };
         self.step(now, Input::Batch(report))

@@ -2,9 +2,10 @@
 
 use super::desk::{Desk, ada, book, keeps, look, span, words};
 use bookahead_party::queries::BatchState;
-use bookahead_party::{BatchOrder, BatchReport, Ended, Input, JobState, JobStatus, Queries};
-use bookahead_plan::{Capacity, Time};
+use bookahead_party::{BatchOrder, BatchReport, Ended, Input, JobState, JobStatus, Queries, Seen};
+use bookahead_plan::{Capacity, Running, Time};
 use bookahead_protocol::jobs::JobWord;
+use bookahead_protocol::ledger::View;
 use bookahead_protocol::{Call, JobId, Millis, Moment, ReservationId};
 
 const LIMIT: Millis = Millis(10_000);
@@ -97,25 +98,86 @@ fn what_is_not_promised_yet_is_refused_when_capacity_fails() {
     let mut desk = met();
     let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
     desk.kept(30, order, 7);
-    desk.call(40, 2, book(8, 100, true));
+    let kept = [(7, vec![span(100, 110, 4)])];
     let order = look(&desk.step(10_000, Input::WantLook));
-    let seen = desk.saw(10_010, Some(order), &[(7, vec![span(100, 110, 4)])], 2, Vec::new());
+    let seen = desk.saw(10_010, Some(order), &kept, 2, Vec::new());
+    assert_eq!(words(&seen), Vec::<&str>::new(), "it may be away for a moment only");
+    desk.call(15_000, 2, book(8, 100, true));
+    let order = look(&desk.step(20_010, Input::Time));
+    let seen = desk.saw(20_020, Some(order), &kept, 2, Vec::new());
     assert_eq!((words(&seen), desk.missing(7)), (vec!["not-granted"], 0));
 }
 
 #[test]
-fn what_was_missing_is_promised_again_when_it_is_kept_again() {
+fn what_the_batch_system_keeps_too_little_of_is_missing_until_it_is_kept_again() {
+    let mut desk = met();
+    let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
+    desk.kept(30, order, 7);
+    let less = [(7, vec![span(100, 110, 2)])];
+    let order = look(&desk.step(10_000, Input::WantLook));
+    let seen = desk.saw(10_010, Some(order), &less, 0, Vec::new());
+    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "all of it is asked for");
+    let refused = desk.refused(10_020, keeps(&seen.batch)[0].0, 7);
+    assert_eq!((desk.missing(7), keeps(&refused.batch)), (2, vec![]), "what there is is kept already");
+    let order = look(&desk.step(20_030, Input::Time));
+    let back = desk.saw(20_040, Some(order), &less, 0, Vec::new());
+    desk.kept(20_050, keeps(&back.batch)[0].0, 7);
+    assert_eq!(desk.missing(7), 0);
+}
+
+#[test]
+fn after_all_of_it_was_refused_what_there_is_is_asked_for() {
     let mut desk = met();
     let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
     desk.kept(30, order, 7);
     let order = look(&desk.step(10_000, Input::WantLook));
-    let less = desk.saw(10_010, Some(order), &[(7, vec![span(100, 110, 2)])], 6, Vec::new());
-    assert_eq!((desk.missing(7), keeps(&less.batch)), (2, vec![]), "what is left of it is kept");
-    let order = look(&desk.step(20_010, Input::WantLook));
-    let back = desk.saw(20_020, Some(order), &[(7, vec![span(100, 110, 2)])], 0, Vec::new());
-    assert_eq!(desk.missing(7), 2, "the batch system has not granted the rest");
-    desk.kept(20_030, keeps(&back.batch)[0].0, 7);
-    assert_eq!(desk.missing(7), 0);
+    let running = vec![Running { expected_end: Time(5_000), capacity: Capacity(5) }];
+    let view = View { running, ..View::default() };
+    let seen = desk.saw_all(10_010, Some(order), Seen { view, ..Seen::default() }, Vec::new());
+    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "somebody deleted it");
+    let refused = desk.refused(10_020, keeps(&seen.batch)[0].0, 7);
+    assert_eq!(keeps(&refused.batch)[0].1, [span(100, 110, 3)], "jobs have the rest");
+    assert_eq!(desk.missing(7), 4);
+    desk.kept(10_030, keeps(&refused.batch)[0].0, 7);
+    assert_eq!(desk.missing(7), 1);
+}
+
+/// A look at 7 and 8, which are kept, with so much of 7 on nodes that are away.
+fn with_away(away: u32) -> Seen {
+    let backings = [7, 8].map(|id| (ReservationId(id), vec![span(1_000, 1_010, 4)])).into();
+    let lost = Capacity(away);
+    let away = (away > 0).then_some((ReservationId(7), lost)).into_iter().collect();
+    Seen { backings, lost, away, ..Seen::default() }
+}
+
+#[test]
+fn a_claim_on_nodes_that_are_away_stays_and_is_moved_only_as_a_whole() {
+    let mut desk = met();
+    for (key, id) in [(1, 7), (2, 8)] {
+        let (order, _) = keeps(&desk.call(20, key, book(id, 1_000, true)).batch)[0];
+        desk.kept(30, order, id);
+    }
+    let mut at = 10_000;
+    let mut seen = |desk: &mut Desk, away: u32| {
+        at += 10_010;
+        let order = look(&desk.step(at, Input::WantLook));
+        keeps(&desk.saw_all(at + 10, Some(order), with_away(away), Vec::new()).batch)
+    };
+    // A blink is nothing.
+    assert_eq!(seen(&mut desk, 2), []);
+    assert_eq!((desk.missing(7), desk.missing(8)), (0, 0));
+    assert_eq!(seen(&mut desk, 0), []);
+    // The older is on these nodes, and it alone misses something; nothing is ordered.
+    assert_eq!(seen(&mut desk, 2), []);
+    assert_eq!(seen(&mut desk, 2), []);
+    assert_eq!((desk.missing(7), desk.missing(8)), (2, 0));
+    assert_eq!(seen(&mut desk, 0), [], "it is whole when they are back");
+    assert_eq!((desk.missing(7), desk.missing(8)), (0, 0));
+    // After a minute it is tried to move it; where that is refused it stays as it is.
+    let moves: Vec<_> = (0..8).flat_map(|_| seen(&mut desk, 2)).collect();
+    assert_eq!((moves.len(), &moves[0].1[..]), (1, &[span(1_000, 1_010, 4)][..]));
+    let refused = desk.refused(900_000, moves[0].0, 7);
+    assert_eq!((desk.missing(7), keeps(&refused.batch)), (2, vec![]));
 }
 
 /// A job that has run and ended, as a look shows it.

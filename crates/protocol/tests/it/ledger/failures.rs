@@ -32,7 +32,11 @@ fn the_newest_promises_are_hit_first_and_only_as_much_as_must_be() {
     site.book(0, "ann", 4, fixed(300, 400, 8));
     lose(&mut site, 1_000, 1);
     assert_eq!((missing(&mut site, 1_000, 4), missing(&mut site, 1_000, 2)), (1, 0));
-    assert_eq!((site.look(1_000, "ann", 3).word(), missing(&mut site, 1_000, 3)), ("held", 1), "holds survive");
+    assert_eq!(
+        (site.look(1_000, "ann", 3).word(), missing(&mut site, 1_000, 3)),
+        ("held", 1),
+        "holds survive"
+    );
     lose(&mut site, 1_000, 3);
     assert_eq!([1, 2, 3, 4].map(|id| missing(&mut site, 1_000, id)), [0, 2, 2, 4]);
     assert_eq!(problem(&site.hold(1_000, "bob", 5, fixed(100, 200, 1))).why.code(), "no-room");

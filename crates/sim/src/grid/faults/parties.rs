@@ -105,7 +105,8 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
         let jobs = jobs(draw, capacity);
         clusters.insert("cluster".into(), Cluster::new(Policy::EASY, Capacity(capacity), jobs));
     }
-    let mut options = SiteOptions::default();
+    // Nodes are away for seconds in these schedules.
+    let mut options = SiteOptions { move_after: Millis(5_000), ..SiteOptions::default() };
     let mut external = None;
     if draw.percent(kinds.external) {
         rules.consent = Some(Millis::seconds(draw.whole(2, 20)));
