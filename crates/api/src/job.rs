@@ -9,10 +9,12 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
 use bookahead_protocol::{JobId, Name, ReservationId, jobs};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// A job to be run.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -21,17 +23,14 @@ use utoipa::ToSchema;
 }))]
 pub struct SubmitJob {
     /// The id of the job; the server makes one by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<JobIdText>)]
     pub id: Option<JobId>,
     /// The reservation to run in; without one the job waits in the queue. At a broker it runs in the one part of the
     /// reservation that suits it, by `resource` or else by `kind`, and by `capacity`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
     /// Run on this resource; by default on any of its kind that meets the requirements. In a reservation at a broker: run in
     /// the part on this resource.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
     /// Kind of resource.
@@ -45,27 +44,22 @@ pub struct SubmitJob {
     #[schema(minimum = 1, example = 7200)]
     pub limit_seconds: i64,
     /// Latest useful end time (broker only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_end: Option<Timestamp>,
     /// Attributes that the resource must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<Requirement>,
     /// Clock rate in MHz of the machine that `limit_seconds` was measured on (broker only). The time limit at a site with the
     /// attribute `mhz` is longer or shorter in proportion.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub reference_mhz: Option<u32>,
     /// Bytes of input that must be at the site before the job can start (broker only). Sites with the attribute
     /// `bytes-per-second` are ranked by the time that the transfer takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_bytes: Option<u64>,
     /// What to run.
     pub work: Work,
     /// How the broker finds a place for the job (broker only). Default: `reserve`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// With `mode` `flood`: how many copies wait at the same time, each at another site. Default: 3, or as many sites as suit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 32)]
     pub copies: Option<u32>,
     /// One of several copies; it runs only after a go. A broker that floods sets it: when the turn of the copy comes, its
@@ -134,6 +128,7 @@ words! {
 }
 
 /// A job as its owner sees it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "id": "job_7d2e", "owner": "ada", "site": "north", "resource": "cluster", "reservation": "rsv_4f3c2b1a",
@@ -148,15 +143,12 @@ pub struct Job {
     #[schema(value_type = NameText, example = "ada")]
     pub owner: Name,
     /// The site; missing while a broker looks for a place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>)]
     pub site: Option<Name>,
     /// The resource; missing while a broker looks for a place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
     /// The reservation that it runs in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
     /// Capacity that it uses.
@@ -168,19 +160,14 @@ pub struct Job {
     /// When it was submitted.
     pub submitted: Timestamp,
     /// When it started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
     /// While it waits: when it starts by the present plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<Timestamp>,
     /// Exit code, when it is done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
     /// More about the state, such as why it could not start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
@@ -218,12 +205,12 @@ impl JobState {
 }
 
 /// A page of jobs.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Jobs {
     /// By submission.
     pub jobs: Vec<Job>,
     /// Where the next page begins, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 

@@ -5,85 +5,76 @@ use crate::reservation::{Reservation, State};
 use crate::time::{FineTimestamp, OutOfCalendar, Timestamp};
 use bookahead_protocol::{Moment, Name, ReservationId, life_cycle};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::skip_serializing_none;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 use utoipa::{IntoParams, ToSchema};
 
 /// A page of reservations.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reservations {
     /// By id.
     pub reservations: Vec<Reservation>,
     /// Where the next page begins, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
 /// Which reservations.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
     /// Only those of this user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<NameText>)]
     pub owner: Option<Name>,
     /// Only those in one of these states, separated by commas.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>, example = "committed,active")]
     pub state: Option<States>,
     /// Only those that have a slot on this resource.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<NameText>)]
     pub resource: Option<Name>,
     /// Only those that end after this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
     /// Only those that begin before this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// At most so many on a page; the server has a limit of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1)]
     pub limit: Option<u32>,
     /// Go on from here: `next` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// Which jobs.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobsQuery {
     /// Only those of this user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<NameText>)]
     pub owner: Option<Name>,
     /// At most so many on a page; the server has a limit of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1)]
     pub limit: Option<u32>,
     /// Go on from here: `next` of the page before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
 /// Which schedules, and how much of them.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ScheduleQuery {
     /// Only that of this resource.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<NameText>)]
     pub resource: Option<Name>,
     /// Only what ends after this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
     /// Only what begins before this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
@@ -138,6 +129,7 @@ impl<'de> Deserialize<'de> for States {
 }
 
 /// Something that happened. In the stream its `sequence` is the `id` of the message, and its `kind` the `event`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "sequence": 4711, "at": "2026-11-16T09:00:00.250Z", "at_ms": 1_794_819_600_250_u64, "kind": "committed",
@@ -154,22 +146,17 @@ pub struct Event {
     #[schema(example = "committed")]
     pub kind: String,
     /// The reservation that it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
     /// Whose that is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "ada")]
     pub owner: Option<Name>,
     /// Where in its life that is now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
     /// Its version now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
     /// How much of its capacity is missing now, since machines failed or the batch system does not keep it; 0 where it is
     /// whole again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<u32>,
     /// Where something is missing: begins within the window of its request at which it could be had whole. Whoever wants
     /// that changes the reservation.

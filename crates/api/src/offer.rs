@@ -8,19 +8,20 @@ use bookahead_plan::{Capacity, Interval, Seconds};
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Call, Name, Rating};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// So many offers, where nobody says how many.
 pub const MOST_OFFERS: u32 = 16;
 
 /// What could be had?
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
     /// What is wanted.
     pub request: Request,
     /// At most so many offers; 16 where nothing is said. A site may answer with fewer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 16)]
     pub most: Option<u32>,
     /// Begins that are of special interest, since something elsewhere could begin then.
@@ -29,13 +30,13 @@ pub struct Probe {
 }
 
 /// What could be had.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offers {
     /// The best first. None of them is held.
     pub offers: Vec<Offer>,
     /// Of a site with a batch system: age in seconds of the look at it that the offers rest on. Changes there since then are
     /// not in the offers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 4)]
     pub looked_seconds_ago: Option<u64>,
 }
@@ -48,6 +49,7 @@ pub struct Offer {
 }
 
 /// A concrete begin, end and capacity on one resource, with ratings as far as the site reveals them.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "resource": "cluster", "site": "north", "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z",
@@ -63,7 +65,6 @@ pub struct Slot {
     #[schema(value_type = NameText)]
     pub site: Name,
     /// Of a link: the sites that it joins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<[String; 2]>, min_items = 2, max_items = 2)]
     pub joins: Option<[Name; 2]>,
     /// From then.
@@ -76,13 +77,10 @@ pub struct Slot {
     #[serde(default)]
     pub slack_seconds: i64,
     /// What is free throughout, also if it begins later, where the site tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<u32>,
     /// How well it suits the site, where the site tells: from 0 to a million.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating_millionths: Option<u32>,
     /// What it would do to waiting jobs, where the site tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impact: Option<Impact>,
     /// What it costs, in thousandths.
     #[serde(default)]

@@ -8,6 +8,7 @@ use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol as protocol;
 use bookahead_protocol::Name;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// What is wanted, all of it or nothing. One part is a plain reservation, several are a co-reservation (ask a broker).
@@ -32,6 +33,7 @@ pub struct Request {
 }
 
 /// One resource for one stretch of time.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
@@ -53,7 +55,6 @@ pub struct Part {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<Requirement>,
     /// This very resource, by its name at whoever is asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
 }

@@ -10,12 +10,14 @@ use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Call, JobId, Millis, Name, ReservationId, life_cycle};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// Default length of a hold: a minute, long enough to think and to compare.
 pub const HOLD_FOR_MS: i64 = 60_000;
 
 /// Hold this until its deadline, or book it at once.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -28,7 +30,6 @@ pub const HOLD_FOR_MS: i64 = 60_000;
 pub struct Reserve {
     /// The id of the new reservation; the server makes one by default. A client that makes the id itself can find the
     /// reservation again if the answer is lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ReservationIdText>)]
     pub id: Option<ReservationId>,
     /// What is wanted: one begin (fixed), or a window to choose from (flexible).
@@ -109,6 +110,7 @@ pub struct Release {
 }
 
 /// A reservation as its owner may see it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "id": "rsv_4f3c2b1a", "owner": "ada", "state": "held", "held_for_ms": 60000, "jobs": [],
@@ -130,7 +132,6 @@ pub struct Reservation {
     /// What is reserved, one slot for each part.
     pub slots: Vec<Slot>,
     /// Of a hold: how long it lasts from this answer on, in milliseconds, by the clock of the server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_for_ms: Option<i64>,
     /// The jobs attached.
     #[serde(default)]

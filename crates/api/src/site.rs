@@ -8,6 +8,7 @@ use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
 use bookahead_protocol::Name;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -22,6 +23,7 @@ pub enum Role {
 }
 
 /// "I am here, and this is what I have." Sent again and again by a site or broker to the brokers that it registers with.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
@@ -44,11 +46,9 @@ pub struct Heartbeat {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<Load>,
     /// How long a hold takes the sender of late, in milliseconds: most of it is the wait for a batch system.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 850)]
     pub hold_takes_ms: Option<u64>,
     /// The version of its software.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0.1.0")]
     pub version: Option<String>,
 }
@@ -70,6 +70,7 @@ pub struct Load {
 }
 
 /// A site or broker, as the one who is asked knows it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Site {
     /// What it is called.
@@ -90,19 +91,15 @@ pub struct Site {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<Load>,
     /// When it was last heard of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_heard: Option<Timestamp>,
     /// How long a call there and back took of late, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ms: Option<u64>,
     /// How long a hold takes it of late, in milliseconds, where it tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 850)]
     pub hold_takes_ms: Option<u64>,
     /// Whether it answers.
     pub state: Reachability,
     /// The version of its software, where it told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "0.1.0")]
     pub version: Option<String>,
 }
@@ -125,6 +122,7 @@ pub struct Sites {
 }
 
 /// Something with a capacity that is shared in space: processors of a cluster, bandwidth of a link, seats, licences.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -144,7 +142,6 @@ pub struct Resource {
     /// What there is in all.
     pub capacity: u32,
     /// Of a link: the two sites that it joins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<[String; 2]>, min_items = 2, max_items = 2)]
     pub joins: Option<[Name; 2]>,
     /// What else there is to know, by name.
@@ -261,6 +258,7 @@ pub struct ResourceSchedule {
 }
 
 /// So much of a resource, taken from then until then.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "kind": "reservation", "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z", "capacity": 64,
@@ -276,15 +274,12 @@ pub struct Block {
     /// How much.
     pub capacity: u32,
     /// The id of the reservation or job, where the caller may see it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "rsv_4f3c2b1a")]
     pub id: Option<String>,
     /// Whose it is, where the caller may see it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<NameText>, example = "ada")]
     pub owner: Option<Name>,
     /// Of a reservation: where in its life it is, where the caller may see it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
 }
 
@@ -305,6 +300,7 @@ pub enum BlockKind {
 }
 
 /// How a site or broker is.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Whether it takes calls.
@@ -325,21 +321,19 @@ pub struct Health {
     /// Number of the last event in its journal.
     pub journal_sequence: u64,
     /// How its batch system is; missing where it has none, or one that is part of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<BatchHealth>,
 }
 
 /// How the batch system of a site is. The site takes calls in any case.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"state": "slow", "since": "2026-11-16T09:00:00Z", "looked_seconds_ago": 47}))]
 pub struct BatchHealth {
     /// Whether it answers.
     pub state: BatchState,
     /// Since when it is in this state; missing before its first answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Age in seconds of the last look at its queue and nodes; missing before the first since the site started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked_seconds_ago: Option<u64>,
 }
 

@@ -12,6 +12,7 @@ use bookahead_protocol as protocol;
 use bookahead_protocol::{Why, problem as words};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 use thiserror::Error;
 use utoipa::ToSchema;
 
@@ -19,6 +20,7 @@ use utoipa::ToSchema;
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Why not, and what instead. The media type is `application/problem+json`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "type": "/problems/no-room", "title": "No room in the window", "status": 409,
@@ -47,14 +49,12 @@ pub struct Problem {
     pub code: String,
     /// The same in every detail for programs: an object with one member, whose name is the reason. Missing where the call
     /// did not get as far as a decision.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub reason: Option<Value>,
     /// What is in the way when the window begins, where the site tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<Blocker>,
     /// The first step by which a later begin would do, if one does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_for_seconds: Option<i64>,
     /// What would do, each tried on its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -62,15 +62,14 @@ pub struct Problem {
 }
 
 /// What holds capacity that was wanted, without saying whose it is.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Blocker {
     /// What it is.
     pub kind: BlockerKind,
     /// Since when; missing where that is before all dates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<Timestamp>,
     /// Until when, by estimates; missing where no end is in sight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Timestamp>,
 }
 

@@ -54,8 +54,6 @@ pub enum JournalError {
         "the journal takes nothing any more, since an earlier write failed: {why}; open it again once that is mended"
     )]
     Poisoned { why: String },
-    #[error("the journal has {waiting} events waiting to be written and takes no more now; try again")]
-    Full { waiting: usize },
     #[error("the journal is closed")]
     Closed,
     #[error("{what} is not to be had as JSON: {why}")]

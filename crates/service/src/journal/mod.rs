@@ -18,8 +18,7 @@
 //!
 //! - *Grouped*: while one transaction is on its way to the disk, appends gather for the next. One sync serves
 //!   them all.
-//! - *Bounded*: so many events may wait ([`MOST_WAITING`]); then [`Journal::append`] blocks and [`Journal::try_append`]
-//!   refuses.
+//! - *Bounded*: so many events may wait ([`MOST_WAITING`]); then [`Journal::append`] blocks.
 //! - *Poisoned*: after a failed write every ticket and every later append fails. Open the journal anew to learn what is
 //!   there.
 //! - *Read while written*: [`check`] and [`export`] read a journal that another process has open.
@@ -150,11 +149,6 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     /// ticket says when all that was appended before is on disk.
     pub fn append(&self, events: &[E]) -> Result<Ticket, JournalError> {
         self.queue.append(written(events)?)
-    }
-
-    /// The same, but refuses where it would block.
-    pub fn try_append(&self, events: &[E]) -> Result<Ticket, JournalError> {
-        self.queue.try_append(written(events)?)
     }
 
     /// Keeps a state that stands for all events up to one. Blocks until it is on disk, behind what was appended before.

@@ -112,19 +112,6 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Takes events if there is room.
-    pub(crate) fn try_append(&self, events: Vec<String>) -> Result<Ticket, JournalError> {
-        let mut state = self.state();
-        state.refuse()?;
-        if !state.has_room(&events) {
-            return Err(JournalError::Full { waiting: state.waiting });
-        }
-        let ticket = state.enter(events);
-        drop(state);
-        self.work.notify_one();
-        Ok(ticket)
-    }
-
     /// Takes another order, behind everything that waits.
     pub(crate) fn order(&self, order: Order) -> Result<(), JournalError> {
         let mut state = self.state();

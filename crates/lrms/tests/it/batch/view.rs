@@ -108,7 +108,7 @@ fn what_others_reserved_is_counted_once_and_only_where_we_are() {
 }
 
 #[test]
-fn what_failed_is_lost_and_takes_what_was_on_it_along() {
+fn what_failed_is_lost_and_what_is_reserved_on_it_is_away() {
     let pretend = Pretend::new(4, 8);
     let batch = batch(&pretend);
     batch.keep(at(0), &backing(1, &[span(10, 20, 12)])).unwrap();
@@ -117,18 +117,10 @@ fn what_failed_is_lost_and_takes_what_was_on_it_along() {
     pretend.world().nodes[1].usable = false;
     let seen = seen(&batch, 2);
     assert_eq!(seen.lost, Capacity(8));
-    assert_eq!(seen.backings[&ReservationId(1)], [span(10, 20, 8)]);
+    assert_eq!(seen.backings[&ReservationId(1)], [span(10, 20, 12)]);
+    assert_eq!(seen.away, [(ReservationId(1), Capacity(4))].into());
     assert_eq!(seen.view.foreign, []);
     assert_eq!(seen.view.running, [running(100, 2)]);
-}
-
-#[test]
-fn a_backing_of_which_nothing_is_left_is_still_told_of() {
-    let pretend = Pretend::new(1, 8);
-    let batch = batch(&pretend);
-    batch.keep(at(0), &backing(1, &[span(10, 20, 8)])).unwrap();
-    pretend.world().nodes[0].usable = false;
-    assert_eq!(seen(&batch, 2).backings[&ReservationId(1)], []);
 }
 
 #[test]
