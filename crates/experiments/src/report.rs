@@ -182,30 +182,7 @@ pub fn report_html(pages: &[(String, String, String)]) -> String {
     html + "</body>\n</html>\n"
 }
 
-const HEAD: &str = r#"<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Bookahead experiments</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 1rem; }
-nav { border-bottom: 1px solid #8884; padding-bottom: .5rem; }
-nav a { margin-left: .75rem; }
-section { margin: 2rem 0 4rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: .875rem; display: block; overflow-x: auto; }
-caption { text-align: left; font-weight: 600; padding: .25rem 0; }
-th, td { border-bottom: 1px solid #8884; padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
-th { white-space: nowrap; }
-table:not(.claims) td { white-space: nowrap; }
-figure { margin: 1.5rem 0; overflow-x: auto; }
-figcaption { font-size: .875rem; opacity: .8; }
-svg { max-width: 100%; height: auto; }
-</style>
-</head>
-<body>
-"#;
+const HEAD: &str = include_str!("report_head.html");
 
 /// Text as it may stand in HTML.
 pub fn escape(text: &str) -> String {

@@ -118,7 +118,8 @@ pub struct Seen {
     /// How much of that is on nodes that are away, at most at any instant from now on; reservations without such nodes are not
     /// here.
     pub away: BTreeMap<ReservationId, Capacity>,
-    /// The reservations that jobs wait or run in, where they could not be given other machines at once.
+    /// Of a scheduler in this process: the reservations that jobs wait or run in. Others are hit before them where capacity
+    /// fails.
     pub in_use: BTreeSet<ReservationId>,
 }
 

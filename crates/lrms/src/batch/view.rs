@@ -45,7 +45,7 @@ impl<'a> ResourceView<'a> {
     pub(super) fn seen(&self) -> Seen {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: foreign(self) };
         let (backings, away) = backings(self);
-        Seen { view, lost: self.lost(), backings, away, in_use: in_use(self) }
+        Seen { view, lost: self.lost(), backings, away, in_use: BTreeSet::new() }
     }
 
     fn lost(&self) -> Capacity {
@@ -221,14 +221,6 @@ fn on_nodes_away(view: &ResourceView<'_>, reserved: &Reserved) -> u32 {
         Some(share(view.place.unit, node, u64::from(*cores)))
     });
     all.saturating_sub(u32::try_from(up.sum::<u64>()).unwrap_or(u32::MAX))
-}
-
-/// Those of our reservations that jobs wait or run in.
-fn in_use(view: &ResourceView<'_>) -> BTreeSet<ReservationId> {
-    let live = view.picture.jobs.iter().filter(|job| !job.state.is_over());
-    let owners = live.flat_map(|job| &job.reservations).filter_map(|handle| view.ours.get(handle));
-    let here = owners.filter(|(_, piece)| piece.resource == view.place.resource);
-    here.map(|(id, _)| *id).collect()
 }
 
 /// Whether others have nodes of a reservation of ours.
