@@ -228,8 +228,9 @@ impl Site {
         self.note_skew(&look, step);
         self.note_restored(&look, step);
         if !self.asks() {
-            let all = look.resources.keys().cloned().collect();
-            self.note_lost(&look, &all, step);
+            for (resource, seen) in &look.resources {
+                self.note_lost(resource, seen.lost, &seen.in_use, step);
+            }
             if order.is_some() {
                 self.reconcile_jobs(order, &look, step);
             }
@@ -242,7 +243,11 @@ impl Site {
         self.learn(order, &look);
         let judged = self.note_away(&look, step);
         self.agree(order, &look, step);
-        self.note_lost(&look, &judged, step);
+        for resource in judged {
+            let seen = &look.resources[&resource];
+            let kept = seen.backings.keys().copied().filter(|id| self.is_kept(*id, step.now)).collect();
+            self.note_lost(&resource, seen.lost, &kept, step);
+        }
         self.reconcile_jobs(Some(order), &look, step);
         self.orders.forget_shown(order);
     }
@@ -299,11 +304,10 @@ impl Site {
 
     /// Makes both agree: what is promised is kept, what nobody promised is given back.
     fn agree(&mut self, order: OrderId, look: &Look, step: &mut Step) {
-        let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
         let mut ids: BTreeSet<ReservationId> = self.orders.keeps.keys().copied().collect();
-        for resource in names {
-            ids.extend(self.ledger.reserved(&resource).map(|(id, _)| id));
-            ids.extend(self.ledger.degraded(&resource));
+        for offered in &self.rules.resources {
+            ids.extend(self.ledger.reserved(&offered.resource.name).map(|(id, _)| id));
+            ids.extend(self.ledger.degraded(&offered.resource.name));
         }
         for id in ids {
             if !self.orders.is_shown_by(id, order) {
@@ -373,6 +377,9 @@ impl Site {
             if judges {
                 self.away_since.remove(resource);
                 judged.insert(resource.clone());
+                // Nobody is hit before it is known who is on the nodes that are away.
+                let all = self.ledger.reserved(resource).map(|(id, _)| id).collect();
+                self.note_lost(resource, seen.lost, &all, step);
             }
         }
         self.looked_once = true;
@@ -388,18 +395,10 @@ impl Site {
     }
 
     /// Tells the ledger what has failed, as far as it does not know.
-    fn note_lost(&mut self, look: &Look, judged: &BTreeSet<Name>, step: &mut Step) {
-        for (resource, seen) in look.resources.iter().filter(|(resource, _)| judged.contains(*resource)) {
-            let known = self.ledger.lost_capacity(resource);
-            if seen.lost <= known {
-                continue;
-            }
-            let kept = seen.backings.keys().copied().filter(|id| self.is_kept(*id, step.now));
-            let spared = if self.asks() { kept.collect() } else { seen.in_use.clone() };
-            let more = Capacity(seen.lost.0 - known.0);
-            let ticked = self.ledger.lost(step.now, resource, more, &spared);
-            self.book(ticked.events, ticked.changes, step);
-        }
+    fn note_lost(&mut self, name: &Name, lost: Capacity, spared: &BTreeSet<ReservationId>, step: &mut Step) {
+        let more = lost.0.saturating_sub(self.ledger.lost_capacity(name).0);
+        let ticked = self.ledger.lost(step.now, name, Capacity(more), spared);
+        self.book(ticked.events, ticked.changes, step);
     }
 
     /// Whether all that is promised is known to be kept.

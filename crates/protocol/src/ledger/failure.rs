@@ -31,8 +31,8 @@ impl Ledger {
         let capacity = capacity.min(self.books[at].standing());
         if capacity > Capacity::ZERO {
             self.record(self.latest, What::Lost { resource: resource.clone(), capacity }, &mut course);
-            self.hit(at, spared, &mut course);
         }
+        self.hit(at, spared, &mut course);
         course
     }
 
@@ -115,6 +115,9 @@ impl Ledger {
     fn hit(&mut self, at: usize, spared: &BTreeSet<ReservationId>, course: &mut Ticked) {
         // Of the second that has begun nothing can be given back.
         let (now, from) = (self.latest, rest_from(self.latest));
+        if self.books[at].profile.min_free(Interval::new(from, Time::MAX)) >= 0 {
+            return;
+        }
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {
             let idle = !spared.contains(id);
@@ -129,7 +132,8 @@ impl Ledger {
             let id = next.2;
             let Some(entry) = self.entries.get(&id) else { continue };
             let overfull = entry.takes().into_iter().map(|span| {
-                let free = self.books[at].profile.min_free(since(span.interval, from));
+                let rest = Interval::new(span.interval.begin.max(from), span.interval.end);
+                let free = self.books[at].profile.min_free(rest);
                 let too_much = u32::try_from(-free.min(0)).unwrap_or(u32::MAX);
                 // What is missing is missing of the whole promise, also where that is larger.
                 let missing = too_much.min(span.capacity.0).saturating_add(entry.missing.0);
@@ -174,10 +178,6 @@ impl Ledger {
         course.changes.extend(self.apply(&event));
         course.events.push(event);
     }
-}
-
-fn since(interval: Interval, from: Time) -> Interval {
-    Interval::new(interval.begin.max(from), interval.end)
 }
 
 impl Ledger {

@@ -304,8 +304,7 @@ impl Cluster {
                 let free = if rest.is_empty() { 0 } else { profile.min_free(rest) };
                 u32::try_from(-free.min(0)).unwrap_or(u32::MAX).min(span.capacity.0)
             });
-            let too_much = too_much.max().unwrap_or(0);
-            if too_much > 0 {
+            if let Some(too_much) = too_much.max().filter(|too_much| *too_much > 0) {
                 kept.iter().for_each(|span| self.scheduler.release(*span));
                 *self.hits.entry(id).or_default() += too_much;
                 self.kept(id).into_iter().for_each(|span| self.scheduler.reserve(span));
