@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// Where something is missing of a reservation, its owner is told this many other begins: enough to choose from.
 const MOST_BEGINS: u32 = 3;
 
+/// Reservations that are hit after all others.
+type Spared = BTreeSet<ReservationId>;
+
 /// Owner of an adopted reservation whose name was too short to carry one.
 const UNKNOWN_OWNER: &str = "unknown";
 
@@ -229,7 +232,7 @@ impl Site {
         self.note_restored(&look, step);
         if !self.asks() {
             for (resource, seen) in &look.resources {
-                self.note_lost(resource, seen.lost, &seen.in_use, step);
+                self.note_lost(resource, seen.lost, Some(&seen.in_use), step);
             }
             if order.is_some() {
                 self.reconcile_jobs(order, &look, step);
@@ -246,7 +249,7 @@ impl Site {
         for resource in judged {
             let seen = &look.resources[&resource];
             let kept = seen.backings.keys().copied().filter(|id| self.is_kept(*id, step.now)).collect();
-            self.note_lost(&resource, seen.lost, &kept, step);
+            self.note_lost(&resource, seen.lost, Some(&kept), step);
         }
         self.reconcile_jobs(Some(order), &look, step);
         self.orders.forget_shown(order);
@@ -378,8 +381,7 @@ impl Site {
                 self.away_since.remove(resource);
                 judged.insert(resource.clone());
                 // Nobody is hit before it is known who is on the nodes that are away.
-                let all = self.ledger.reserved(resource).map(|(id, _)| id).collect();
-                self.note_lost(resource, seen.lost, &all, step);
+                self.note_lost(resource, seen.lost, None, step);
             }
         }
         self.looked_once = true;
@@ -395,7 +397,7 @@ impl Site {
     }
 
     /// Tells the ledger what has failed, as far as it does not know.
-    fn note_lost(&mut self, name: &Name, lost: Capacity, spared: &BTreeSet<ReservationId>, step: &mut Step) {
+    fn note_lost(&mut self, name: &Name, lost: Capacity, spared: Option<&Spared>, step: &mut Step) {
         let more = lost.0.saturating_sub(self.ledger.lost_capacity(name).0);
         let ticked = self.ledger.lost(step.now, name, Capacity(more), spared);
         self.book(ticked.events, ticked.changes, step);

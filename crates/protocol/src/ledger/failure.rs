@@ -16,15 +16,14 @@ use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 use std::collections::BTreeSet;
 
 impl Ledger {
-    /// So much more of a resource has failed, from now on. Without a batch system that is asked, `spared` are in use: whatever
-    /// jobs they have would suffer, so all others are hit before them. With one, they are kept there, and nothing is taken
-    /// from them.
+    /// So much more of a resource has failed, from now on. Where the book is overfull then, all others are hit before those
+    /// that are `spared`: they are in use, or a batch system is known to keep them. Without `spared` nobody is hit yet.
     pub fn lost(
         &mut self,
         now: Moment,
         resource: &Name,
         capacity: Capacity,
-        spared: &BTreeSet<ReservationId>,
+        spared: Option<&BTreeSet<ReservationId>>,
     ) -> Ticked {
         let mut course = self.tick(now);
         let Some(at) = self.at(resource) else { return course };
@@ -32,7 +31,9 @@ impl Ledger {
         if capacity > Capacity::ZERO {
             self.record(self.latest, What::Lost { resource: resource.clone(), capacity }, &mut course);
         }
-        self.hit(at, spared, &mut course);
+        if let Some(spared) = spared {
+            self.hit(at, spared, &mut course);
+        }
         course
     }
 
@@ -111,7 +112,7 @@ impl Ledger {
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Takes from the newest promises until nothing is overfull, and from those that are spared last, or never.
+    /// Takes from the newest promises until nothing is overfull, and from those that are spared last.
     fn hit(&mut self, at: usize, spared: &BTreeSet<ReservationId>, course: &mut Ticked) {
         // Of the second that has begun nothing can be given back.
         let (now, from) = (self.latest, rest_from(self.latest));
@@ -121,9 +122,7 @@ impl Ledger {
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
         for (_, id) in &self.books[at].begins {
             let idle = !spared.contains(id);
-            if idle || self.rules.consent.is_none() {
-                newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
-            }
+            newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
         }
         newest_last.sort_unstable();
         while self.books[at].profile.min_free(Interval::new(from, Time::MAX)) < 0

@@ -165,7 +165,7 @@ fn run(
         *key += 1;
         let ticked = match &step.what {
             Do::Lose(resource, capacity) => {
-                ledger.lost(*now, &name(resource), Capacity(*capacity), &BTreeSet::new())
+                ledger.lost(*now, &name(resource), Capacity(*capacity), Some(&BTreeSet::new()))
             }
             Do::GetBack(resource, capacity) => ledger.restored(*now, &name(resource), Capacity(*capacity)),
             Do::Tick => ledger.tick(*now),

@@ -4,13 +4,13 @@ use super::*;
 use std::collections::BTreeSet;
 
 fn lose(site: &mut Site, now: i64, capacity: u32) {
-    let ticked = site.ledger.lost(Moment(now), &"cluster".into(), Capacity(capacity), &BTreeSet::new());
+    let ticked = site.ledger.lost(Moment(now), &"cluster".into(), Capacity(capacity), Some(&BTreeSet::new()));
     site.note(ticked);
 }
 
 fn lose_beside(site: &mut Site, capacity: u32, in_use: &[u128]) {
     let in_use = in_use.iter().map(|id| ReservationId(*id)).collect();
-    let ticked = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(capacity), &in_use);
+    let ticked = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(capacity), Some(&in_use));
     site.note(ticked);
 }
 
@@ -116,7 +116,7 @@ fn what_fails_again_and_again_is_never_more_than_there_is() {
     assert_eq!(site.words(), ["held", "committed", "lost", "missing", "lost", "missing"]);
     restore(&mut site, 150_000, 8);
     assert_eq!(missing(&mut site, 150_000, 1), 0);
-    let unheard_of = site.ledger.lost(Moment(0), &"elsewhere".into(), Capacity(1), &BTreeSet::new());
+    let unheard_of = site.ledger.lost(Moment(0), &"elsewhere".into(), Capacity(1), Some(&BTreeSet::new()));
     assert!(unheard_of.events.is_empty());
 }
 

@@ -283,7 +283,7 @@ proptest! {
             let Some(what) = step.what.at(now, &site.ledger, step.id) else { continue };
             match &what {
                 Do::Lose(capacity) => fail(&mut site, now, *capacity, |ledger, now, resource, capacity| {
-                    ledger.lost(now, resource, capacity, &BTreeSet::new())
+                    ledger.lost(now, resource, capacity, Some(&BTreeSet::new()))
                 }),
                 Do::Restore(capacity) => fail(&mut site, now, *capacity, Ledger::restored),
                 Do::Repeat(back) => {

@@ -451,7 +451,7 @@ fn what_is_missing_of_a_reservation_is_missing_of_a_longer_one() {
             site.book(0, "ann", id, fixed(100, 200, 4));
             site.grant(0, id);
         }
-        let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2), &BTreeSet::new());
+        let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2), Some(&BTreeSet::new()));
         site.note(lost);
         site.extend(0, "ann", 2, None, 300);
         let takes = |site: &Site| site.ledger.entry(ReservationId(2)).unwrap().takes();
@@ -476,13 +476,13 @@ fn what_only_waits_is_refused_first_when_capacity_fails() {
     site.booked(0, 1, fixed(100, 200, 4));
     site.wait(0, 1, change(1, fixed(100, 200, 6)));
     site.wait(0, 2, reserve(2, fixed(100, 200, 2)));
-    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(3), &BTreeSet::new());
+    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(3), Some(&BTreeSet::new()));
     assert_eq!(site.note(lost), ["lost", "not-granted", "not-granted"]);
     assert_eq!((site.told_word(1), site.told_word(2)), ("not-granted", "not-granted"));
     assert_eq!((site.state(1), site.state(2)), ("committed", "none"));
     assert_eq!(site.ledger.entry(ReservationId(1)).unwrap().missing, Capacity(0));
     site.wait(0, 3, change(1, fixed(300, 400, 5)));
-    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2), &BTreeSet::new());
+    let lost = site.ledger.lost(Moment(0), &"cluster".into(), Capacity(2), Some(&BTreeSet::new()));
     assert_eq!(
         site.note(lost),
         ["lost", "not-granted", "missing"],
