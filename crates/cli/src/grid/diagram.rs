@@ -46,23 +46,17 @@ fn drawn(row: &Row, lanes: &[usize]) -> Vec<Drawn> {
         }]
     };
     let at = row.at;
+    let note = |party: usize, label: String| Drawn::Note { party: lanes[party], label, at: at.0 };
     match &row.what {
         What::Message { from, to, sent, word, kind } => message(*from, *to, word, *sent, Some((at, *kind))),
         What::Lost { from, to, sent, word } => message(*from, *to, word, *sent, None),
         What::Written { word, .. } if NOT_SHOWN.contains(word) => Vec::new(),
-        What::Written { party, word, .. } => {
-            vec![Drawn::Note { party: lanes[*party], label: (*word).to_owned(), at: at.0 }]
-        }
-        What::Ordered { site, word } => {
-            vec![Drawn::Note { party: lanes[*site], label: format!("order: {word}"), at: at.0 }]
-        }
-        What::Reported { site, word } => {
-            vec![Drawn::Note { party: lanes[*site], label: format!("report: {word}"), at: at.0 }]
-        }
+        What::Written { party, word, .. } => vec![note(*party, (*word).to_owned())],
+        What::Ordered { site, word } => vec![note(*site, format!("order: {word}"))],
+        What::Reported { site, word } => vec![note(*site, format!("report: {word}"))],
         What::Crash { party, point } => {
-            let note = |label: &str| Drawn::Note { party: lanes[*party], label: label.to_owned(), at: at.0 };
-            let note = in_words(*point).map(note);
-            note.into_iter().chain([Drawn::Crash { party: lanes[*party], at: at.0 }]).collect()
+            let where_in = in_words(*point).map(|label| note(*party, label.to_owned()));
+            where_in.into_iter().chain([Drawn::Crash { party: lanes[*party], at: at.0 }]).collect()
         }
         What::Restart { party } => vec![Drawn::Restart { party: lanes[*party], at: at.0 }],
         What::CutOff { parties } => {

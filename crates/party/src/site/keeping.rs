@@ -8,8 +8,8 @@ use super::{
 };
 use crate::batch::{Backing, BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
 use crate::step::{Level, Notice, Remark};
-use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
-use bookahead_protocol::ledger::{self, taken};
+use bookahead_plan::{Capacity, Seconds, Span, Time};
+use bookahead_protocol::ledger::{self, shortfall};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{Answer, Call, Caller, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,12 +64,13 @@ impl Site {
             return;
         }
         let known = self.ledger.entry(id).map(|entry| entry.resource.clone());
+        let from = self.compared_from(step.now);
         let keep = self.orders.keeps.entry(id).or_default();
         // What was never ordered, and was not seen, is not kept.
         let kept = keep.kept.get_or_insert_with(Vec::new).clone();
         keep.resource = known.or(keep.resource.take());
         let Some(resource) = keep.resource.clone() else { return };
-        let same = is_same(&kept, &spans, step.now.second());
+        let same = is_same(&kept, &spans, from);
         if keep.ordered.is_some() || keep.stuck || same != replaces {
             return;
         }
@@ -133,7 +134,7 @@ impl Site {
     fn kept(&mut self, id: ReservationId, ordered: &Ordered, step: &mut Step) {
         let wanted = self.wanted(id);
         if !self.ledger.is_waiting(id) {
-            let short = shortfall(&wanted, &ordered.spans, step.now.second());
+            let short = shortfall(&wanted, &ordered.spans, self.compared_from(step.now));
             let keep = self.orders.keeps.entry(id).or_default();
             // What could not be had a moment ago is asked for after the next look.
             keep.stuck = short > 0;
@@ -165,8 +166,9 @@ impl Site {
             return;
         }
         let wanted = self.wanted(id);
+        let from = self.compared_from(step.now);
         let keep = self.orders.keeps.entry(id).or_default();
-        let short = shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), step.now.second());
+        let short = shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), from);
         if short != keep.short {
             step.remark(Remark::new(Level::Error, "backing_refused", why).of(id));
         }
@@ -176,15 +178,22 @@ impl Site {
         }
     }
 
-    /// After all of a promise was refused: asks for as much of it as there seems to be, where that is more than is kept.
+    /// After all of a promise was refused: asks for as much of it as there seems to be, where that is more than is kept; else
+    /// gives back what is kept and not promised.
     fn order_what_there_is(&mut self, id: ReservationId, short: u32, step: &mut Step) {
         let Some(entry) = self.ledger.entry(id) else { return };
         let could_have = self.ledger.could_have(id, self.facts.views.on(&entry.resource));
         let all = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
-        let (wanted, missing) = (self.wanted(id), all.saturating_sub(could_have.0));
+        let (wanted, mut missing) = (self.wanted(id), all.saturating_sub(could_have.0));
+        let from = self.compared_from(step.now);
+        let keep = self.orders.keeps.entry(id).or_default();
         // Where all of it seems to be there, the batch system knows better.
-        if missing > 0 && missing < short {
-            self.orders.keeps.entry(id).or_default().stuck = false;
+        if missing == 0 || missing >= short {
+            let surplus = shortfall(keep.kept.as_deref().unwrap_or_default(), &wanted, from);
+            missing = if surplus > 0 { short } else { 0 };
+        }
+        if missing > 0 {
+            keep.stuck = false;
             self.order_spans(id, ledger::less(&wanted, Capacity(missing)), false, step);
         }
     }
@@ -318,7 +327,7 @@ impl Site {
             }
             let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
             let wanted = self.wanted(id);
-            let same = is_same(&kept, &wanted, step.now.second());
+            let same = is_same(&kept, &wanted, self.compared_from(step.now));
             if self.ledger.is_waiting(id) && same {
                 // It was carried out although nobody said so.
                 let ordered = Ordered { order, spans: wanted.clone(), replaces: false };
@@ -330,7 +339,7 @@ impl Site {
             }
             // What seems to be short may be whole when the batch system has heard of all nodes again.
             let in_doubt = step.now < self.doubt_until;
-            if in_doubt && !kept.is_empty() && shortfall(&wanted, &kept, step.now.second()) > 0 {
+            if in_doubt && !kept.is_empty() && shortfall(&wanted, &kept, self.compared_from(step.now)) > 0 {
                 continue;
             }
             let keep = self.orders.keeps.entry(id).or_default();
@@ -406,7 +415,7 @@ impl Site {
     /// Whether all that is promised is known to be kept.
     fn is_kept(&self, id: ReservationId, now: Moment) -> bool {
         let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.as_deref());
-        kept.is_some_and(|kept| shortfall(&self.wanted(id), kept, now.second()) == 0)
+        kept.is_some_and(|kept| shortfall(&self.wanted(id), kept, self.compared_from(now)) == 0)
     }
 
     /// Tells the ledger what is back.
@@ -423,8 +432,8 @@ impl Site {
     /// Says when the clocks of the site and of the batch system have begun to differ, and when they agree again.
     fn note_skew(&mut self, look: &Look, step: &mut Step) {
         let skew = look.clocks.map_or(Seconds::ZERO, |clocks| clocks.skew());
-        let skewed = skew.0.unsigned_abs() > MOST_SKEW;
-        match (self.skewed, skewed) {
+        let differs = |skew: Seconds| skew.0.unsigned_abs() > MOST_SKEW;
+        match (differs(self.skew), differs(skew)) {
             (false, true) => {
                 let why = format!(
                     "the clock of the batch system is {} s ahead of ours, so reservations begin at another time than \
@@ -439,7 +448,12 @@ impl Site {
             }
             _ => {}
         }
-        self.skewed = skewed;
+        self.skew = skew;
+    }
+
+    /// What is promised and what is kept is compared from here on: what is over by either clock, nobody keeps any more.
+    fn compared_from(&self, now: Moment) -> Time {
+        now.second() + self.skew.max(Seconds::ZERO)
     }
 
     /// Begins at which a reservation could be had whole, within the window that its owner gave.
@@ -460,39 +474,5 @@ impl Site {
 
 /// Whether two keep the same from now on, in however many pieces. What is over is not shown by every batch system.
 fn is_same(one: &[Span], other: &[Span], now: Time) -> bool {
-    let edges = one.iter().chain(other).flat_map(|span| [span.interval.begin, span.interval.end]);
-    edges.map(|edge| edge.max(now)).all(|at| taken(one, at) == taken(other, at))
-}
-
-/// The most that is kept too little of the promise, at any instant from now on.
-fn shortfall(promised: &[Span], kept: &[Span], now: Time) -> u32 {
-    let rest = promised.iter().filter(|span| span.interval.end > now);
-    let short = rest.map(|span| {
-        let interval = Interval::new(span.interval.begin.max(now), span.interval.end);
-        let inside = |instant: &Time| interval.begin <= *instant && *instant < interval.end;
-        let edges = kept.iter().flat_map(|span| [span.interval.begin, span.interval.end]);
-        let instants = edges.filter(inside).chain([interval.begin]);
-        let least = instants.map(|instant| taken(kept, instant).0).min().unwrap_or(0);
-        span.capacity.0.saturating_sub(least)
-    });
-    short.max().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn span(begin: i64, end: i64, capacity: u32) -> Span {
-        Span { interval: Interval::new(Time(begin), Time(end)), capacity: Capacity(capacity) }
-    }
-
-    #[test]
-    fn the_shortfall_is_the_most_that_is_kept_too_little_from_now_on() {
-        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(10, 20, 4)], Time(0)), 0);
-        assert_eq!(shortfall(&[span(10, 20, 4)], &[], Time(0)), 4);
-        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(10, 15, 4), span(15, 20, 1)], Time(0)), 3);
-        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(12, 20, 4)], Time(12)), 0, "the past does not count");
-        assert_eq!(shortfall(&[span(10, 20, 4)], &[], Time(20)), 0);
-        assert_eq!(shortfall(&[span(10, 20, 4)], &[span(0, 30, 9)], Time(0)), 0);
-    }
+    shortfall(one, other, now) == 0 && shortfall(other, one, now) == 0
 }

@@ -19,7 +19,7 @@ pub use queries::SiteFacts;
 use crate::batch::{Backing, BatchOrder, BatchReport};
 use crate::register::Heartbeat;
 use crate::step::{CallId, Input, Level, Missing, Notice, Output, Party, Remark, Reply};
-use bookahead_plan::Span;
+use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, What};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Call, Envelope, JobId, Millis, Moment, ReservationId};
@@ -132,8 +132,8 @@ pub struct Site {
     /// Since when more of a resource is away than the book knows.
     away_since: BTreeMap<bookahead_protocol::Name, Moment>,
     looked_once: bool,
-    /// Whether the clock of the batch system differs from ours.
-    skewed: bool,
+    /// How far the clock of the batch system was ahead of ours at the last look.
+    skew: Seconds,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
     met: bool,
     broken: Option<SiteFlaw>,
@@ -178,7 +178,7 @@ impl Site {
             doubt_until: Moment(0),
             away_since: BTreeMap::new(),
             looked_once: false,
-            skewed: false,
+            skew: Seconds::ZERO,
             met: false,
             broken: None,
         })

@@ -258,6 +258,14 @@ pub fn taken(spans: &[Span], at: Time) -> Capacity {
     Capacity(then.map(|span| span.capacity.0).sum())
 }
 
+/// The most that is kept too little of what was promised, at any instant from now on.
+pub fn shortfall(promised: &[Span], kept: &[Span], now: Time) -> u32 {
+    let edges = promised.iter().chain(kept).flat_map(|span| [span.interval.begin, span.interval.end]);
+    let short =
+        edges.map(|edge| edge.max(now)).map(|at| taken(promised, at).0.saturating_sub(taken(kept, at).0));
+    short.max().unwrap_or(0)
+}
+
 /// Capacity times time.
 pub(super) fn area(spans: &[Span]) -> i128 {
     spans.iter().map(Span::area).sum()
@@ -292,6 +300,18 @@ mod tests {
         assert_eq!(both(&spans(&[(0, 2, 4)]), &spans(&[(5, 7, 4)])), spans(&[(0, 2, 4), (5, 7, 4)]));
         assert_eq!(both(&spans(&[(0, 2, 1), (2, 4, 3)]), &spans(&[(0, 4, 3)])), spans(&[(0, 4, 3)]));
         assert_eq!(both(&[], &[]), []);
+    }
+
+    #[test]
+    fn the_shortfall_is_the_most_that_is_kept_too_little_from_now_on() {
+        let promised = spans(&[(10, 20, 4)]);
+        let short = |kept: &[(i64, i64, u32)], now| shortfall(&promised, &spans(kept), Time(now));
+        assert_eq!(short(&[(10, 20, 4)], 0), 0);
+        assert_eq!(short(&[], 0), 4);
+        assert_eq!(short(&[(10, 15, 4), (15, 20, 1)], 0), 3);
+        assert_eq!(short(&[(12, 20, 4)], 12), 0, "the past does not count");
+        assert_eq!(short(&[], 20), 0);
+        assert_eq!(short(&[(0, 30, 9)], 0), 0);
     }
 
     #[test]

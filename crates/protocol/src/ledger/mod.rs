@@ -27,7 +27,7 @@ mod slots;
 mod snapshot;
 mod waiting;
 
-pub use book::{both, less, taken};
+pub use book::{both, less, shortfall, taken};
 pub use entry::{Because, Change, Denied, Entry, Event, Handled, Then, Ticked, Waiting, What};
 pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
 pub use sight::{View, Views};

@@ -9,7 +9,7 @@ use bookahead_party::{Ended, JobChange, JobState, Seen};
 use bookahead_plan::{
     Capacity, Interval, JobKey, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
 };
-use bookahead_protocol::ledger::{View, both};
+use bookahead_protocol::ledger::{View, both, less};
 use bookahead_protocol::{JobId, ReservationId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -245,7 +245,7 @@ impl Cluster {
     /// What is really kept for a reservation: without its nodes that are down.
     pub fn kept(&self, id: ReservationId) -> Vec<Span> {
         let hit = self.hits.get(&id).copied().unwrap_or(0);
-        less(self.reserved.get(&id).map_or(&[], Vec::as_slice), hit)
+        less(self.reserved.get(&id).map_or(&[], Vec::as_slice), Capacity(hit))
     }
 
     /// Somebody else reserves, if there is room.
@@ -403,10 +403,4 @@ pub(super) fn key_of(place: usize) -> JobKey {
 
 fn place_of(key: JobKey) -> Option<usize> {
     key.0.checked_sub(SUBMITTED).map(|place| place as usize)
-}
-
-/// With so much less of each.
-pub(super) fn less(spans: &[Span], nodes: u32) -> Vec<Span> {
-    let lower = |span: &Span| Span { capacity: Capacity(span.capacity.0.saturating_sub(nodes)), ..*span };
-    spans.iter().map(lower).filter(|span| span.capacity > Capacity::ZERO).collect()
 }

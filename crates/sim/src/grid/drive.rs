@@ -154,8 +154,8 @@ impl Grid {
             (Reply::Job(answer), About::Job(id, asked)) => Message::JobAnswer { id, asked, answer },
             _ => return,
         };
-        let local = self.local(at);
-        self.witness.said(local, at, &message);
+        let times = (self.local(at), self.parties[at].latest);
+        self.witness.said(times, at, &message);
         self.witness.backed(self.now, &self.parties[at], &message);
         if let Some(to) = asker.from {
             let message = self.perhaps_lie(at, to, message);
@@ -164,7 +164,7 @@ impl Grid {
     }
 
     fn say(&mut self, at: usize, to: &Name, message: &Message) {
-        self.witness.said(self.local(at), at, message);
+        self.witness.said((self.local(at), self.parties[at].latest), at, message);
         if let Some(to) = self.place(to) {
             self.send(at, to, message);
         }

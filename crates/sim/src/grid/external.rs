@@ -3,10 +3,9 @@
 //! in their order, others overlap. What goes wrong is drawn from a seed.
 
 use super::batch::Batch;
-use super::cluster::less;
 use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
-use bookahead_protocol::ledger::taken;
+use bookahead_protocol::ledger::{less, shortfall};
 use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
 use bookahead_workload::streams::Stream;
 use std::collections::BTreeMap;
@@ -296,7 +295,7 @@ impl Batch {
                 };
                 self.tally.count("batch_granted_less_unnoticed");
                 self.touched.insert(backing.id);
-                let lowered = less(&backing.spans, 1);
+                let lowered = less(&backing.spans, Capacity(1));
                 let other = Backing { spans: lowered, ..backing.clone() };
                 (self.carry_out(&BatchOrder::Keep { order: *number, backing: other }, false), None)
             }
@@ -395,6 +394,5 @@ impl Batch {
 
 /// Whether as much is kept as is wanted, at every instant from now on.
 pub(super) fn covers(kept: &[Span], wanted: &[Span], now: Time) -> bool {
-    let edges = kept.iter().chain(wanted).flat_map(|span| [span.interval.begin, span.interval.end]);
-    edges.map(|edge| edge.max(now)).all(|at| taken(kept, at) >= taken(wanted, at))
+    shortfall(wanted, kept, now) == 0
 }

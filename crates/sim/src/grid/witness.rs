@@ -1,18 +1,5 @@
 //! What must be true of a grid, whatever goes wrong, held against what its parties say and what is in their books. The
 //! witness stands outside: it hears every message, sees every book and every batch system, and decides nothing.
-//!
-//! - *Capacity*: at no time do running jobs and reservations exceed a resource, in the books and in the batch systems.
-//! - *All or nothing*: when all is settled, the parts of a booking are all standing or none is.
-//! - *Kept promises*: what was said to be held or committed is, after any crash; it changes only by its owner's command,
-//!   its deadline, or a failure that was reported.
-//! - *Once*: a repeated call gets the same answer, and nothing is booked that nobody asked for.
-//! - *Nothing orphaned*: what is kept or runs in a batch system because of a site is in its book, some time after all is well.
-//! - *A job runs once*, over all its copies.
-//! - *No promise without backing*: what a site says it holds, its batch system keeps at that moment, unless it was taken away.
-//! - *No phantoms*: what a broker shows as committed is committed at its sites. Where somebody interfered there it is only
-//!   counted: brokers do not notice that yet.
-//! - *Answered in time*: a call that waits for a batch system is answered, however silent that is.
-//! - *The journal is the truth*: all events, applied from the first on, give the party as it is.
 
 use super::external::covers;
 use super::host::Written;
@@ -29,8 +16,8 @@ use std::fmt;
 /// what is written takes its time.
 const MARGIN: Millis = Millis(6_000);
 
-/// A site that crashed is back and has looked at its batch system after this time at the latest.
-const LOOKED_AFTER: Millis = Millis(25_000);
+/// A site that crashed is back and has looked at its batch system after this time at the latest: trouble is over after 40 s.
+const LOOKED_AFTER: Millis = Millis(42_000);
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,29 +33,31 @@ pub struct Violation {
 /// What must be true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// Nothing is given twice.
+    /// At no time do running jobs and reservations exceed a resource, in the books and in the batch systems.
     Capacity,
-    /// All parts or none.
+    /// When all is settled, the parts of a booking are all standing or none is.
     AllOrNothing,
-    /// What was said holds.
+    /// What was said to be held or committed is, after any crash; it changes only by its owner's command, its deadline, or a
+    /// failure that was reported.
     KeptPromises,
-    /// Repetitions change nothing.
+    /// A repeated call gets the same answer, and nothing is booked that nobody asked for.
     Once,
     /// What was begun comes to an end.
     Settled,
-    /// What is kept or runs is in the book.
+    /// What is kept or runs in a batch system because of a site is in its book, some time after all is well.
     NothingOrphaned,
-    /// No job runs twice.
+    /// A job runs once, over all its copies.
     JobsRunOnce,
-    /// What is promised is kept by the batch system.
+    /// What a site says it holds, its batch system keeps at that moment, unless it was taken away.
     Backed,
     /// Nothing is given up because its nodes are away.
     NothingGivenAway,
-    /// What a broker shows as committed is.
+    /// What a broker shows as committed is committed at its sites. Where somebody interfered there it is only counted: brokers
+    /// do not notice that yet.
     NoPhantoms,
-    /// Whoever waits is answered.
+    /// A call that waits for a batch system is answered, however silent that is.
     AnsweredInTime,
-    /// The events say all.
+    /// All events, applied from the first on, give the party as it is.
     JournalIsTruth,
 }
 
@@ -77,8 +66,10 @@ pub enum Rule {
 struct Promise {
     state: State,
     intervals: Vec<Interval>,
-    /// Of a hold: until when, by the clock of whoever said it.
+    /// Of a hold: until when, by the clock of whoever said it,
     until: Moment,
+    /// and by the latest time that it has seen, which it goes by after its clock was set back.
+    until_latest: Moment,
 }
 
 /// Hears and sees everything.
@@ -174,7 +165,7 @@ impl Witness {
     }
 
     /// A party says something.
-    pub(super) fn said(&mut self, now: Moment, by: usize, message: &Message) {
+    pub(super) fn said(&mut self, (now, latest): (Moment, Moment), by: usize, message: &Message) {
         let (key, answer) = match message {
             Message::Answer { key, answer } => (key, answer),
             Message::Call(envelope) => {
@@ -194,15 +185,16 @@ impl Witness {
             }
         }
         if let Answer::Reservation(reservation) = answer {
-            self.promised(now, by, reservation);
+            self.promised((now, latest), by, reservation);
         }
     }
 
-    fn promised(&mut self, now: Moment, by: usize, reservation: &Reservation) {
+    fn promised(&mut self, (now, latest): (Moment, Moment), by: usize, reservation: &Reservation) {
         let Reservation { id, state, slots, held_for, .. } = reservation;
         let until = held_for.map_or(Moment::MAX, |left| now + left);
+        let until_latest = held_for.map_or(Moment::MAX, |left| now.max(latest) + left);
         let intervals = slots.iter().map(|slot| slot.interval).collect();
-        let promise = Promise { state: *state, intervals, until };
+        let promise = Promise { state: *state, intervals, until, until_latest };
         let before = self.promises.get(&(by, *id));
         // An old answer that is repeated takes nothing back.
         let stale = before.is_some_and(|before| {
@@ -295,8 +287,9 @@ impl Witness {
             .filter_map(|((_, id), promise)| {
                 let commanded = self.ended_by_command.contains(&(at, *id));
                 let extended = self.extended.contains(&(at, *id));
-                let until = if extended && now > promise.until { now } else { promise.until };
-                let promise = &Promise { until, ..promise.clone() };
+                let until_latest = promise.until_latest.max(if extended { now } else { promise.until });
+                let promise = &Promise { until_latest, ..promise.clone() };
+                let times = (now, now.max(party.latest));
                 let problem = match &party.role {
                     Role::Site(site) => {
                         let taken_away = site.batch.touched.contains(id) || self.failed.contains(&at);
@@ -304,9 +297,11 @@ impl Witness {
                         if lost_disk && (commanded || taken_away) && site.ledger().entry(*id).is_none() {
                             return None;
                         }
-                        site_keeps(site, *id, promise, now, commanded || taken_away)
+                        site_keeps(site, *id, promise, times, (commanded || taken_away, lost_disk))
                     }
-                    Role::Broker(broker) => broker_keeps(broker.head().booking(*id), promise, now, commanded),
+                    Role::Broker(broker) => {
+                        broker_keeps(broker.head().booking(*id), promise, times, commanded)
+                    }
                     Role::Client(_) => Ok(()),
                 };
                 problem.err().map(|problem| format!("{}: {id} {problem}", party.name))
@@ -364,24 +359,29 @@ fn site_keeps(
     site: &Site,
     id: ReservationId,
     promise: &Promise,
-    now: Moment,
-    excused: bool,
+    times: (Moment, Moment),
+    (excused, lost_disk): (bool, bool),
 ) -> Result<(), String> {
     let Some(entry) = site.ledger().entry(id) else {
         return Err("was promised and is not known any more".to_owned());
     };
     // Of a hold that expired and was committed late only the rest is left.
-    let expired = promise.state == State::Held && promise.until <= now;
-    if promise.intervals != [entry.interval()] && !excused && !expired {
+    let expired = promise.state == State::Held && promise.until <= times.1;
+    // A batch system goes on keeping what was over at a late commit, and a site without a journal goes by that.
+    let same = |promised: &Interval| {
+        let is = entry.interval();
+        is == *promised || lost_disk && is.end == promised.end && is.begin < promised.begin
+    };
+    if !promise.intervals.iter().all(same) && !excused && !expired {
         return Err(format!("was promised for {:?} and is for {:?}", promise.intervals, entry.interval()));
     }
-    state_keeps(promise, entry.state, now, excused)
+    state_keeps(promise, entry.state, times, excused)
 }
 
 fn broker_keeps(
     booking: Option<&Booking>,
     promise: &Promise,
-    now: Moment,
+    times: (Moment, Moment),
     excused: bool,
 ) -> Result<(), String> {
     let Some(booking) = booking else { return Err("was promised and is not known any more".to_owned()) };
@@ -390,13 +390,18 @@ fn broker_keeps(
     if booking.is_being_committed() {
         return Ok(());
     }
-    state_keeps(promise, booking.state, now, excused || lost)
+    state_keeps(promise, booking.state, times, excused || lost)
 }
 
-fn state_keeps(promise: &Promise, state: State, now: Moment, excused: bool) -> Result<(), String> {
+fn state_keeps(
+    promise: &Promise,
+    state: State,
+    (now, latest): (Moment, Moment),
+    excused: bool,
+) -> Result<(), String> {
     let kept = match (promise.state, state) {
-        (State::Held, State::Held) => now <= promise.until,
-        (State::Held, State::Rejected) => now >= promise.until,
+        (State::Held, State::Held) => now <= promise.until_latest,
+        (State::Held, State::Expired | State::Rejected) => latest >= promise.until,
         (_, State::Cancelled | State::Terminated) => excused,
         (State::Held, _) => true,
         (_, state) => state.is_standing(),

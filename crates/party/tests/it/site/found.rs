@@ -2,7 +2,9 @@
 
 use super::desk::{Desk, ada, book, keeps, look, span, words};
 use bookahead_party::queries::BatchState;
-use bookahead_party::{BatchOrder, BatchReport, Ended, Input, JobState, JobStatus, Queries, Seen};
+use bookahead_party::{
+    BatchOrder, BatchReport, Clocks, Ended, Input, JobState, JobStatus, Look, Queries, Seen,
+};
 use bookahead_plan::{Capacity, Running, Time};
 use bookahead_protocol::jobs::JobWord;
 use bookahead_protocol::ledger::View;
@@ -140,6 +142,38 @@ fn after_all_of_it_was_refused_what_there_is_is_asked_for() {
     assert_eq!(desk.missing(7), 4);
     desk.kept(10_030, keeps(&refused.batch)[0].0, 7);
     assert_eq!(desk.missing(7), 1);
+}
+
+#[test]
+fn what_is_kept_and_not_promised_is_given_back_although_the_rest_is_refused() {
+    let mut desk = met();
+    let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
+    desk.kept(30, order, 7);
+    let order = look(&desk.step(10_000, Input::WantLook));
+    let longer = [(7, vec![span(100, 150, 2)])];
+    let seen = desk.saw(10_010, Some(order), &longer, 0, Vec::new());
+    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)]);
+    let refused = desk.refused(10_020, keeps(&seen.batch)[0].0, 7);
+    assert_eq!(keeps(&refused.batch)[0].1, [span(100, 110, 2)], "no longer than was promised");
+    let refused = desk.refused(10_030, keeps(&refused.batch)[0].0, 7);
+    assert_eq!((keeps(&refused.batch), desk.missing(7)), (vec![], 2), "it is not asked again and again");
+}
+
+#[test]
+fn what_is_over_by_the_clock_of_the_batch_system_is_not_ordered_again() {
+    let mut desk = met();
+    let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
+    desk.kept(30, order, 7);
+    let mut seen = |at: i64, ahead: i64| {
+        let order = Some(look(&desk.step(at, Input::WantLook)));
+        let (ours, theirs) = (Time(at / 1_000), Time(at / 1_000 + ahead));
+        let resources = [("cluster".into(), Seen::default().into())].into();
+        let look = Look { resources, clocks: Some(Clocks { ours, theirs }), ..Look::default() };
+        let looked = BatchReport::Looked { order, at: Moment(at), outcome: Ok(look) };
+        keeps(&desk.step(at + 10, Input::Batch(looked)).batch).len()
+    };
+    assert_eq!(seen(104_000, 8), 0, "the batch system does not show it any more");
+    assert_eq!(seen(105_500, 0), 1, "it should be there");
 }
 
 /// A look at 7 and 8, which are kept, with so much of 7 on nodes that are away.
