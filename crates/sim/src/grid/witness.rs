@@ -19,6 +19,9 @@ const MARGIN: Millis = Millis(6_000);
 /// A site that crashed is back and has looked at its batch system after this time at the latest: trouble is over after 40 s.
 const LOOKED_AFTER: Millis = Millis(42_000);
 
+/// How long a hold lasts is told by when it was decided, and leaves when that is written, behind what was decided before.
+const WRITTEN_WITHIN: Millis = Millis(100);
+
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
@@ -401,7 +404,7 @@ fn state_keeps(
 ) -> Result<(), String> {
     let kept = match (promise.state, state) {
         (State::Held, State::Held) => now <= promise.until_latest,
-        (State::Held, State::Expired | State::Rejected) => latest >= promise.until,
+        (State::Held, State::Expired | State::Rejected) => latest + WRITTEN_WITHIN >= promise.until,
         (_, State::Cancelled | State::Terminated) => excused,
         (State::Held, _) => true,
         (_, state) => state.is_standing(),
