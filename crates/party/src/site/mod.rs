@@ -134,6 +134,8 @@ pub struct Site {
     looked_once: bool,
     /// Whether the clock of the batch system differs from ours.
     skewed: bool,
+    /// How many records of the batch system the last look could not read.
+    unreadable: usize,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
     met: bool,
     broken: Option<SiteFlaw>,
@@ -179,6 +181,7 @@ impl Site {
             away_since: BTreeMap::new(),
             looked_once: false,
             skewed: false,
+            unreadable: 0,
             met: false,
             broken: None,
         })
