@@ -21,6 +21,7 @@ mod local_jobs;
 mod lost_journal;
 mod nodes;
 mod over_ssh;
+mod pbs;
 mod projects;
 mod silence;
 mod slow;
