@@ -1,6 +1,7 @@
 //! What a look shows, and what an examination finds.
 
 use super::{commands, impatient, pbs, place, settings};
+use crate::scripted::Scripted;
 use bookahead_lrms::batch::{
     self, Accounts, BatchSystem, FactState, Grade, Handle, JobFact, Place, Unit, Unreadable,
 };
@@ -294,6 +295,52 @@ fn an_examination_says_what_to_do() {
     assert_eq!(grades, [Grade::Wrong, Grade::Doubtful, Grade::Doubtful]);
     commands.prints("qstat", 1, "qstat: cannot connect to server pbs1 (errno=15010)");
     assert!(pbs(&commands).examine().iter().all(|finding| finding.grade == Grade::Wrong));
+}
+
+#[test]
+fn an_examination_finds_what_hides_jobs_and_denies_reservations() {
+    let server = include_str!("fixtures/server.dsv");
+    let about = |server: &str, what: &str, prepare: &dyn Fn(&Scripted)| {
+        let commands = commands();
+        commands.prints("qstat", 0, server);
+        commands.prints("pbs_rsub", 247, "pbs_rsub: Bad effective UID for reservation");
+        prepare(&commands);
+        let mut findings = pbs(&commands).examine().into_iter();
+        findings.find(|finding| finding.what == what).map(|finding| {
+            (finding.grade, format!("{} → {}", finding.seen, finding.advice.unwrap_or_default()))
+        })
+    };
+    let hidden = server.replace("scheduling=True", "scheduling=True|query_other_jobs=False");
+    let (grade, told) = about(&hidden, "jobs of others", &|_| {}).unwrap();
+    assert!(grade == Grade::Wrong && told.contains("operators += ann@*"), "{told}");
+    for list in ["managers=root@vm,ann@*", "operators=ann@login"] {
+        let listed = hidden.replace("total_jobs=0", list);
+        assert_eq!(about(&listed, "jobs of others", &|_| {}), None, "{list}");
+    }
+    assert_eq!(about(server, "jobs of others", &|_| {}), None);
+
+    let down = "Sched default\n    scheduling = True\n    state = down\n";
+    let (grade, told) = about(server, "scheduler", &|commands| commands.prints("qmgr", 0, down)).unwrap();
+    assert!(grade == Grade::Wrong && told.contains("start pbs_sched"), "{told}");
+    let (grade, _) = about(server, "scheduler", &|commands| commands.prints("qmgr", 1, "no")).unwrap();
+    assert_eq!(grade, Grade::Doubtful);
+
+    let made = "making and deleting reservations";
+    let (grade, told) = about(server, made, &|_| {}).unwrap();
+    assert!(
+        grade == Grade::Wrong && told.contains("acl_resv_user_enable") && !told.contains("acl_roots"),
+        "{told}"
+    );
+    let (_, told) = about(server, made, &|commands| commands.prints("id", 0, "root\n")).unwrap();
+    assert!(told.contains("acl_roots += root@*"), "{told}");
+
+    let nodes = include_str!("fixtures/pbsnodes.dsv").replace("default_shared", "force_excl");
+    let sharing = |commands: &Scripted| commands.prints("pbsnodes", 0, &nodes);
+    let (grade, told) = about(server, "sharing of vnodes of cpu", &sharing).unwrap();
+    assert!(
+        grade == Grade::Wrong && told.contains("on 2 of them: n1, n2") && told.contains("unit = \"nodes\""),
+        "{told}"
+    );
 }
 
 #[test]
