@@ -39,7 +39,7 @@ pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>
     }
     // Where the list was not ended, something was cut off.
     let is_cut = odd < MOST_UNREADABLE && !rest.starts_with(']');
-    Some((objects, odd + usize::from(is_cut)))
+    Some((objects, odd.max(usize::from(is_cut))))
 }
 
 /// An object, also where control characters and backslashes in its texts are not escaped.
@@ -69,16 +69,11 @@ fn end_of_object(text: &str) -> Option<usize> {
     None
 }
 
-/// What follows the next `}` that has a comma and an object behind it.
+/// What follows the next `}` that has an object behind it; the comma between may be lost.
 fn next_object(text: &str) -> &str {
-    for (at, _) in text.match_indices('}') {
-        let after = text.get(at + 1..).unwrap_or_default().trim_start();
-        if let Some(next) = after.strip_prefix(',').map(str::trim_start).filter(|next| next.starts_with('{'))
-        {
-            return next;
-        }
-    }
-    ""
+    let rests = text.match_indices('}').filter_map(|(at, _)| text.get(at + 1..));
+    let mut nexts = rests.map(|rest| rest.trim_start_matches([',', ' ', '\t', '\r', '\n']));
+    nexts.find(|next| next.starts_with('{')).unwrap_or_default()
 }
 
 fn escaped(text: &str) -> String {
@@ -123,7 +118,7 @@ mod tests {
             assert!(ids.first() == Some(&1) && count > 0, "{odd}: {ids:?}");
             assert!(ids == [1, 3] || odd == "7", "{odd}: {ids:?}");
         }
-        assert_eq!(read("{\"jobs\": [{\"id\": 1}, {\"id\": 2"), (vec![1], 2));
+        assert_eq!(read("{\"jobs\": [{\"id\": 1}, {\"id\": 2"), (vec![1], 1));
         assert_eq!(read("{\"jobs\": []"), (vec![], 0));
         assert!(objects("{}", "jobs").is_none() && objects("x", "jobs").is_none());
     }
