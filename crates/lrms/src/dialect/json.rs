@@ -9,7 +9,8 @@ const LONGEST: usize = 1 << 20;
 /// After so many that cannot be read the rest is not looked at: it is something else.
 const MOST_UNREADABLE: usize = 1_000;
 
-/// The objects of the list with this name, and how many could not be read. None where there is no such list.
+/// The objects of the list with this name, and how many could not be read. None where there is no such list, or the rest of the
+/// text was cut off: then it is not known what else there is.
 pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>, usize)> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let Value::Array(values) = value.get(list)? else { return None };
@@ -33,13 +34,12 @@ pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>
             }
             None => {
                 odd += 1;
-                rest = next_object(rest);
+                rest = next_object(rest).or_else(|| rest.rfind(']').and_then(|at| rest.get(at..)))?;
             }
         }
     }
-    // Where the list was not ended, something was cut off.
-    let is_cut = odd < MOST_UNREADABLE && !rest.starts_with(']');
-    Some((objects, odd.max(usize::from(is_cut))))
+    let is_whole = rest.starts_with(']') && text.trim_end().ends_with('}');
+    is_whole.then_some((objects, odd))
 }
 
 /// An object, also where control characters and backslashes in its texts are not escaped.
@@ -70,10 +70,10 @@ fn end_of_object(text: &str) -> Option<usize> {
 }
 
 /// What follows the next `}` that has an object behind it; the comma between may be lost.
-fn next_object(text: &str) -> &str {
+fn next_object(text: &str) -> Option<&str> {
     let rests = text.match_indices('}').filter_map(|(at, _)| text.get(at + 1..));
     let mut nexts = rests.map(|rest| rest.trim_start_matches([',', ' ', '\t', '\r', '\n']));
-    nexts.find(|next| next.starts_with('{')).unwrap_or_default()
+    nexts.find(|next| next.starts_with('{'))
 }
 
 fn escaped(text: &str) -> String {
@@ -118,8 +118,8 @@ mod tests {
             assert!(ids.first() == Some(&1) && count > 0, "{odd}: {ids:?}");
             assert!(ids == [1, 3] || odd == "7", "{odd}: {ids:?}");
         }
-        assert_eq!(read("{\"jobs\": [{\"id\": 1}, {\"id\": 2"), (vec![1], 1));
-        assert_eq!(read("{\"jobs\": []"), (vec![], 0));
-        assert!(objects("{}", "jobs").is_none() && objects("x", "jobs").is_none());
+        for cut in ["{\"jobs\": [{\"id\": 1}, {\"id\": 2", "{\"jobs\": []", "{\"jobs\": [", "{}", "x"] {
+            assert_eq!(objects(cut, "jobs"), None, "{cut}");
+        }
     }
 }
