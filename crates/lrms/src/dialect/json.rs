@@ -85,7 +85,7 @@ fn escaped(text: &str) -> String {
                 fixed.push('\\');
                 match characters.peek() {
                     Some('"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't' | 'u') => {
-                        fixed.extend(characters.next())
+                        fixed.extend(characters.next());
                     }
                     _ => fixed.push('\\'),
                 }

@@ -46,7 +46,7 @@ fn read(data: &Element) -> (Vec<Job>, Vec<Unreadable>) {
         match job(element) {
             Some(job) => jobs.push(job),
             None => {
-                odd.push(Unreadable::Job(element.text_of("Job_Id").unwrap_or("of unknown number").into()))
+                odd.push(Unreadable::Job(element.text_of("Job_Id").unwrap_or("of unknown number").into()));
             }
         }
     }

@@ -38,7 +38,9 @@ pub(super) fn examine(pbs: &Pbs) -> Vec<Finding> {
             let of = |place| resource(place, &picture.nodes, ["cores", "vnodes"], none, "see pbsnodes -l");
             findings.extend(settings.places.iter().map(of));
             findings.extend(settings.places.iter().filter_map(|place| exclusive(place, &vnodes)));
-            findings.extend(settings.places.first().map(|place| privilege(pbs, place, &picture, account)));
+            findings.extend(
+                settings.places.first().map(|place| privilege(pbs, place, &picture, account.as_deref())),
+            );
         }
     }
     findings
@@ -127,11 +129,11 @@ fn exclusive(place: &Place, vnodes: &Vnodes) -> Option<Finding> {
 }
 
 /// Makes a reservation of one core or vnode a year ahead, and deletes it again.
-fn privilege(pbs: &Pbs, place: &Place, picture: &Picture, account: Option<String>) -> Finding {
+fn privilege(pbs: &Pbs, place: &Place, picture: &Picture, account: Option<&str>) -> Finding {
     let mut advice = "see acl_resv_user_enable and acl_resv_users of the server (and acl_resv_host_enable, \
                       acl_resv_group_enable), and that names of 60 characters are taken"
         .to_owned();
-    if account.as_deref() == Some("root") {
+    if account == Some("root") {
         advice = format!("root may reserve only after: qmgr -c 'set server acl_roots += root@*'; {advice}");
     }
     let trial = Trial {
