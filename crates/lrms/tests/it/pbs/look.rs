@@ -123,7 +123,7 @@ fn garbage_failures_and_silence_are_told_apart() {
     }
 }
 
-/// What jobs hold that any user can submit, as `qstat -f -F dsv` of OpenPBS 23.06 writes it.
+/// What jobs hold that any user can submit, as the source of `qstat -f -F dsv` of OpenPBS 23.06 writes it.
 const ODD_VALUES: [&[u8]; 14] = [
     b"Variable_List=X=00,Y=.5,Z=5.,A=+1,B=inf,C=nan,D=infinity",
     b"Account_Name=00",

@@ -1,4 +1,5 @@
-//! PBS, driven as a site drives it, against commands that print what OpenPBS 23.06.06 printed on three hosts.
+//! PBS, driven as a site drives it, against scripted commands. Verdicts, errors and reservations are as OpenPBS 23.06.06 printed
+//! them on three hosts; the dsv form of jobs and vnodes follows its source (qstat.c, pbsnodes.c) and was not recorded.
 
 mod create;
 mod jobs;
