@@ -103,6 +103,9 @@ pub struct Look {
     pub tagged: Vec<Tagged>,
     /// The time here and there; None where both go by one clock, or it is not told.
     pub clocks: Option<Clocks>,
+    /// Jobs, nodes and reservations that the batch system shows in a way that cannot be read, such as `job 12.pbs1`. They are
+    /// left out.
+    pub unreadable: Vec<String>,
 }
 
 /// What is there on one resource.

@@ -14,7 +14,7 @@ use super::tag::{MOST_PIECES, Tag};
 use super::{Batch, State, plan};
 use crate::error::{Kept, LrmsError};
 use bookahead_party::Backing;
-use bookahead_plan::Span;
+use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::{Moment, Name, ReservationId};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -360,7 +360,12 @@ impl State {
 
     fn is_gone(&mut self, id: ReservationId, handle: &Handle) {
         self.pieces.remove(id, handle);
-        self.looks.note(&Own::Gone(handle.clone()));
+        let (handle, freed_within) = (handle.clone(), self.traits.freed_within);
+        if freed_within > Seconds::ZERO && self.looks.runs_in(&handle) {
+            self.looks.note(&Own::Leaving { handle, free_at: self.now.second() + freed_within });
+        } else {
+            self.looks.note(&Own::Gone(handle));
+        }
     }
 
     fn doubt(&mut self, id: ReservationId) {

@@ -1,7 +1,7 @@
 //! What an operator should know before a batch system is used, besides what it finds out about itself: whether it has what
 //! the site offers, and whether both clocks agree.
 
-use super::system::{Node, Place, Unit};
+use super::system::{Node, Place, Unit, Unreadable};
 use super::{Batch, State};
 use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
@@ -30,6 +30,7 @@ impl Batch {
         }
         findings.extend(shared(&self.settings.places, nodes));
         findings.push(state.skew());
+        findings.extend(unreadable(&state.looks.picture.unreadable));
         findings
     }
 }
@@ -82,6 +83,14 @@ fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding>
         findings.push(Finding::doubtful(format!("nodes of {}", place.resource), seen, "bring them back"));
     }
     findings
+}
+
+/// What a look leaves out. The first few are enough to find the reason.
+fn unreadable(records: &[Unreadable]) -> Option<Finding> {
+    let first = records.iter().take(5).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let seen = format!("{} cannot be read and are left out: {first}", records.len());
+    let advice = "see what the commands of the batch system print of them";
+    (!records.is_empty()).then(|| Finding::doubtful("records", seen, advice))
 }
 
 /// Two resources must not have a node in common: each is promised as if there were no other.

@@ -2,9 +2,10 @@
 //! is under way are applied to its result, which may have been read before them. Looks are numbered from 1: a change that was
 //! made when n looks had begun is shown by look n + 1 and later ones. Nothing here runs a command.
 
-use super::system::{Handle, Picture, Reserved};
+use super::system::{FactState, Handle, Picture, Reserved, Unreadable};
 use crate::error::LrmsError;
 use bookahead_party::Clocks;
+use bookahead_plan::Time;
 use bookahead_protocol::{Millis, Moment};
 
 /// A change of ours to reservations in the batch system.
@@ -13,6 +14,11 @@ pub(super) enum Own {
     /// It is there, on these terms.
     Made(Reserved),
     Gone(Handle),
+    /// It is deleted, and its cores are free at this time at the latest.
+    Leaving {
+        handle: Handle,
+        free_at: Time,
+    },
     /// Jobs belong to another one now.
     Moved {
         from: Handle,
@@ -24,10 +30,21 @@ impl Own {
     fn put_into(&self, picture: &mut Picture) {
         match self {
             Own::Made(reserved) => {
-                picture.reservations.retain(|one| one.handle != reserved.handle);
+                // What it was granted is free, whatever was to be freed.
+                let is_freed = |one: &Reserved| {
+                    one.name.is_empty() && one.cores.keys().any(|node| reserved.cores.contains_key(node))
+                };
+                picture.reservations.retain(|one| one.handle != reserved.handle && !is_freed(one));
                 picture.reservations.push(reserved.clone());
             }
             Own::Gone(handle) => picture.reservations.retain(|one| one.handle != *handle),
+            Own::Leaving { handle, free_at } => {
+                for one in picture.reservations.iter_mut().filter(|one| one.handle == *handle) {
+                    one.name.clear();
+                    one.accounts.clear();
+                    one.interval.end = one.interval.end.min(*free_at);
+                }
+            }
             Own::Moved { from, to } => {
                 let live = picture.jobs.iter_mut().filter(|job| !job.state.is_over());
                 let named = live.flat_map(|job| &mut job.reservations).filter(|handle| *handle == from);
@@ -104,6 +121,7 @@ impl Looks {
     pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let outcome = seen.map(|mut picture| {
+            self.carry_over(&mut picture);
             meanwhile.iter().for_each(|own| own.put_into(&mut picture));
             (self.picture, self.taken) = (picture, self.tried);
         });
@@ -111,6 +129,26 @@ impl Looks {
         let looked = Looked { number: self.begun, at, outcome };
         self.ended = Some(looked.clone());
         looked
+    }
+
+    /// A reservation that cannot be read now is taken for what it was when it could be.
+    fn carry_over(&self, picture: &mut Picture) {
+        for unreadable in &picture.unreadable {
+            let Unreadable::Reservation { handle, .. } = unreadable else { continue };
+            let before = self.picture.reservations.iter().find(|one| one.handle == *handle);
+            picture.reservations.extend(before.cloned());
+        }
+    }
+
+    /// Whether it was seen by the last look, or made since.
+    pub(super) fn knows(&self, handle: &Handle) -> bool {
+        self.picture.reservations.iter().any(|one| one.handle == *handle)
+    }
+
+    /// Whether a job runs in a reservation there.
+    pub(super) fn runs_in(&self, handle: &Handle) -> bool {
+        let mut running = self.picture.jobs.iter().filter(|job| job.state == FactState::Running);
+        running.any(|job| job.reservations.contains(handle))
     }
 
     pub(super) fn note(&mut self, own: &Own) {

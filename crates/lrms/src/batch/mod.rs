@@ -48,7 +48,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 pub use system::{
     BatchSystem, FactState, Handle, JobFact, JobSystem, NO_GO, Node, Picture, Place, ReservationSystem,
-    Reserved, Share, Submission, Traits, Unit, Wanted,
+    Reserved, Share, Submission, Traits, Unit, Unreadable, Wanted,
 };
 pub(crate) use system::{add_cores, count, total};
 pub use tag::Tag;
@@ -247,13 +247,30 @@ impl State {
 
     fn end_look(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
         let is_first = !self.looks.is_there();
-        let looked = self.looks.end(seen);
+        let looked = self.looks.end(seen.and_then(|picture| self.all_ours(picture)));
         if looked.outcome.is_ok() {
             let now = self.terms_now();
             self.pieces.learn(&self.looks.picture, looked.number, &self.settings, now);
             self.follow(looked.number, is_first);
         }
         looked
+    }
+
+    /// Fails where a reservation of this site cannot be read that was not seen before: it would be taken for one that is gone.
+    fn all_ours(&self, picture: Picture) -> Result<Picture, LrmsError> {
+        let is_lost = |one: &&Unreadable| match one {
+            Unreadable::Reservation { handle, name } => {
+                !self.looks.knows(handle) && Tag::read(name, &self.settings.site).is_some()
+            }
+            _ => false,
+        };
+        match picture.unreadable.iter().find(is_lost) {
+            None => Ok(picture),
+            Some(lost) => Err(LrmsError::Unreadable {
+                command: "a look at the reservations".into(),
+                why: format!("{lost} is ours, and its state or times make no sense"),
+            }),
+        }
     }
 
     /// Whether reservations can be made by the last look: it is young, and the outcome of every command since is known.
@@ -273,6 +290,7 @@ impl State {
             jobs: self.jobs.statuses(),
             tagged: self.pieces.tagged(),
             clocks: self.looks.clocks(),
+            unreadable: self.looks.picture.unreadable.iter().map(ToString::to_string).collect(),
         }
     }
 }

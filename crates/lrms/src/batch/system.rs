@@ -83,6 +83,9 @@ pub struct Traits {
     pub longest_name: usize,
     /// Whether jobs that wait or run in a reservation can be given another.
     pub moves_jobs: bool,
+    /// For how long a reservation that is deleted while a job runs in it keeps its cores; zero where they are free when it is
+    /// deleted.
+    pub freed_within: Seconds,
 }
 
 /// In what a resource is counted.
@@ -153,6 +156,41 @@ pub struct Picture {
     /// All jobs that wait or run, those that wait in the order in which it would look at them; and those that are over, as
     /// long as it shows them.
     pub jobs: Vec<JobFact>,
+    /// What was shown and could not be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A record that a command printed and that could not be read. It is left out; all others count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    /// A job, by what it is called there.
+    Job(String),
+    /// A node, by its name.
+    Node(String),
+    /// A reservation. One that was seen before counts as it was; one of this site that was not fails the look.
+    Reservation {
+        /// What commands call it.
+        handle: Handle,
+        /// Its name; empty where that cannot be read either.
+        name: String,
+    },
+}
+
+impl Unreadable {
+    /// So many jobs of which not even that is known.
+    pub(crate) fn jobs(count: usize) -> impl Iterator<Item = Unreadable> {
+        std::iter::repeat_n(Unreadable::Job("of unknown number".into()), count)
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Job(native) => write!(f, "job {native}"),
+            Unreadable::Node(name) => write!(f, "node {name}"),
+            Unreadable::Reservation { handle, .. } => write!(f, "reservation {handle}"),
+        }
+    }
 }
 
 /// A node.
@@ -173,7 +211,8 @@ pub struct Node {
 pub struct Reserved {
     /// What commands call it.
     pub handle: Handle,
-    /// Its name, which somebody gave to it.
+    /// Its name, which somebody gave to it. Empty for one that was deleted and whose cores are still being freed, until the end
+    /// of `interval`.
     pub name: String,
     /// When.
     pub interval: Interval,

@@ -101,6 +101,13 @@ impl Runner {
         Runner { looks: true, ..self.clone() }
     }
 
+    /// A clone whose commands may take this much longer: they wait for something on purpose.
+    pub(crate) fn patient(&self, longer: Duration) -> Runner {
+        let mut patient = self.clone();
+        patient.transport.time_out = patient.transport.time_out.saturating_add(longer).min(LONGEST_TIME_OUT);
+        patient
+    }
+
     fn slots(&self) -> &Slots {
         if self.looks { &self.shared.looks } else { &self.shared.orders }
     }

@@ -4,10 +4,14 @@
 //! - `grants`: whether what was granted is what was wanted, and what every examination looks at
 //! - [`calendar`]: dates of the UTC calendar and lengths of time, as they are printed and asked for
 //! - [`script`]: a job as a script that a submitting command reads
+//! - [`json`]: objects of a list, also where some of them are damaged
 //! - [`xml`]: elements, attributes and texts, also where they are not quite well-formed
 
 pub(crate) mod calendar;
+#[cfg(test)]
+pub(crate) mod damage;
 mod grants;
+pub(crate) mod json;
 pub(crate) mod script;
 pub(crate) mod xml;
 
@@ -18,8 +22,9 @@ use bookahead_plan::Time;
 use bookahead_protocol::Name;
 pub(crate) use grants::{Trial, differs, endless, is_plain, resource, seen, undone, wait_until_gone};
 use script::called;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xml::Element;
 
@@ -31,6 +36,9 @@ pub(crate) struct Tools {
     environment: BTreeMap<String, String>,
     silence: &'static [&'static str],
     date: String,
+    id: String,
+    /// Accounts that were found to exist. Those that do not are looked for each time: they may be made.
+    accounts: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Tools {
@@ -42,7 +50,8 @@ impl Tools {
         environment: BTreeMap<String, String>,
         silence: &'static [&'static str],
     ) -> Tools {
-        Tools { runner, bin, environment, silence, date: "date".into() }
+        let (date, id, accounts) = ("date".into(), "id".into(), Arc::default());
+        Tools { runner, bin, environment, silence, date, id, accounts }
     }
 
     /// With a command that succeeds if and only if the batch system answers, to be tried in times of silence.
@@ -56,9 +65,19 @@ impl Tools {
         Tools { date, ..self }
     }
 
+    /// With another program that knows accounts.
+    pub(crate) fn with_id(self, id: String) -> Tools {
+        Tools { id, ..self }
+    }
+
     /// The same, in slots that orders cannot take.
     pub(crate) fn for_looks(&self) -> Tools {
         Tools { runner: self.runner.for_looks(), ..self.clone() }
+    }
+
+    /// The same for commands that wait for so long on purpose.
+    pub(crate) fn patient(&self, longer: Duration) -> Tools {
+        Tools { runner: self.runner.patient(longer), ..self.clone() }
     }
 
     /// How a job calls one of the commands, in its shell.
@@ -133,8 +152,21 @@ impl Tools {
 
     /// As whom commands run, if that can be found out.
     pub(crate) fn account(&self) -> Option<String> {
-        let name = self.ask(&Command::new("id").arg("-un")).ok()?.trim().to_owned();
+        let name = self.ask(&Command::new(&self.id).arg("-un")).ok()?.trim().to_owned();
         (!name.is_empty()).then_some(name)
+    }
+
+    /// Whether an account exists where commands run: a batch system may reserve for one that does not.
+    pub(crate) fn has_account(&self, account: &str) -> Result<bool, LrmsError> {
+        let known = || self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        if known().contains(account) {
+            return Ok(true);
+        }
+        let exists = self.run(&Command::new(&self.id).args(["-u", account]))?.is_success();
+        if exists {
+            known().insert(account.to_owned());
+        }
+        Ok(exists)
     }
 
     fn answered(&self, command: &Command, outcome: Outcome, after: Duration) -> Result<Outcome, LrmsError> {

@@ -3,7 +3,7 @@
 
 use super::nodes::{Instance, Queues};
 use super::submit::{CLAIMS, CONTEXT};
-use crate::batch::{FactState, Handle, JobFact, add_cores, count};
+use crate::batch::{FactState, Handle, JobFact, Unreadable, add_cores, count};
 use crate::command::Command;
 use crate::dialect::calendar;
 use crate::dialect::xml::Element;
@@ -19,7 +19,6 @@ const MOST_TASKS: usize = 10_000;
 
 /// What `qstat` printed.
 pub(super) struct Listing {
-    command: Command,
     document: Element,
     details: BTreeMap<u64, Detail>,
     slack: Seconds,
@@ -66,11 +65,11 @@ impl Listing {
         if document.name != "job_info" {
             return Err(unreadable(&command, format!("it begins with <{}>", document.name)));
         }
-        let mut listing = Listing { command, document, details: BTreeMap::new(), slack };
-        if !listing.is_complete()? {
+        let mut listing = Listing { document, details: BTreeMap::new(), slack };
+        if !listing.is_complete() {
             listing.details = read_details(&details(tools), &detailed?)?;
         }
-        if !listing.is_complete()? {
+        if !listing.is_complete() {
             // They were told before a job came that is listed.
             let command = details(tools);
             listing.details = read_details(&command, &tools.ask(&command)?)?;
@@ -79,13 +78,17 @@ impl Listing {
     }
 
     /// Whether all jobs that are listed have details.
-    fn is_complete(&self) -> Result<bool, LrmsError> {
-        for row in self.running().map(|(_, row)| row).chain(self.pending()) {
-            if self.common(row)?.detail.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    fn is_complete(&self) -> bool {
+        self.rows().filter_map(|row| self.common(row)).all(|common| common.detail.is_some())
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Element> {
+        self.running().map(|(_, row)| row).chain(self.pending())
+    }
+
+    /// Rows that are left out since they have no number.
+    pub(super) fn unreadable(&self) -> Vec<Unreadable> {
+        Unreadable::jobs(self.rows().filter(|row| self.common(row).is_none()).count()).collect()
     }
 
     pub(super) fn instances(&self) -> Vec<Instance> {
@@ -108,29 +111,24 @@ impl Listing {
         self.document.all("job_info").flat_map(|info| info.all("job_list"))
     }
 
-    fn common<'a>(&'a self, row: &'a Element) -> Result<Common<'a>, LrmsError> {
-        let number = row.text_of("JB_job_number").and_then(|number| number.parse().ok());
-        let number = number.ok_or_else(|| unreadable(&self.command, "a job has no number"))?;
-        Ok(Common { row, number, detail: self.details.get(&number), slack: self.slack })
+    fn common<'a>(&'a self, row: &'a Element) -> Option<Common<'a>> {
+        let number = row.text_of("JB_job_number")?.parse().ok()?;
+        Some(Common { row, number, detail: self.details.get(&number), slack: self.slack })
     }
 }
 
 /// All jobs that concern a resource: first those that run, then those that wait, in the order of their priority.
-pub(super) fn facts(
-    listing: &Listing,
-    queues: &Queues,
-    clock: Option<Time>,
-) -> Result<Vec<JobFact>, LrmsError> {
-    let mut facts = running(listing, queues)?;
-    facts.extend(waiting(listing, queues, clock)?);
-    Ok(facts)
+pub(super) fn facts(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Vec<JobFact> {
+    let mut facts = running(listing, queues);
+    facts.extend(waiting(listing, queues, clock));
+    facts
 }
 
 /// A parallel job has a row at each of its queue instances.
-fn running(listing: &Listing, queues: &Queues) -> Result<Vec<JobFact>, LrmsError> {
+fn running(listing: &Listing, queues: &Queues) -> Vec<JobFact> {
     let mut facts: BTreeMap<(u64, String), JobFact> = BTreeMap::new();
     for (instance, row) in listing.running() {
-        let common = listing.common(row)?;
+        let Some(common) = listing.common(row) else { continue };
         let task = row.text_of("tasks").unwrap_or("").to_owned();
         let started = row.text_of("JAT_start_time").and_then(calendar::iso);
         let native = native(common.number, &task);
@@ -153,14 +151,14 @@ fn running(listing: &Listing, queues: &Queues) -> Result<Vec<JobFact>, LrmsError
             }
         }
     }
-    Ok(facts.into_values().filter(|fact| !fact.resources.is_empty()).collect())
+    facts.into_values().filter(|fact| !fact.resources.is_empty()).collect()
 }
 
-fn waiting(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Result<Vec<JobFact>, LrmsError> {
+fn waiting(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Vec<JobFact> {
     let mut ranked = Vec::new();
     let mut left = MOST_TASKS;
     for row in listing.pending() {
-        let common = listing.common(row)?;
+        let Some(common) = listing.common(row) else { continue };
         let patterns: Vec<&str> = row.all("hard_req_queue").map(Element::text).collect();
         let resources = queues.asked(&patterns);
         if resources.is_empty() {
@@ -178,7 +176,7 @@ fn waiting(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Result<Ve
         }
     }
     ranked.sort_by_key(|(rank, submitted, number, _)| (*rank, *submitted, *number));
-    Ok(ranked.into_iter().map(|(_, _, _, fact)| fact).collect())
+    ranked.into_iter().map(|(_, _, _, fact)| fact).collect()
 }
 
 impl Common<'_> {
@@ -295,6 +293,31 @@ fn limit(row: &Element) -> Option<Seconds> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::damage::survives;
+    use crate::dialect::xml;
+
+    const LISTED: &str = "<?xml version='1.0'?>\n<job_info><queue_info>\n<Queue-List><name>all.q@n1</name>\n\
+        <job_list state=\"running\">\n<JB_job_number>6</JB_job_number>\n<JB_owner>ann</JB_owner>\n<slots>2</slots>\n\
+        </job_list></Queue-List></queue_info>\n<job_info><job_list state=\"pending\">\n<JB_job_number>7</JB_job_number>\n\
+        <JAT_prio>0.5</JAT_prio><tasks>1-9:2</tasks></job_list>\n</job_info></job_info>\n";
+
+    fn listing(text: &str) -> Option<Listing> {
+        let document = xml::read(text).ok()?;
+        Some(Listing { document, details: BTreeMap::new(), slack: Seconds(60) })
+    }
+
+    #[test]
+    fn damaged_lists_are_read_or_refused_and_jobs_without_a_number_left_out() {
+        survives(LISTED, |text| {
+            let Some(listing) = listing(text) else { return };
+            let _read =
+                (listing.instances(), listing.is_complete(), facts(&listing, &Queues::default(), None));
+        });
+        let whole = listing(LISTED).unwrap();
+        assert_eq!((whole.rows().count(), whole.unreadable().len()), (2, 0));
+        let odd = listing(&LISTED.replace(">6<", ">\u{fffd}<")).unwrap();
+        assert_eq!((odd.rows().count(), odd.unreadable().len()), (2, 1));
+    }
 
     #[test]
     fn tasks_of_arrays_are_counted_one_by_one_up_to_a_bound() {

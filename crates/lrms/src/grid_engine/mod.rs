@@ -92,7 +92,12 @@ impl GridEngine {
 impl BatchSystem for GridEngine {
     fn traits(&self) -> Traits {
         // What is longer is cut off without a word.
-        Traits { smallest_step: Seconds(1), longest_name: 100, moves_jobs: false }
+        Traits {
+            smallest_step: Seconds(1),
+            longest_name: 100,
+            moves_jobs: false,
+            freed_within: Seconds::ZERO,
+        }
     }
 
     fn look(&self) -> Result<Picture, LrmsError> {
@@ -141,7 +146,7 @@ fn look(tools: &Tools, places: &[Place], slack: &OnceLock<Seconds>) -> Result<Pi
     };
     let listing = jobs::Listing::read(tools, &listed, detailed, slack)?;
     let (queues, nodes) = nodes::find(tools, places, listing.instances())?;
-    let jobs = jobs::facts(&listing, &queues, clock)?;
+    let jobs = jobs::facts(&listing, &queues, clock);
     let reservations = reservations::list(tools, &document(&asked[2], &reserved?)?)?;
-    Ok(Picture { clock, nodes, reservations, jobs })
+    Ok(Picture { clock, nodes, reservations, jobs, unreadable: listing.unreadable() })
 }

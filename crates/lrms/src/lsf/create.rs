@@ -68,7 +68,7 @@ impl ReservationSystem for Lsf {
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let clock = tools.clock()?;
-        for job in jobs::all(tools, clock)? {
+        for job in jobs::all(tools, clock)?.0 {
             if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
                 submit::cancel(tools, &job.fact.native)?;
             }

@@ -5,8 +5,7 @@ use super::nodes::Members;
 use super::submit::CLAIMS;
 use super::times::{Lies, stamp};
 use super::{Record, records};
-use crate::batch::{FactState, Handle, JobFact, Place, Reserved, add_cores, count, total};
-use crate::command::Command;
+use crate::batch::{FactState, Handle, JobFact, Place, Reserved, Unreadable, add_cores, count, total};
 use crate::dialect::{Tools, resources_in, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
@@ -27,28 +26,46 @@ pub(super) struct Job {
     pub(super) fact: JobFact,
 }
 
-pub(super) fn all(tools: &Tools, clock: Time) -> Result<Vec<Job>, LrmsError> {
+/// All jobs, and those that cannot be read.
+pub(super) fn all(tools: &Tools, clock: Time) -> Result<(Vec<Job>, Vec<Unreadable>), LrmsError> {
     read(tools, &["-u", "all", "-a"], None, clock)
 }
 
 /// One job, if it is still shown.
 pub(super) fn one(tools: &Tools, native: &str, clock: Time) -> Result<Option<JobFact>, LrmsError> {
-    Ok(read(tools, &[], Some(native), clock)?.pop().map(|job| job.fact))
+    let (mut jobs, odd) = read(tools, &[], Some(native), clock)?;
+    match (jobs.pop(), odd.first()) {
+        (None, Some(odd)) => {
+            Err(unreadable(&tools.command("bjobs").arg(native), format!("{odd} makes no sense")))
+        }
+        (job, _) => Ok(job.map(|job| job.fact)),
+    }
 }
 
-fn read(tools: &Tools, which: &[&str], native: Option<&str>, clock: Time) -> Result<Vec<Job>, LrmsError> {
+fn read(
+    tools: &Tools,
+    which: &[&str],
+    native: Option<&str>,
+    clock: Time,
+) -> Result<(Vec<Job>, Vec<Unreadable>), LrmsError> {
     let command = tools.command("bjobs").args(which.iter().copied()).args(["-X", "-o", FIELDS, "-json"]);
     let command = command.args(native);
-    let records = records(tools, &command, &NOTHING)?;
-    let known = records.iter().filter(|record| record.get("ERROR").is_empty());
-    known.map(|record| job(record, clock, &command)).collect()
+    let (records, odd) = records(tools, &command, &NOTHING)?;
+    let (mut jobs, mut odd) = (Vec::new(), Unreadable::jobs(odd).collect::<Vec<_>>());
+    for record in records.iter().filter(|record| record.get("ERROR").is_empty()) {
+        match job(record, clock) {
+            Some(job) => jobs.push(job),
+            None => odd.push(Unreadable::Job(record.get("JOBID").into())),
+        }
+    }
+    Ok((jobs, odd))
 }
 
-fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError> {
+/// None where it has no number, state or time of submission.
+fn job(record: &Record, clock: Time) -> Option<Job> {
     let id = record.get("JOBID");
-    let missing = |name: &str| unreadable(command, format!("job {id:?} has no {name} that can be read"));
     if id.is_empty() || record.get("STAT").is_empty() {
-        return Err(missing("JOBID or STAT"));
+        return None;
     }
     let placed = placed(record);
     let on_hosts = total(&placed);
@@ -63,7 +80,7 @@ fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError
         cores: if on_hosts > 0 { on_hosts } else { record.number("NALLOC_SLOT").unwrap_or(wanted) },
         nodes: record.number("NEXEC_HOST").unwrap_or(1).max(hosts).max(1),
         placed,
-        submitted: past("SUBMIT_TIME").ok_or_else(|| missing("SUBMIT_TIME"))?,
+        submitted: past("SUBMIT_TIME")?,
         started,
         // Of a job that runs it is when LSF would end it.
         ended: past("FINISH_TIME").filter(|_| state.is_over()),
@@ -75,7 +92,7 @@ fn job(record: &Record, clock: Time, command: &Command) -> Result<Job, LrmsError
         state,
         ..JobFact::new(native(id, record))
     };
-    Ok(Job { queue: record.get("QUEUE").into(), fact })
+    Some(Job { queue: record.get("QUEUE").into(), fact })
 }
 
 /// An element of an array is `id[index]` for every command.

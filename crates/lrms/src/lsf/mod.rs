@@ -30,7 +30,7 @@ mod times;
 
 use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::{Command, Runner};
-use crate::dialect::{Tools, failed, unreadable};
+use crate::dialect::{Tools, failed, json, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
 use nodes::Members;
@@ -81,7 +81,12 @@ impl Lsf {
 
 impl BatchSystem for Lsf {
     fn traits(&self) -> Traits {
-        Traits { smallest_step: Seconds(times::STEP), longest_name: create::LONGEST_NAME, moves_jobs: false }
+        Traits {
+            smallest_step: Seconds(times::STEP),
+            longest_name: create::LONGEST_NAME,
+            moves_jobs: false,
+            freed_within: Seconds::ZERO,
+        }
     }
 
     fn look(&self) -> Result<Picture, LrmsError> {
@@ -91,12 +96,12 @@ impl BatchSystem for Lsf {
         let members = nodes::members(&tools, &self.places, known, clock)?;
         let nodes = nodes::all(&tools, &members)?;
         // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
-        let jobs = jobs::all(&tools, clock)?;
+        let (jobs, odd) = jobs::all(&tools, clock)?;
         let reservations = reservations::all(&tools, clock)?;
         let mut jobs = jobs::facts(jobs, &self.places, &members, &reservations);
         submit::read_goes(&tools, &mut jobs)?;
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
-        Ok(Picture { clock: Some(clock), nodes, reservations, jobs })
+        Ok(Picture { clock: Some(clock), nodes, reservations, jobs, unreadable: odd })
     }
 
     fn examine(&self) -> Vec<Finding> {
@@ -125,26 +130,23 @@ fn tools(runner: Runner, settings: &Settings) -> Tools {
     tools.with_date(settings.date.clone()).probed_by("lsid", &[])
 }
 
-/// Runs a command that prints records with `-json`; `nothing` are the words it uses where there are none.
-fn records(tools: &Tools, command: &Command, nothing: &[&str]) -> Result<Vec<Record>, LrmsError> {
+/// Runs a command that prints records with `-json`, and how many of them cannot be read; `nothing` are the words it uses where
+/// there are none.
+fn records(tools: &Tools, command: &Command, nothing: &[&str]) -> Result<(Vec<Record>, usize), LrmsError> {
     let outcome = tools.run(command)?;
     match read(&outcome.out) {
         Ok(records) => Ok(records),
-        Err(_) if nothing.iter().any(|words| outcome.said().contains(words)) => Ok(Vec::new()),
+        Err(_) if nothing.iter().any(|words| outcome.said().contains(words)) => Ok((Vec::new(), 0)),
         Err(_) if !outcome.is_success() => Err(failed(command, &outcome)),
         Err(why) => Err(unreadable(command, why)),
     }
 }
 
 /// `{"COMMAND":…,"RECORDS":[{…},…]}`, perhaps behind a line for people.
-fn read(text: &str) -> Result<Vec<Record>, String> {
+fn read(text: &str) -> Result<(Vec<Record>, usize), &'static str> {
     let json = text.find('{').map(|at| &text[at..]).ok_or("it is not JSON")?;
-    let value: Value = serde_json::from_str(json).map_err(|why| format!("it is not JSON: {why}"))?;
-    let Some(Value::Array(records)) = value.get("RECORDS") else {
-        return Err("it has no RECORDS".into());
-    };
-    let record = |value: &Value| value.as_object().cloned().map(Record).ok_or("a record is no object");
-    Ok(records.iter().map(record).collect::<Result<_, _>>()?)
+    let (records, odd) = json::objects(json, "RECORDS").ok_or("it has no RECORDS")?;
+    Ok((records.into_iter().map(Record).collect(), odd))
 }
 
 impl Record {
@@ -160,5 +162,31 @@ impl Record {
             Some(Value::Number(number)) => number.to_string().parse().ok(),
             _ => self.get(name).parse().ok(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::damage::{loses_only_one, survives};
+
+    #[test]
+    fn damage_to_one_job_loses_no_other() {
+        let text = include_str!("../../tests/it/lsf/fixtures/bjobs.json");
+        survives(text, |text| drop(read(text)));
+        // Damage to what holds records together may lose more.
+        let between = |text: &str| {
+            let lines = text.lines().filter(|line| !line.contains('"')).map(str::to_owned);
+            let braces = text.bytes().filter(|byte| b"{}[]".contains(byte));
+            (lines.collect::<Vec<_>>(), braces.collect::<Vec<_>>())
+        };
+        let ids = |text: &str| {
+            let (records, _) = read(text).unwrap_or_default();
+            records.iter().map(|record| record.get("JOBID").to_owned()).collect::<Vec<_>>()
+        };
+        loses_only_one(text, |damaged| {
+            let is_inside = between(damaged) == between(text) && damaged.contains("\"RECORDS\":[");
+            ids(if is_inside { damaged } else { text })
+        });
     }
 }

@@ -120,7 +120,7 @@ impl Used {
 fn named(tools: &Tools, options: &[String], groups: &[String]) -> Result<BTreeSet<String>, LrmsError> {
     let command = tools.command("bhosts").args(["-X", "-o", "host_name", "-json"]);
     let command = command.args(options.to_vec()).args(groups.to_vec());
-    let records = records(tools, &command, &[])?;
+    let (records, _) = records(tools, &command, &[])?;
     Ok(records
         .iter()
         .map(|record| record.get("HOST_NAME").to_owned())
@@ -132,7 +132,7 @@ fn named(tools: &Tools, options: &[String], groups: &[String]) -> Result<BTreeSe
 pub(super) fn all(tools: &Tools, members: &Members) -> Result<Vec<Node>, LrmsError> {
     let command = tools.command("bhosts").args(["-X", "-o", "host_name status max njobs", "-json"]);
     let mut nodes = Vec::new();
-    for record in records(tools, &command, &[])? {
+    for record in records(tools, &command, &[])?.0 {
         let (name, status) = (record.get("HOST_NAME"), record.get("STATUS"));
         if name.is_empty() || status.is_empty() {
             return Err(unreadable(&command, "a host has no HOST_NAME or no STATUS"));

@@ -172,6 +172,7 @@ fn repeated(first: Interval, step: i64, clock: Time) -> impl Iterator<Item = Int
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::damage::survives;
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
 
@@ -232,6 +233,11 @@ dyn#20                      user      carol      -          none            -
         assert_eq!(first.length(), Seconds(14 * 3600));
         assert_eq!(repeated(first, 7 * 86_400, first.begin).count(), 4);
         assert_eq!(repeated(first, 86_400, first.begin).count(), 28);
+    }
+
+    #[test]
+    fn damaged_lists_are_read_or_refused() {
+        survives(include_str!("../../tests/it/lsf/fixtures/brsvs.txt"), |text| drop(rows(text, NOW)));
     }
 
     proptest! {

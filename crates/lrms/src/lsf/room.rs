@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn picture(reservations: Vec<Reserved>, jobs: Vec<JobFact>) -> Picture {
-        Picture { clock: None, nodes: vec![node("a", 8), node("b", 8)], reservations, jobs }
+        Picture { nodes: vec![node("a", 8), node("b", 8)], reservations, jobs, ..Picture::default() }
     }
 
     const WINDOW: Interval = Interval::new(Time(6000), Time(12_000));

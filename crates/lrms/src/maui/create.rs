@@ -52,7 +52,7 @@ impl ReservationSystem for Maui {
     /// Releases a reservation with its jobs, which would wait for ever or run on.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let commands = &self.commands;
-        for job in jobs::all(commands)? {
+        for job in jobs::all(commands)?.0 {
             if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
                 submit::cancel(commands, &job.fact.native)?;
             }

@@ -3,7 +3,7 @@
 
 use super::reservations::Seen;
 use super::{Commands, document};
-use crate::batch::{FactState, Handle, JobFact, Node, Place, add_cores, count, total};
+use crate::batch::{FactState, Handle, JobFact, Node, Place, Unreadable, add_cores, count, total};
 use crate::command::Command;
 use crate::dialect::calendar::length_of_time;
 use crate::dialect::xml::Element;
@@ -21,29 +21,43 @@ pub(super) struct Job {
     pub(super) fact: JobFact,
 }
 
-pub(super) fn all(commands: &Commands) -> Result<Vec<Job>, LrmsError> {
+pub(super) fn all(commands: &Commands) -> Result<(Vec<Job>, Vec<Unreadable>), LrmsError> {
     let command = commands.torque.command("qstat").args(["-x", "-f", "-t"]);
-    read(&document(&command, &commands.torque.ask(&command)?)?, &command)
+    Ok(read(&document(&command, &commands.torque.ask(&command)?)?))
 }
 
 /// One job, if it is still known.
 pub(super) fn one(commands: &Commands, native: &str) -> Result<Option<JobFact>, LrmsError> {
     let command = commands.torque.command("qstat").args(["-x", "-f", native]);
     let Some(printed) = commands.torque.ask_for(&command, &["Unknown Job"])? else { return Ok(None) };
-    Ok(read(&document(&command, &printed)?, &command)?.pop().map(|job| job.fact))
+    let (mut jobs, odd) = read(&document(&command, &printed)?);
+    match (jobs.pop(), odd.first()) {
+        (None, Some(odd)) => Err(unreadable(&command, format!("{odd} makes no sense"))),
+        (job, _) => Ok(job.map(|job| job.fact)),
+    }
 }
 
-fn read(data: &Element, command: &Command) -> Result<Vec<Job>, LrmsError> {
+/// The jobs, and those that cannot be read.
+fn read(data: &Element) -> (Vec<Job>, Vec<Unreadable>) {
     // An array as a whole (`12[]`) is beside its elements.
     let is_element = |job: &&Element| !job.text_of("Job_Id").unwrap_or_default().contains("[]");
-    data.all("Job").filter(is_element).map(|element| job(element, command)).collect()
+    let (mut jobs, mut odd) = (Vec::new(), Vec::new());
+    for element in data.all("Job").filter(is_element) {
+        match job(element) {
+            Some(job) => jobs.push(job),
+            None => {
+                odd.push(Unreadable::Job(element.text_of("Job_Id").unwrap_or("of unknown number").into()));
+            }
+        }
+    }
+    (jobs, odd)
 }
 
-fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
-    let id = element.text_of("Job_Id").ok_or_else(|| unreadable(command, "a job has no Job_Id"))?;
-    let missing = |name: &str| unreadable(command, format!("job {id} has no {name} that can be read"));
+/// None where it has no number, state or time of submission.
+fn job(element: &Element) -> Option<Job> {
+    let id = element.text_of("Job_Id")?;
     let time = |name: &str| element.text_of(name).and_then(|text| text.parse().ok()).map(Time);
-    let letter = element.text_of("job_state").ok_or_else(|| missing("job_state"))?;
+    let letter = element.text_of("job_state")?;
     let limit = asked(element, "walltime").and_then(length_of_time).map(Seconds);
     let (placed, (nodes, cores)) = (placed(element.text_of("exec_host").unwrap_or_default()), size(element));
     let on_nodes = total(&placed);
@@ -60,14 +74,14 @@ fn job(element: &Element, command: &Command) -> Result<Job, LrmsError> {
         cores: if on_nodes > 0 { on_nodes } else { cores },
         nodes: count(placed.len()).max(nodes),
         placed: if ["R", "E", "S"].contains(&letter) { placed } else { BTreeMap::new() },
-        submitted: time("ctime").or_else(|| time("qtime")).ok_or_else(|| missing("ctime"))?,
+        submitted: time("ctime").or_else(|| time("qtime"))?,
         started,
         ended,
         limit,
         reservations: bound_to(element.text_of("x").unwrap_or_default()).into_iter().collect(),
         ..JobFact::new(id)
     };
-    Ok(Job { queue: element.text_of("queue").unwrap_or_default().into(), fact })
+    Some(Job { queue: element.text_of("queue").unwrap_or_default().into(), fact })
 }
 
 /// What it asks for of a resource.
@@ -280,7 +294,25 @@ fn list(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::damage::survives;
     use crate::dialect::xml;
+
+    #[test]
+    fn damaged_lists_are_read_or_refused() {
+        survives(include_str!("../../tests/it/maui/fixtures/showq.txt"), |text| drop(parse(text)));
+        survives(include_str!("../../tests/it/maui/fixtures/qstat.xml"), |text| {
+            let _jobs = xml::read(text).map(|data| read(&data));
+        });
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_read_hides_no_other() {
+        let text = include_str!("../../tests/it/maui/fixtures/qstat.xml");
+        let all = read(&xml::read(text).unwrap()).0.len();
+        let damaged = text.replacen("<job_state>", "<odd>", 1).replacen("</job_state>", "</odd>", 1);
+        let (jobs, odd) = read(&xml::read(&damaged).unwrap());
+        assert_eq!((jobs.len(), odd.len()), (all - 1, 1));
+    }
 
     #[test]
     fn places_of_jobs_are_read_in_both_forms() {

@@ -66,18 +66,24 @@ impl Maui {
 
 impl BatchSystem for Maui {
     fn traits(&self) -> Traits {
-        Traits { smallest_step: Seconds(1), longest_name: create::LONGEST_NAME, moves_jobs: false }
+        Traits {
+            smallest_step: Seconds(1),
+            longest_name: create::LONGEST_NAME,
+            moves_jobs: false,
+            freed_within: Seconds::ZERO,
+        }
     }
 
     fn look(&self) -> Result<Picture, LrmsError> {
         let commands = &self.commands.for_looks();
         let nodes = jobs::nodes(commands, &self.places)?;
         // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
-        let jobs = jobs::all(commands)?;
+        let (jobs, unreadable) = jobs::all(commands)?;
         let queue = jobs::queue(commands)?;
         let seen = reservations::all(commands, &nodes)?;
         let jobs = jobs::facts(jobs, &self.places, &nodes, &queue, &seen);
-        Ok(Picture { clock: seen.clock, nodes, reservations: seen.reservations, jobs })
+        let reservations = seen.reservations;
+        Ok(Picture { clock: seen.clock, nodes, reservations, jobs, unreadable })
     }
 
     fn examine(&self) -> Vec<Finding> {

@@ -168,6 +168,7 @@ impl About {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::damage::survives;
     use bookahead_plan::Seconds;
     use proptest::prelude::*;
     use proptest::test_runner::RngSeed;
@@ -241,6 +242,12 @@ Active Reserved Processors: 2
             [base("john.1"), base("a.b"), base("a"), base("a."), base("chem.0.1")],
             ["john", "a.b", "a", "a.", "chem.0"]
         );
+    }
+
+    #[test]
+    fn damaged_lists_are_read_or_refused() {
+        survives(include_str!("../../tests/it/maui/fixtures/showres.txt"), |text| drop(rows(text)));
+        survives(include_str!("../../tests/it/maui/fixtures/diagnose.txt"), |text| drop(abouts(text)));
     }
 
     proptest! {

@@ -2,16 +2,15 @@
 //! afterwards is read back.
 
 use super::Pbs;
-use super::nodes::Vnodes;
-use super::reservations::{self, Known};
+use super::nodes::{Takes, Vnodes};
+use super::reservations::{self, FREED_WITHIN, Known, State};
 use crate::batch::{Handle, Node, Picture, ReservationSystem, Reserved, Unit, Wanted};
-use crate::command::Command;
+use crate::command::{Command, Outcome};
 use crate::dialect::calendar;
-use crate::dialect::{
-    Tools, denied, differs, ended, is_plain, refused, the_reservation, undone, unreadable, wait_until_gone,
-};
+use crate::dialect::{denied, differs, ended, is_plain, refused, the_reservation, undone, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
+use std::time::Duration;
 
 /// A reservation that is to begin at once begins so much later, since PBS takes none that has begun.
 pub(super) const LEAD: Seconds = Seconds(3);
@@ -30,6 +29,13 @@ pub(super) enum Verdict {
 impl ReservationSystem for Pbs {
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         let request = Request::new(self, wanted, picture)?;
+        if !self.tools.has_account(&wanted.account)? {
+            let why = format!(
+                "there is no account {} where its commands run (id {0}), and PBS would reserve for it all the same",
+                wanted.account
+            );
+            return Err(refused(what(wanted), why));
+        }
         let now = picture.clock.unwrap_or(Time(0));
         let begin = wanted.interval.begin.max(now + LEAD);
         let (verdict, begin) = match request.submit(begin)? {
@@ -44,9 +50,12 @@ impl ReservationSystem for Pbs {
         };
         let handle = match verdict {
             Verdict::Confirmed(handle) => handle,
-            Verdict::Denied => return Err(refused(what(wanted), NO_ROOM)),
+            Verdict::Denied => return Err(request.no_room(NO_ROOM)),
             Verdict::Undecided(handle) => {
-                let why = format!("the scheduler did not decide within {} s", self.settings.decided_within);
+                let why = format!(
+                    "the scheduler did not decide within {} s; see confirm_within in the configuration of the site",
+                    self.settings.confirm_within.0
+                );
                 return Err(undone(what(wanted), &handle, &why, self.delete(&handle)));
             }
         };
@@ -82,7 +91,7 @@ impl ReservationSystem for Pbs {
             return Ok(None);
         }
         let command = request.alteration(handle, &old, interval, &select)?;
-        alter(tools, wanted, &command)?;
+        request.alter(&command)?;
         let found = reservations::one(tools, handle, &request.vnodes)?;
         let wrong = match &found {
             Some(known) => match request.differs(known, interval) {
@@ -93,19 +102,19 @@ impl ReservationSystem for Pbs {
         };
         if let Some(known) = found {
             let back = request.alteration(handle, &known, old.reserved.interval, &old.select)?;
-            alter(tools, wanted, &back)?;
+            request.alter(&back)?;
         }
         Err(refused(what(wanted), format!("{wrong}; the old terms were put back")))
     }
 
-    /// Deletes a reservation with its jobs, and waits until they are gone.
+    /// Deletes a reservation with its jobs. Where a job runs in it PBS keeps its cores for half a minute, which is not waited
+    /// for: see [`FREED_WITHIN`].
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let command = tools.command("pbs_rdel").arg(&handle.0);
         let outcome = tools.run(&command)?;
         let what = format!("deleting reservation {handle}");
-        ended(&command, &outcome, what, &["Unknown Reservation"], &["Unauthorized"])?;
-        wait_until_gone(|| reservations::is_gone(tools, handle))
+        ended(&command, &outcome, what, &["Unknown Reservation"], &["Unauthorized"])
     }
 }
 
@@ -130,7 +139,41 @@ impl<'a> Request<'a> {
         if nodes.is_empty() {
             return Err(refused(what(wanted), "no vnode of it is usable now; see pbsnodes -av"));
         }
-        Ok(Request { pbs, wanted, nodes, vnodes: Vnodes::of(&picture.nodes) })
+        let request = Request { pbs, wanted, nodes, vnodes: pbs.vnodes(picture) };
+        match request.cannot_be_exact() {
+            Some(why) => Err(refused(what(wanted), why)),
+            None => Ok(request),
+        }
+    }
+
+    /// Where one core takes a vnode, or one vnode its host, PBS would take more than it is asked for.
+    fn cannot_be_exact(&self) -> Option<String> {
+        let Wanted { place, .. } = self.wanted;
+        let exclusive = self.vnodes.exclusive(&place.resource);
+        let by_host = |takes: &Takes| *takes == Takes::TheHost && self.vnodes.share_hosts(&place.resource);
+        let (name, more) = match place.unit {
+            Unit::Cores => (exclusive.first()?.0, "one core takes all of it; count the resource in nodes"),
+            Unit::Nodes => {
+                let (name, _) = exclusive.iter().find(|(_, takes)| by_host(takes))?;
+                (*name, "one vnode takes its whole host; set sharing = default_excl")
+            }
+        };
+        Some(format!("vnode {name} is exclusive (sharing, see pbsnodes -v {name}): {more}"))
+    }
+
+    /// Why there is no room: cores of reservations that were deleted are not free at once.
+    fn no_room(&self, otherwise: &str) -> LrmsError {
+        let leaving = reservations::leaving(&self.pbs.tools, &self.vnodes, self.wanted.interval);
+        let leaving = leaving.unwrap_or_default().into_iter().map(|handle| handle.0).collect::<Vec<_>>();
+        if leaving.is_empty() {
+            return refused(what(self.wanted), otherwise);
+        }
+        let why = format!(
+            "cores are still being freed by {}, deleted while a job ran in it; try again in {} s",
+            leaving.join(", "),
+            FREED_WITHIN.0
+        );
+        refused(what(self.wanted), why)
     }
 
     /// Asks for it; None where its begin was past when PBS saw it.
@@ -139,13 +182,13 @@ impl<'a> Request<'a> {
         if wanted.interval.end <= begin {
             return Err(refused(what(wanted), "it would be over before it could begin"));
         }
-        let within = self.pbs.settings.decided_within.to_string();
+        let within = self.pbs.settings.confirm_within.0.max(1).to_string();
         let mut command = self.pbs.tools.command("pbs_rsub").args(["-I", &within, "-N", &wanted.name]);
         command = command.args(["-R", &self.date(begin)?, "-E", &self.date(wanted.interval.end)?]);
         command = command.args(["-l", &format!("select={}", self.select())]);
-        command = command.args(["-l", &format!("place={}", arrangement(wanted.place.unit)), "-m", "n"]);
+        command = command.args(["-l", &format!("place={}", self.arrangement()), "-m", "n"]);
         let command = command.args(["-U", &wanted.account]);
-        let outcome = self.pbs.tools.run(&command)?;
+        let outcome = self.deciding(&command)?;
         if !outcome.is_success() {
             return if outcome.said().contains("Bad time") {
                 Ok(None)
@@ -154,6 +197,12 @@ impl<'a> Request<'a> {
             };
         }
         verdict(&outcome.out).map(Some).ok_or_else(|| unreadable(&command, outcome.said()))
+    }
+
+    /// Runs a command that waits for the scheduler.
+    fn deciding(&self, command: &Command) -> Result<Outcome, LrmsError> {
+        let seconds = u64::try_from(self.pbs.settings.confirm_within.0).unwrap_or(0);
+        self.pbs.tools.patient(Duration::from_secs(seconds)).run(command)
     }
 
     pub(super) fn date(&self, time: Time) -> Result<String, LrmsError> {
@@ -167,6 +216,11 @@ impl<'a> Request<'a> {
             Unit::Nodes => self.nodes.iter().map(|node| node.cores).min().unwrap_or(1),
         };
         chunks(self.wanted.amount, cores, &self.wanted.place.features)
+    }
+
+    fn arrangement(&self) -> &'static str {
+        let place = &self.wanted.place;
+        arrangement(place.unit, self.vnodes.share_hosts(&place.resource))
     }
 
     /// Reads a reservation back. One that is otherwise than it should be is deleted.
@@ -190,10 +244,10 @@ impl<'a> Request<'a> {
 
     /// What is otherwise than it should be.
     pub(super) fn differs(&self, known: &Known, interval: Interval) -> Option<String> {
-        if !known.confirmed {
+        if known.state != State::Holds {
             return Some("it is not confirmed".into());
         }
-        if self.wanted.place.unit == Unit::Nodes && !known.exclusive {
+        if self.wanted.place.unit == Unit::Nodes && !known.place.contains("excl") {
             return Some("others may use its vnodes, too".into());
         }
         let (got, Interval { begin, end }) = (known.reserved.interval, interval);
@@ -204,10 +258,12 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How chunks are placed: wherever there is room, or each on a host of its own that nobody else uses.
-pub(super) fn arrangement(unit: Unit) -> &'static str {
+/// How chunks are placed: wherever there is room, or each on a host of its own that nobody else uses; on a vnode of its own where
+/// hosts have several.
+pub(super) fn arrangement(unit: Unit, share_hosts: bool) -> &'static str {
     match unit {
         Unit::Cores => "free",
+        Unit::Nodes if share_hosts => "vscatter:excl",
         Unit::Nodes => "scatter:excl",
     }
 }
@@ -264,7 +320,7 @@ impl Request<'_> {
         interval: Interval,
         select: &str,
     ) -> Result<Command, LrmsError> {
-        let within = self.pbs.settings.decided_within.to_string();
+        let within = self.pbs.settings.confirm_within.0.max(1).to_string();
         let mut command = self.pbs.tools.command("pbs_ralter").args(["-I", &within]);
         if old.reserved.interval.begin != interval.begin {
             command = command.args(["-R", &self.date(interval.begin)?]);
@@ -277,18 +333,16 @@ impl Request<'_> {
         }
         Ok(command.arg(&handle.0))
     }
-}
 
-fn alter(tools: &Tools, wanted: &Wanted, command: &Command) -> Result<(), LrmsError> {
-    let outcome = tools.run(command)?;
-    if !outcome.is_success() {
-        return Err(denied(what(wanted), command, &outcome));
-    }
-    match verdict(&outcome.out) {
-        Some(Verdict::Confirmed(_)) => Ok(()),
-        Some(Verdict::Denied) => {
-            Err(refused(what(wanted), "the scheduler denies the change; the old terms hold"))
+    fn alter(&self, command: &Command) -> Result<(), LrmsError> {
+        let outcome = self.deciding(command)?;
+        if !outcome.is_success() {
+            return Err(denied(what(self.wanted), command, &outcome));
         }
-        Some(Verdict::Undecided(_)) | None => Err(unreadable(command, outcome.said())),
+        match verdict(&outcome.out) {
+            Some(Verdict::Confirmed(_)) => Ok(()),
+            Some(Verdict::Denied) => Err(self.no_room("the scheduler denies the change; the old terms hold")),
+            Some(Verdict::Undecided(_)) | None => Err(unreadable(command, outcome.said())),
+        }
     }
 }

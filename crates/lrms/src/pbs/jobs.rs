@@ -1,48 +1,47 @@
-//! Jobs as `qstat -f -F json` shows them: one object for each, subjobs of arrays one by one (`-t`).
+//! Jobs as `qstat -f -F dsv` shows them: one record for each, subjobs of arrays one by one (`-t`). One that cannot be read is
+//! left out and told, and all others count: any user can submit one with odd bytes in it.
 
 use super::nodes::Vnodes;
-use super::reservations::Known;
+use super::records::{self, JOB, Record};
+use super::reservations::{self, Known};
 use super::submit::{CLAIMS, GO};
-use super::{ask_json, count, number, object, reservations, text};
-use crate::batch::{self, FactState, Handle, JobFact, Place, total};
+use crate::batch::{self, FactState, Handle, JobFact, Place, Unreadable, total};
 use crate::dialect::calendar;
-use crate::dialect::{Tools, resources_in};
+use crate::dialect::{Tools, resources_in, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
-use serde_json::{Map, Value};
 use std::cmp::Reverse;
 
-/// All jobs that concern a resource: those that run, then those that wait. Those that wait come by their own priority, then
-/// as they were queued: what else a site's scheduler goes by (formulas, shares, priorities of queues) is not told.
+/// All jobs that concern a resource: those that run, then those that wait, and those that could not be read. Those that wait
+/// come by their own priority, then as they were queued: what else a site's scheduler goes by (formulas, shares, priorities of
+/// queues) is not told.
 pub(super) fn list(
     tools: &Tools,
     places: &[Place],
     vnodes: &Vnodes,
     reservations: &[Known],
-) -> Result<Vec<JobFact>, LrmsError> {
-    let document = ask_json(tools, &tools.command("qstat").args(["-t", "-f", "-F", "json"]))?;
-    // Without any job there is no such member.
-    let none = Map::new();
-    let listed = document["Jobs"].as_object().unwrap_or(&none);
-    let mut ranked: Vec<_> = listed
-        .iter()
-        .filter(|(_, job)| !is_left_out(job))
-        .map(|(id, job)| {
-            let fact = fact(id, job, places, vnodes, reservations);
-            let waits = fact.state != FactState::Running;
-            let priority = number(&job["Priority"]).unwrap_or(0);
-            ((waits, Reverse(priority), fact.submitted, sequence(id)), fact)
-        })
-        .filter(|(_, fact)| !fact.resources.is_empty())
-        .collect();
+) -> Result<(Vec<JobFact>, Vec<Unreadable>), LrmsError> {
+    let command = tools.command("qstat").args(["-t", "-f", "-F", "dsv"]);
+    let listed = records::read(&tools.ask(&command)?, &JOB);
+    let listed = listed.ok_or_else(|| unreadable(&command, "it lists no jobs"))?;
+    let (mut ranked, mut odd) = (Vec::new(), Vec::new());
+    for job in listed.iter().filter(|job| !is_left_out(job)) {
+        let Some(fact) = fact(job, places, vnodes, reservations) else {
+            odd.push(Unreadable::Job(job.id.clone()));
+            continue;
+        };
+        let waits = fact.state != FactState::Running;
+        let priority = job.number("Priority").unwrap_or(0);
+        ranked.push(((waits, Reverse(priority), fact.submitted, sequence(&job.id)), fact));
+    }
+    ranked.retain(|(_, fact)| !fact.resources.is_empty());
     ranked.sort_by_key(|(rank, _)| *rank);
-    Ok(ranked.into_iter().map(|(_, fact)| fact).collect())
+    Ok((ranked.into_iter().map(|(_, fact)| fact).collect(), odd))
 }
 
 /// An array itself, beside its subjobs; and what is over or at another server.
-fn is_left_out(job: &Value) -> bool {
-    let array = text(&job["array"]).is_some_and(|array| array.eq_ignore_ascii_case("true"));
-    array || matches!(text(&job["job_state"]).as_deref(), Some("B" | "X" | "F" | "M"))
+fn is_left_out(job: &Record) -> bool {
+    job.is_true("array") || matches!(job.text("job_state"), Some("B" | "X" | "F" | "M"))
 }
 
 /// `12` of `12.server`, and 3 of `12[3].server`.
@@ -54,60 +53,65 @@ fn sequence(id: &str) -> (u64, u64) {
     (digits(id), id.split_once('[').map_or(0, |(_, index)| digits(index)))
 }
 
-fn fact(id: &str, job: &Value, places: &[Place], vnodes: &Vnodes, reservations: &[Known]) -> JobFact {
-    let mut fact = plain(id, job);
-    let queue = text(&job["queue"]).unwrap_or_default();
+/// None where its state, owner or queue, or the vnodes of one that runs, cannot be read.
+fn fact(job: &Record, places: &[Place], vnodes: &Vnodes, reservations: &[Known]) -> Option<JobFact> {
+    let mut fact = plain(job)?;
+    let queue = job.text("queue")?;
     let inside = reservations.iter().find(|known| known.queue == queue);
     fact.reservations = inside.map(|known| known.reserved.handle.clone()).into_iter().collect();
-    fact.state = state(job);
+    fact.state = state(job)?;
     if fact.state == FactState::Running {
-        let exclusive = text(&job["Resource_List"]["place"]).is_some_and(|place| place.contains("excl"));
-        fact.placed = vnodes.taken(&text(&job["exec_vnode"]).unwrap_or_default(), exclusive);
+        let place = job.text("Resource_List.place").unwrap_or_default();
+        fact.placed = vnodes.taken(job.text("exec_vnode")?, place)?;
         fact.cores = total(&fact.placed).max(fact.cores);
         fact.nodes = batch::count(fact.placed.len()).max(1);
         fact.resources = vnodes.resources(fact.placed.keys());
     } else {
         fact.resources = match inside {
             Some(known) => vnodes.resources(known.reserved.cores.keys()),
-            None => resources_in(&queue, places),
+            None => resources_in(queue, places),
         };
+        if inside.is_some() && fact.resources.is_empty() {
+            // Its reservation has lost its vnodes, and the job is there all the same.
+            fact.resources = places.iter().map(|place| place.resource.clone()).collect();
+        }
     }
-    fact
+    Some(fact)
 }
 
-/// What does not depend on anything else.
-pub(super) fn plain(id: &str, job: &Value) -> JobFact {
-    let time = |name: &str| text(&job[name]).and_then(|date| calendar::ctime(&date));
-    let owner = text(&job["Job_Owner"]).unwrap_or_default();
-    let asked = &job["Resource_List"];
-    let expected = &job["estimated"]["start_time"];
-    let expected = number(expected).map(Time).or_else(|| calendar::ctime(expected.as_str()?));
-    JobFact {
-        name: text(&job["Job_Name"]).unwrap_or_default(),
-        account: owner.split('@').next().unwrap_or("").into(),
-        cores: count(&asked["ncpus"]).max(1),
-        nodes: count(&asked["nodect"]).max(1),
+/// What does not depend on anything else; None where its owner cannot be read.
+fn plain(job: &Record) -> Option<JobFact> {
+    let time = |name: &str| job.text(name).and_then(calendar::ctime);
+    let expected = "estimated.start_time";
+    let expected = job.number(expected).map(Time).or_else(|| time(expected));
+    let mut variables = job.text("Variable_List").unwrap_or_default().split(',');
+    let claims = variables.any(|variable| variable.split('=').next() == Some(CLAIMS));
+    Some(JobFact {
+        name: job.text("Job_Name").unwrap_or_default().into(),
+        account: job.text("Job_Owner")?.split('@').next().unwrap_or("").into(),
+        cores: job.count("Resource_List.ncpus").max(1),
+        nodes: job.count("Resource_List.nodect").max(1),
         submitted: time("qtime").or_else(|| time("ctime")).unwrap_or(Time(0)),
         started: time("stime"),
-        limit: text(&asked["walltime"]).and_then(|walltime| calendar::length_of_time(&walltime)).map(Seconds),
+        limit: job.text("Resource_List.walltime").and_then(calendar::length_of_time).map(Seconds),
         expected_start: expected.filter(|time| time.0 > 0),
-        awaits_go: !job["Variable_List"][CLAIMS].is_null()
-            && !text(&job["comment"]).is_some_and(|comment| comment.starts_with(GO)),
-        ..JobFact::new(id)
-    }
+        awaits_go: claims && !job.text("comment").is_some_and(|comment| comment.starts_with(GO)),
+        ..JobFact::new(&job.id)
+    })
 }
 
 /// By the letters of qstat(1B).
-fn state(job: &Value) -> FactState {
-    let why = match text(&job["job_state"]).as_deref().unwrap_or("") {
-        "R" | "E" | "S" | "U" => return FactState::Running,
-        "Q" => return FactState::Waiting,
-        "H" if job["depend"].is_string() => "it waits for another job".to_owned(),
-        "H" => "it is held".to_owned(),
-        "W" => "its time has not come".to_owned(),
-        other => format!("its state is {other:?}"),
+fn state(job: &Record) -> Option<FactState> {
+    let why = match job.text("job_state")? {
+        "R" | "E" | "S" | "U" => return Some(FactState::Running),
+        "Q" => return Some(FactState::Waiting),
+        "H" if job.text("depend").is_some() => "it waits for another job",
+        "H" => "it is held",
+        "W" => "its time has not come",
+        "T" => "it is on its way to another queue",
+        _ => return None,
     };
-    FactState::Held { why, orphaned: false }
+    Some(FactState::Held { why: why.to_owned(), orphaned: false })
 }
 
 /// The codes of jobs that a signal ended begin here, see *Job Exit Status Codes* in the PBS Professional guides.
@@ -117,38 +121,38 @@ const TERMINATED: [i64; 2] = [SIGNALLED + 15, SIGNALLED + 9];
 const OVER_WALLTIME: i64 = -29;
 
 pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
-    let command = tools.command("qstat").args(["-x", "-f", "-F", "json", native]);
+    let command = tools.command("qstat").args(["-x", "-f", "-F", "dsv", native]);
     let nothing = ["Unknown Job Id", "not configured to maintain job history"];
     let Some(printed) = tools.ask_for(&command, &nothing)? else { return Ok(None) };
-    let document = object(&command, &printed)?;
-    let Some((id, job)) = document["Jobs"].as_object().and_then(|jobs| jobs.iter().next()) else {
-        return Ok(None);
-    };
-    let mut fact = plain(id, job);
+    let odd = || unreadable(&command, format!("{native} has no state or owner that can be read"));
+    let listed = records::read(&printed, &JOB).ok_or_else(odd)?;
+    let Some(job) = listed.first() else { return Ok(None) };
+    let mut fact = plain(job).ok_or_else(odd)?;
     fact.native = native.into();
-    let queue = text(&job["queue"]).unwrap_or_default();
-    if !matches!(text(&job["job_state"]).as_deref(), Some("F" | "X" | "M")) {
-        return Ok(Some(fact));
+    match job.text("job_state").ok_or_else(odd)? {
+        "F" | "X" | "M" => {
+            fact.ended = ended(job, &fact);
+            fact.state = final_state(tools, job, &fact)?;
+        }
+        _ => fact.state = state(job).ok_or_else(odd)?,
     }
-    fact.ended = ended(job, &fact);
-    fact.state = final_state(tools, job, &fact, &queue)?;
     Ok(Some(fact))
 }
 
 /// The end is told since PBS 2020; before, it follows from how long it ran.
-fn ended(job: &Value, fact: &JobFact) -> Option<Time> {
-    let told = text(&job["obittime"]).and_then(|date| calendar::ctime(&date));
-    let ran =
-        text(&job["resources_used"]["walltime"]).and_then(|walltime| calendar::length_of_time(&walltime));
+fn ended(job: &Record, fact: &JobFact) -> Option<Time> {
+    let told = job.text("obittime").and_then(calendar::ctime);
+    let ran = job.text("resources_used.walltime").and_then(calendar::length_of_time);
     told.or_else(|| Some(fact.started? + Seconds(ran?)))
 }
 
-fn final_state(tools: &Tools, job: &Value, fact: &JobFact, queue: &str) -> Result<FactState, LrmsError> {
-    let comment = text(&job["comment"]).unwrap_or_default();
+fn final_state(tools: &Tools, job: &Record, fact: &JobFact) -> Result<FactState, LrmsError> {
+    let (queue, comment) = (job.text("queue").unwrap_or_default(), job.text("comment").unwrap_or_default());
     let ended_with_reservation = || -> Result<bool, LrmsError> {
-        Ok(is_of_reservation(queue) && reservations::is_gone(tools, &Handle(queue.into()))?)
+        let handle = Handle(queue.into());
+        Ok(is_of_reservation(queue) && reservations::one(tools, &handle, &Vnodes::default())?.is_none())
     };
-    let Some(exit) = number(&job["Exit_status"]) else {
+    let Some(exit) = job.number("Exit_status") else {
         // It never ran.
         return Ok(if ended_with_reservation()? { FactState::OutOfTime } else { FactState::Cancelled });
     };

@@ -3,6 +3,7 @@
 //! (attributes of jobs, reservations and vnodes); what commands print and return where those are silent was seen of OpenPBS
 //! 23.06.
 //!
+//! - `records`: what `qstat` and `pbsnodes` print, with whatever users wrote into it
 //! - `nodes`, `jobs`, `reservations`: what a picture is made of, and what became of jobs
 //! - `create`: making, changing and deleting reservations
 //! - `submit`: jobs on their way in
@@ -14,7 +15,7 @@
 //! - A reservation that is denied is no error of `pbs_rsub`: what it prints decides, and what was granted is read back.
 //! - Dates are read to the second. A reservation must begin in the future, so one that is to begin at once begins some
 //!   seconds later.
-//! - JSON leaves out what is zero, and writes numbers now and then as texts.
+//! - A reservation that is deleted while a job runs in it keeps its cores until the job is gone, for half a minute.
 //! - A job without `walltime` is counted as endless, as PBS does (it counts five years).
 //! - Of a standing reservation only the next occurrence is known.
 
@@ -22,17 +23,18 @@ mod create;
 mod examine;
 mod jobs;
 mod nodes;
+mod records;
 mod reservations;
 mod submit;
 
 use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
-use crate::command::{Command, Runner};
-use crate::dialect::{Tools, unreadable};
+use crate::command::Runner;
+use crate::dialect::Tools;
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
 use nodes::Vnodes;
-use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// How a PBS is found and used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,44 +48,70 @@ pub struct Settings {
     pub bin: Option<PathBuf>,
     /// A folder for what jobs print; where `qsub` runs where none is given.
     pub output: Option<PathBuf>,
-    /// So many seconds `pbs_rsub` and `pbs_ralter` wait for the scheduler. Must be less than the time-out of commands.
-    pub decided_within: u32,
+    /// How long `pbs_rsub` and `pbs_ralter` wait for the scheduler to confirm: at least one of its cycles. It comes on top of the
+    /// time-out of commands.
+    pub confirm_within: Seconds,
+    /// The programs that tell the time, and whether an account exists.
+    pub date: String,
+    /// See `date`.
+    pub id: String,
 }
+
+/// Small clusters have a cycle every second or two.
+const CONFIRM_WITHIN: Seconds = Seconds(10);
 
 /// A PBS.
 #[derive(Debug)]
 pub struct Pbs {
     tools: Tools,
     settings: Settings,
+    /// As the last look showed them: a picture does not tell which share a host, or are taken as a whole.
+    vnodes: Mutex<Option<Vnodes>>,
 }
 
 impl Settings {
     /// With these places, and all else as the commands find it.
     pub fn new(places: Vec<Place>) -> Settings {
-        Settings { places, conf: None, bin: None, output: None, decided_within: 10 }
+        let (date, id) = ("date".into(), "id".into());
+        Settings { places, conf: None, bin: None, output: None, confirm_within: CONFIRM_WITHIN, date, id }
     }
 }
 
 impl Pbs {
     /// A PBS whose commands are run by `runner`. Nothing is run yet.
     pub fn new(runner: Runner, settings: Settings) -> Pbs {
-        Pbs { tools: tools(runner, &settings), settings }
+        Pbs { tools: tools(runner, &settings), settings, vnodes: Mutex::default() }
+    }
+
+    fn vnodes(&self, picture: &Picture) -> Vnodes {
+        let seen = self.vnodes.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.clone().unwrap_or_else(|| Vnodes::of(&picture.nodes))
     }
 }
 
 impl BatchSystem for Pbs {
     fn traits(&self) -> Traits {
         // PBS Professional before 2020 took 15 characters, in which no reservation could be recognised.
-        Traits { smallest_step: Seconds(1), longest_name: 200, moves_jobs: false }
+        Traits {
+            smallest_step: Seconds(1),
+            longest_name: 200,
+            moves_jobs: false,
+            freed_within: reservations::FREED_WITHIN,
+        }
     }
 
     fn look(&self) -> Result<Picture, LrmsError> {
         let tools = self.tools.for_looks();
-        let (clock, vnodes) = Vnodes::ask(&tools, &self.settings.places)?;
-        let reservations = reservations::list(&tools, &vnodes)?;
-        let jobs = jobs::list(&tools, &self.settings.places, &vnodes, &reservations)?;
+        let clock = tools.clock()?;
+        let (vnodes, mut unreadable) = Vnodes::ask(&tools, &self.settings.places)?;
+        let (reservations, odd) = reservations::list(&tools, &vnodes, clock)?;
+        unreadable.extend(odd);
+        let (jobs, odd) = jobs::list(&tools, &self.settings.places, &vnodes, &reservations)?;
+        unreadable.extend(odd);
         let reservations = reservations.into_iter().map(|known| known.reserved).collect();
-        Ok(Picture { clock, nodes: vnodes.into_nodes(), reservations, jobs })
+        let nodes = vnodes.nodes().cloned().collect();
+        *self.vnodes.lock().unwrap_or_else(PoisonError::into_inner) = Some(vnodes);
+        Ok(Picture { clock: Some(clock), nodes, reservations, jobs, unreadable })
     }
 
     fn examine(&self) -> Vec<Finding> {
@@ -98,36 +126,6 @@ const DOWN: [&str; 4] =
 fn tools(runner: Runner, settings: &Settings) -> Tools {
     let conf = settings.conf.as_ref().map(|conf| conf.to_string_lossy().into_owned());
     let environment = conf.map(|conf| ("PBS_CONF_FILE".to_owned(), conf)).into_iter().collect();
-    Tools::new(runner, settings.bin.clone(), environment, &DOWN).probed_by("qstat", &["-B"])
-}
-
-/// Runs a command that only asks, and reads the JSON that it prints.
-fn ask_json(tools: &Tools, command: &Command) -> Result<Value, LrmsError> {
-    object(command, &tools.ask(command)?)
-}
-
-/// What a command printed, as an object of JSON.
-fn object(command: &Command, out: &str) -> Result<Value, LrmsError> {
-    let value: Value = serde_json::from_str(out).map_err(|why| unreadable(command, why.to_string()))?;
-    if value.is_object() { Ok(value) } else { Err(unreadable(command, "it is no object")) }
-}
-
-/// A text, however it is written.
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(truth) => Some(if *truth { "True" } else { "False" }.into()),
-        _ => None,
-    }
-}
-
-/// A whole number, however it is written.
-fn number(value: &Value) -> Option<i64> {
-    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
-}
-
-/// How many processors something has: JSON leaves out what is zero.
-fn count(value: &Value) -> u32 {
-    number(value).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+    let tools = Tools::new(runner, settings.bin.clone(), environment, &DOWN);
+    tools.with_date(settings.date.clone()).with_id(settings.id.clone()).probed_by("qstat", &["-B"])
 }

@@ -1,12 +1,11 @@
-//! Vnodes as `pbsnodes -av -F json` shows them, which place they belong to, and what is taken of them.
+//! Vnodes as `pbsnodes -av -F dsv` shows them, which place they belong to, and what is taken of them. A vnode can be such that
+//! one core takes all of it, or all of its host (`sharing`, see pbs_node_attributes(7B)).
 
-use super::{ask_json, count, number, text};
-use crate::batch::{Node, Place};
+use super::records::{self, Record, VNODE};
+use crate::batch::{Node, Place, Unreadable};
 use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;
-use bookahead_plan::Time;
 use bookahead_protocol::Name;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// States of a vnode in which jobs run or can run on it, see pbs_node_attributes(7B); all others are trouble.
@@ -23,66 +22,134 @@ const USABLE: [&str; 8] = [
 
 /// All vnodes that belong to a place.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Vnodes(BTreeMap<String, Node>);
+pub(super) struct Vnodes(BTreeMap<String, Vnode>);
+
+#[derive(Debug, Clone)]
+struct Vnode {
+    node: Node,
+    host: String,
+    /// As PBS writes it; empty for `default_shared`.
+    sharing: String,
+}
+
+/// How much of a vnode its first core takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Takes {
+    ItsCores,
+    TheVnode,
+    TheHost,
+}
 
 impl Vnodes {
-    /// The server's time, and its vnodes.
-    pub(super) fn ask(tools: &Tools, places: &[Place]) -> Result<(Option<Time>, Vnodes), LrmsError> {
-        let command = tools.command("pbsnodes").args(["-av", "-F", "json"]);
-        let document = ask_json(tools, &command)?;
-        let clock = number(&document["timestamp"]).map(Time);
-        let Some(listed) = document["nodes"].as_object() else {
-            return Err(unreadable(&command, "it has no nodes"));
-        };
-        let nodes = listed.iter().filter_map(|(name, vnode)| {
+    /// The vnodes, and those that could not be read: jobs cannot be sent there.
+    pub(super) fn ask(tools: &Tools, places: &[Place]) -> Result<(Vnodes, Vec<Unreadable>), LrmsError> {
+        let command = tools.command("pbsnodes").args(["-av", "-F", "dsv"]);
+        let listed = records::read(&tools.ask(&command)?, &VNODE).filter(|listed| !listed.is_empty());
+        let listed = listed.ok_or_else(|| unreadable(&command, "it lists no vnodes"))?;
+        let odd = listed.iter().filter(|vnode| vnode.text("state").is_none());
+        let odd = odd.map(|vnode| Unreadable::Node(vnode.id.clone())).collect();
+        let nodes = listed.iter().filter_map(|vnode| {
             let resources: Vec<Name> = places
                 .iter()
-                .filter(|place| belongs(place, vnode, listed.values()))
+                .filter(|place| belongs(place, vnode, &listed))
                 .map(|place| place.resource.clone())
                 .collect();
-            let cores = count(&vnode["resources_available"]["ncpus"]);
-            let usable = usable(text(&vnode["state"]).as_deref().unwrap_or(""));
-            let node = Node { name: name.clone(), cores, usable, resources };
-            (cores > 0 && !node.resources.is_empty()).then(|| (name.clone(), node))
+            let cores = vnode.count("resources_available.ncpus");
+            let usable = usable(vnode.text("state").unwrap_or_default());
+            let node = Node { name: vnode.id.clone(), cores, usable, resources };
+            let host = vnode.text("resources_available.host").unwrap_or(&vnode.id).to_owned();
+            let sharing = vnode.text("sharing").unwrap_or_default().to_owned();
+            let there = cores > 0 && !node.resources.is_empty();
+            there.then(|| (vnode.id.clone(), Vnode { node, host, sharing }))
         });
-        Ok((clock, Vnodes(nodes.collect())))
+        Ok((Vnodes(nodes.collect()), odd))
     }
 
-    /// Those that a picture shows.
+    /// Those that a picture shows, each a host of its own.
     pub(super) fn of(nodes: &[Node]) -> Vnodes {
-        Vnodes(nodes.iter().map(|node| (node.name.clone(), node.clone())).collect())
+        let plain =
+            |node: &Node| Vnode { node: node.clone(), host: node.name.clone(), sharing: String::new() };
+        Vnodes(nodes.iter().map(|node| (node.name.clone(), plain(node))).collect())
     }
 
-    pub(super) fn into_nodes(self) -> Vec<Node> {
-        self.0.into_values().collect()
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.0.values().map(|vnode| &vnode.node)
     }
 
     pub(super) fn resources<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Vec<Name> {
         let mut all: Vec<Name> = names
             .into_iter()
             .filter_map(|name| self.0.get(name))
-            .flat_map(|node| node.resources.clone())
+            .flat_map(|vnode| vnode.node.resources.clone())
             .collect();
         all.sort();
         all.dedup();
         all
     }
 
-    /// What `(n1:ncpus=4:mem=1gb)+(n2:ncpus=2+n3:ncpus=1)` takes of each vnode. Whoever has a vnode for himself takes all
-    /// of it.
-    pub(super) fn taken(&self, chunks: &str, exclusive: bool) -> BTreeMap<String, u32> {
+    /// Whether a host has several vnodes of a resource.
+    pub(super) fn share_hosts(&self, resource: &Name) -> bool {
+        let mine = || self.0.values().filter(|vnode| vnode.node.resources.contains(resource));
+        let hosts: std::collections::BTreeSet<&str> = mine().map(|vnode| vnode.host.as_str()).collect();
+        hosts.len() < mine().count()
+    }
+
+    /// The vnodes of a resource of which one core takes more than itself, if nothing else is asked for.
+    pub(super) fn exclusive(&self, resource: &Name) -> Vec<(&str, Takes)> {
+        let mine = self.0.values().filter(|vnode| vnode.node.resources.contains(resource));
+        let taken = mine.map(|vnode| (vnode.node.name.as_str(), takes(&vnode.sharing, "free")));
+        taken.filter(|(_, takes)| *takes > Takes::ItsCores).collect()
+    }
+
+    /// What `(n1:ncpus=4:mem=1gb)+(n2:ncpus=2+n3:ncpus=1)` takes of each vnode, where chunks are placed as `place` says; None
+    /// where that is no list of chunks.
+    pub(super) fn taken(&self, chunks: &str, place: &str) -> Option<BTreeMap<String, u32>> {
         let mut taken: BTreeMap<String, u32> = BTreeMap::new();
-        for part in chunks.split('+') {
+        for part in chunks.split('+').filter(|part| !part.trim().is_empty()) {
             let mut words = part.trim_matches(['(', ')', ' ']).split(':');
-            let Some(name) = words.next().filter(|name| !name.is_empty()) else { continue };
-            let cores = words.find_map(|word| word.strip_prefix("ncpus=")?.parse().ok()).unwrap_or(0);
+            let name = words.next().filter(|name| is_vnode(name))?;
+            let mut cores: u32 = 0;
+            for (resource, amount) in words.map(|word| word.split_once('=')).collect::<Option<Vec<_>>>()? {
+                if resource == "ncpus" {
+                    cores = amount.parse().ok()?;
+                }
+            }
             let sum = taken.entry(name.to_owned()).or_default();
             *sum = sum.saturating_add(cores);
-            if let Some(node) = self.0.get(name).filter(|_| exclusive) {
-                *sum = node.cores;
+            let Some(vnode) = self.0.get(name) else { continue };
+            match takes(&vnode.sharing, place) {
+                Takes::ItsCores => {}
+                Takes::TheVnode => *sum = vnode.node.cores,
+                Takes::TheHost => {
+                    let there = self.0.values().filter(|other| other.host == vnode.host);
+                    taken.extend(there.map(|other| (other.node.name.clone(), other.node.cores)));
+                }
             }
         }
-        taken
+        Some(taken)
+    }
+}
+
+/// Names of vnodes have neither blanks nor signs of lists; of memory that was freed hardly anything else is left.
+fn is_vnode(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]@/#".contains(&byte))
+}
+
+/// By the vnode's `sharing` and the `place` of a job or reservation.
+fn takes(sharing: &str, place: &str) -> Takes {
+    let asked = place.split(':').find_map(|word| match word {
+        "shared" => Some(Takes::ItsCores),
+        "excl" => Some(Takes::TheVnode),
+        "exclhost" => Some(Takes::TheHost),
+        _ => None,
+    });
+    match sharing {
+        "ignore_excl" => Takes::ItsCores,
+        "force_excl" => asked.map_or(Takes::TheVnode, |asked| asked.max(Takes::TheVnode)),
+        "force_exclhost" => Takes::TheHost,
+        "default_excl" => asked.unwrap_or(Takes::TheVnode),
+        "default_exclhost" => asked.unwrap_or(Takes::TheHost),
+        _ => asked.unwrap_or(Takes::ItsCores),
     }
 }
 
@@ -93,20 +160,17 @@ fn usable(state: &str) -> bool {
 
 /// Vnodes that cannot be reserved belong to no place. A queue that has vnodes of its own has those alone; all other queues
 /// share the vnodes that belong to none.
-fn belongs<'a>(place: &Place, vnode: &Value, all: impl Iterator<Item = &'a Value>) -> bool {
-    let of = |vnode: &Value| text(&vnode["queue"]);
-    let owner = place.partition.clone().filter(|queue| {
-        let mut all = all;
-        all.any(|vnode| of(vnode).as_ref() == Some(queue))
-    });
-    let reservable = text(&vnode["resv_enable"]).is_none_or(|enabled| !enabled.eq_ignore_ascii_case("false"));
-    reservable && of(vnode) == owner && place.features.iter().all(|feature| has(vnode, feature))
+fn belongs(place: &Place, vnode: &Record, all: &[Record]) -> bool {
+    let is_owner = |queue: &&str| all.iter().any(|vnode| vnode.text("queue") == Some(queue));
+    let owner = place.partition.as_deref().filter(is_owner);
+    let reservable = vnode.text("resv_enable").is_none_or(|enabled| !enabled.eq_ignore_ascii_case("false"));
+    reservable && vnode.text("queue") == owner && place.features.iter().all(|feature| has(vnode, feature))
 }
 
 /// Whether a vnode has `gpu=a100` (one of a list is enough), or `fast` as something that is true.
-fn has(vnode: &Value, feature: &str) -> bool {
+fn has(vnode: &Record, feature: &str) -> bool {
     let (name, wanted) = feature.split_once('=').unwrap_or((feature, "True"));
-    let value = text(&vnode["resources_available"][name]).unwrap_or_default();
+    let value = vnode.text(&format!("resources_available.{name}")).unwrap_or_default();
     value.split(',').any(|value| value.trim().eq_ignore_ascii_case(wanted))
 }
 
@@ -115,21 +179,51 @@ mod tests {
     use super::*;
 
     fn vnodes() -> Vnodes {
-        let node =
-            |name: &str| Node { name: name.into(), cores: 8, usable: true, resources: vec!["cpu".into()] };
-        Vnodes(["n1", "n2"].map(|name| (name.to_owned(), node(name))).into())
+        let vnode = |name: &str, host: &str, sharing: &str| {
+            let node = Node { name: name.into(), cores: 8, usable: true, resources: vec!["cpu".into()] };
+            (name.to_owned(), Vnode { node, host: host.into(), sharing: sharing.into() })
+        };
+        let of = [
+            vnode("n1", "n1", ""),
+            vnode("n2", "n2", "default_shared"),
+            vnode("x", "x", "default_excl"),
+            vnode("h[0]", "h", "force_exclhost"),
+            vnode("h[1]", "h", "force_exclhost"),
+        ];
+        Vnodes(of.into())
+    }
+
+    fn taken(chunks: &str, place: &str) -> Vec<(String, u32)> {
+        vnodes().taken(chunks, place).unwrap().into_iter().collect()
+    }
+
+    fn pairs(pairs: &[(&str, u32)]) -> Vec<(String, u32)> {
+        pairs.iter().map(|(name, n)| (name.to_string(), *n)).collect()
     }
 
     #[test]
     fn chunks_are_added_up_for_each_vnode() {
-        let taken = |chunks, exclusive| vnodes().taken(chunks, exclusive).into_iter().collect::<Vec<_>>();
-        let pairs =
-            |pairs: &[(&str, u32)]| pairs.iter().map(|(name, n)| (name.to_string(), *n)).collect::<Vec<_>>();
-        assert_eq!(taken("(n1:ncpus=4)+(n2:mem=1gb:ncpus=2)", false), pairs(&[("n1", 4), ("n2", 2)]));
-        assert_eq!(taken("(n1:ncpus=1)+(n1:ncpus=1+n2:ncpus=3)", false), pairs(&[("n1", 2), ("n2", 3)]));
-        assert_eq!(taken("(n1:ncpus=1)+(n2)", true), pairs(&[("n1", 8), ("n2", 8)]));
-        assert_eq!(taken("", false), []);
-        assert_eq!(taken("(n1:ncpus=4294967295)+(n1:ncpus=9)+(:)+()", false), pairs(&[("n1", u32::MAX)]));
+        assert_eq!(taken("(n1:ncpus=4)+(n2:mem=1gb:ncpus=2)", "free"), pairs(&[("n1", 4), ("n2", 2)]));
+        assert_eq!(taken("(n1:ncpus=1)+(n1:ncpus=1+n2:ncpus=3)", ""), pairs(&[("n1", 2), ("n2", 3)]));
+        assert_eq!(taken("(n1:ncpus=1)+(n2)", "scatter:excl"), pairs(&[("n1", 8), ("n2", 8)]));
+        assert_eq!(taken("", ""), []);
+        assert_eq!(taken("(n1:ncpus=4294967295)+(n1:ncpus=9)", ""), pairs(&[("n1", u32::MAX)]));
+        for odd in ["^Gw^Y^(^\"U", "(:)", "()", "(n1:ncpus=x)", "(n1:ncpus=1)+(\u{fffd}:ncpus=1)"] {
+            assert_eq!(vnodes().taken(odd, ""), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn one_core_of_an_exclusive_vnode_takes_the_vnode_or_its_host() {
+        assert_eq!(taken("(x:ncpus=1)", "free"), pairs(&[("x", 8)]));
+        assert_eq!(taken("(x:ncpus=1)", "free:shared"), pairs(&[("x", 1)]));
+        assert_eq!(taken("(h[0]:ncpus=1)", "pack:shared"), pairs(&[("h[0]", 8), ("h[1]", 8)]));
+        assert_eq!(taken("(n1:ncpus=1)", "exclhost"), pairs(&[("n1", 8)]));
+        let exclusive = vnodes();
+        let exclusive: Vec<_> =
+            exclusive.exclusive(&"cpu".into()).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(exclusive, ["h[0]", "h[1]", "x"]);
+        assert!(vnodes().share_hosts(&"cpu".into()) && !vnodes().share_hosts(&"gpu".into()));
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! Reservations as `pbs_rstat -F` shows them: for each a line `Resv ID: R5.server`, lines `name = value`, and an empty line.
+//! Reservations as `pbs_rstat -F` shows them: for each a line `Resv ID: R5.server`, lines `name = value`, and an empty line. A
+//! reservation that lost its vnodes may have no `resv_nodes`, or bytes of freed memory there, also line feeds: what can be
+//! read of it counts, and it is there. It never takes what it cannot read for something that is gone.
 
 use super::nodes::Vnodes;
-use crate::batch::{Handle, Reserved};
+use crate::batch::{Handle, Reserved, Unreadable, total};
 use crate::command::Command;
 use crate::dialect::calendar;
 use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
-use bookahead_plan::Interval;
+use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::BTreeMap;
 
 /// A reservation, and what only PBS knows of one.
@@ -15,34 +17,68 @@ pub(super) struct Known {
     pub(super) reserved: Reserved,
     /// Its queue, into which its jobs are submitted.
     pub(super) queue: String,
-    /// Whether the scheduler has promised it, and it is not in trouble.
-    pub(super) confirmed: bool,
-    /// Whether nobody else may use its vnodes.
-    pub(super) exclusive: bool,
+    pub(super) state: State,
     /// What was asked for, such as `4:ncpus=1`.
     pub(super) select: String,
+    /// And how it is placed, such as `scatter:excl`.
+    pub(super) place: String,
 }
 
-/// States in which a reservation is as good as gone.
-const OVER: [&str; 4] = ["RESV_FINISHED", "RESV_BEING_DELETED", "RESV_DELETED", "RESV_DELETING_JOBS"];
-/// States in which it holds what it was promised.
-const HOLDS: [&str; 4] = ["RESV_CONFIRMED", "RESV_RUNNING", "RESV_WAIT", "RESV_TIME_TO_RUN"];
-
-/// All reservations that are not over.
-pub(super) fn list(tools: &Tools, vnodes: &Vnodes) -> Result<Vec<Known>, LrmsError> {
-    shown(tools, &tools.command("pbs_rstat").arg("-F"), vnodes)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// The scheduler has promised it, and it is not in trouble.
+    Holds,
+    /// It was promised, and has lost vnodes, or is being altered.
+    Doubtful,
+    /// It is not decided.
+    Asked,
+    /// It was deleted, or is over, and a job in it is being ended.
+    Leaving,
+    Gone,
 }
 
-/// One reservation; None where it is not there.
+/// How long PBS keeps the cores of a deleted reservation in which a job runs: it looks again after 30 seconds whether the jobs
+/// are gone, as was seen of OpenPBS 23.06, and answers a moment later.
+pub(super) const FREED_WITHIN: Seconds = Seconds(32);
+
+/// All reservations: those that are there, those that are leaving (with a name that is empty, until their cores are free), and
+/// those that could not be read.
+pub(super) fn list(
+    tools: &Tools,
+    vnodes: &Vnodes,
+    clock: Time,
+) -> Result<(Vec<Known>, Vec<Unreadable>), LrmsError> {
+    let (mut all, odd) = shown(tools, &tools.command("pbs_rstat").arg("-F"), vnodes)?;
+    for known in all.iter_mut().filter(|known| known.state == State::Leaving) {
+        let Reserved { name, interval, accounts, .. } = &mut known.reserved;
+        interval.end = clock + FREED_WITHIN;
+        interval.begin = interval.begin.min(interval.end);
+        name.clear();
+        accounts.clear();
+    }
+    Ok((all, odd))
+}
+
+/// One reservation; None where it is not there, or leaves.
 pub(super) fn one(tools: &Tools, handle: &Handle, vnodes: &Vnodes) -> Result<Option<Known>, LrmsError> {
-    let all = shown(tools, &tools.command("pbs_rstat").args(["-F", &handle.0]), vnodes)?;
-    Ok(all.into_iter().find(|known| same(&known.reserved.handle, handle)))
+    let command = tools.command("pbs_rstat").args(["-F", &handle.0]);
+    let (all, odd) = shown(tools, &command, vnodes)?;
+    if odd
+        .iter()
+        .any(|odd| matches!(odd, Unreadable::Reservation { handle: other, .. } if same(other, handle)))
+    {
+        return Err(unreadable(&command, format!("{handle} has no times or no state")));
+    }
+    let is_there = |known: &Known| known.state != State::Leaving && same(&known.reserved.handle, handle);
+    Ok(all.into_iter().find(is_there))
 }
 
-/// Whether it is not there any more, not even as one that is being deleted.
-pub(super) fn is_gone(tools: &Tools, handle: &Handle) -> Result<bool, LrmsError> {
-    let outcome = tools.run(&tools.command("pbs_rstat").args(["-F", &handle.0]))?;
-    Ok(!outcome.out.contains("Resv ID:"))
+/// Those that are being deleted and have cores for some of this time still.
+pub(super) fn leaving(tools: &Tools, vnodes: &Vnodes, during: Interval) -> Result<Vec<Handle>, LrmsError> {
+    let (all, _) = shown(tools, &tools.command("pbs_rstat").arg("-F"), vnodes)?;
+    let meets = |other: Interval| other.begin < during.end && during.begin < other.end;
+    let leaving = all.into_iter().filter(|known| known.state == State::Leaving);
+    Ok(leaving.map(|known| known.reserved).filter(|one| meets(one.interval)).map(|one| one.handle).collect())
 }
 
 /// `R5` and `R5.server` are one.
@@ -52,71 +88,116 @@ fn same(one: &Handle, other: &Handle) -> bool {
     one == other || (short(one) == short(other) && !(one.contains('.') && other.contains('.')))
 }
 
-fn shown(tools: &Tools, command: &Command, vnodes: &Vnodes) -> Result<Vec<Known>, LrmsError> {
+fn shown(
+    tools: &Tools,
+    command: &Command,
+    vnodes: &Vnodes,
+) -> Result<(Vec<Known>, Vec<Unreadable>), LrmsError> {
     let outcome = tools.run(command)?;
     // Its exit code is 0 also where there is no such reservation.
     if outcome.err.contains("Unknown Reservation") {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     if !outcome.is_success() {
         return Err(failed(command, &outcome));
     }
-    read(&outcome.out, vnodes).map_err(|why| unreadable(command, why))
+    read(&outcome.out, vnodes).ok_or_else(|| unreadable(command, "it lists no reservations"))
 }
 
-fn read(out: &str, vnodes: &Vnodes) -> Result<Vec<Known>, String> {
-    let mut all = Vec::new();
+/// None where something is printed and there is no reservation in it.
+fn read(out: &str, vnodes: &Vnodes) -> Option<(Vec<Known>, Vec<Unreadable>)> {
     let mut blocks: Vec<(&str, BTreeMap<&str, &str>)> = Vec::new();
-    for line in out.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in out.lines() {
         if let Some(id) = line.strip_prefix("Resv ID:") {
             blocks.push((id.trim(), BTreeMap::new()));
-        } else if let Some((name, value)) = line.split_once(" =") {
-            let Some((_, values)) = blocks.last_mut() else {
-                return Err(format!("{line:?} belongs to nothing"));
-            };
+        } else if let (Some((name, value)), Some((_, values))) = (line.split_once(" ="), blocks.last_mut()) {
             values.entry(name.trim()).or_insert(value.trim());
-        } else {
-            return Err(format!("{line:?} is no attribute of a reservation"));
         }
+        // All else is the rest of a value with a line feed in it.
     }
+    if blocks.is_empty() && !out.trim().is_empty() {
+        return None;
+    }
+    let (mut all, mut odd) = (Vec::new(), Vec::new());
     for (id, values) in blocks {
-        if !values.get("reserve_state").is_some_and(|state| OVER.contains(state)) {
-            all.push(known(id, &values, vnodes)?);
+        match known(id, &values, vnodes) {
+            Some(Known { state: State::Gone, .. }) => {}
+            Some(known) => all.push(known),
+            None => {
+                let name = values.get("Reserve_Name").copied().unwrap_or_default().into();
+                odd.push(Unreadable::Reservation { handle: Handle(id.into()), name });
+            }
         }
     }
-    Ok(all)
+    Some((all, odd))
 }
 
-fn known(id: &str, values: &BTreeMap<&str, &str>, vnodes: &Vnodes) -> Result<Known, String> {
+fn state(text: &str) -> Option<State> {
+    Some(match text.strip_prefix("RESV_")? {
+        "CONFIRMED" | "RUNNING" | "WAIT" | "TIME_TO_RUN" => State::Holds,
+        "UNCONFIRMED" | "NONE" => State::Asked,
+        "BEING_DELETED" | "DELETING_JOBS" => State::Leaving,
+        "FINISHED" | "DELETED" => State::Gone,
+        _ => State::Doubtful,
+    })
+}
+
+/// None where its state or its times cannot be read.
+fn known(id: &str, values: &BTreeMap<&str, &str>, vnodes: &Vnodes) -> Option<Known> {
     let text = |name: &str| values.get(name).copied().unwrap_or("");
-    let time =
-        |name: &str| calendar::ctime(text(name)).ok_or(format!("{:?} is no {name} of {id}", text(name)));
-    let place = text("Resource_List.place");
-    let exclusive = place.split(':').any(|word| matches!(word, "excl" | "exclhost"));
+    let time = |name: &str| calendar::ctime(text(name));
+    let state = state(text("reserve_state"))?;
+    let (place, select) = (text("Resource_List.place").to_owned(), text("Resource_List.select").to_owned());
     let users = text("Authorized_Users").split(',').map(str::trim).filter(|user| !user.starts_with('-'));
     let account = |user: &str| user.trim_start_matches('+').split('@').next().unwrap_or("").to_owned();
     let mut accounts: Vec<String> = users.map(account).filter(|account| !account.is_empty()).collect();
     if accounts.is_empty() {
         accounts.push(account(text("Reserve_Owner")));
     }
+    let told = vnodes.taken(text("resv_nodes"), &place).filter(|cores| !cores.is_empty());
+    let (is_told, mut cores) = (told.is_some(), told.unwrap_or_default());
+    let known = cores.len();
+    if state == State::Doubtful || (state == State::Holds && !is_told) {
+        add_untold(&mut cores, &select, &place);
+    }
     let reserved = Reserved {
         handle: Handle(id.into()),
         name: text("Reserve_Name").into(),
         interval: Interval::new(time("reserve_start")?, time("reserve_end")?),
-        cores: vnodes.taken(text("resv_nodes"), exclusive),
-        spread: true,
+        spread: cores.len() == known,
+        cores,
         accounts,
     };
     let short = id.split('.').next().unwrap_or(id);
     let queue = if text("queue").is_empty() { short } else { text("queue") };
-    let state = text("reserve_state");
-    let select = text("Resource_List.select").to_owned();
-    Ok(Known { reserved, queue: queue.into(), confirmed: HOLDS.contains(&state), exclusive, select })
+    Some(Known { reserved, queue: queue.into(), state, select, place })
+}
+
+/// What was promised and is not on any vnode that can be read counts as on one that is away: it is kept as soon as PBS finds
+/// another. `select` says how much was promised.
+fn add_untold(cores: &mut BTreeMap<String, u32>, select: &str, place: &str) {
+    // No select has more, and a damaged number should not fill the memory.
+    const MOST_CHUNKS: u32 = 100_000;
+    let Some((chunks, each)) = asked(select) else { return };
+    let each = each.max(1);
+    let is_exclusive = place.contains("excl");
+    let there = if is_exclusive { crate::batch::count(cores.len()) } else { total(cores) / each };
+    for number in there..chunks.min(MOST_CHUNKS) {
+        cores.insert(format!("?{number}"), each);
+    }
+}
+
+/// How many chunks of how many cores `4:ncpus=1:fast=True` is.
+pub(super) fn asked(select: &str) -> Option<(u32, u32)> {
+    let mut words = select.split(':');
+    let chunks = words.next()?.parse().ok()?;
+    Some((chunks, words.find_map(|word| word.strip_prefix("ncpus=")?.parse().ok()).unwrap_or(1)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::damage::{loses_only_one, survives};
     use proptest::prelude::*;
 
     #[test]
@@ -124,6 +205,33 @@ mod tests {
         let same = |one: &str, other: &str| same(&Handle(one.into()), &Handle(other.into()));
         assert!(same("R5", "R5.pbs1") && same("R5.pbs1", "R5.pbs1") && same("R5.pbs1", "R5"));
         assert!(!same("R5.pbs1", "R5.pbs2") && !same("R5", "R55.pbs1"));
+    }
+
+    #[test]
+    fn what_is_on_no_readable_vnode_counts_as_away() {
+        let filled = |told: &[(&str, u32)], select: &str, place: &str| {
+            let mut cores = told.iter().map(|(name, cores)| ((*name).to_owned(), *cores)).collect();
+            add_untold(&mut cores, select, place);
+            (cores.len(), total(&cores))
+        };
+        assert_eq!(filled(&[], "4:ncpus=1", "free"), (4, 4));
+        assert_eq!(filled(&[("n1", 3)], "4:ncpus=1", "free"), (2, 4));
+        assert_eq!(filled(&[("n1", 16)], "2:ncpus=8:fast=True", "scatter:excl"), (2, 24));
+        assert_eq!(filled(&[], "odd", "free"), (0, 0));
+    }
+
+    #[test]
+    fn damage_to_one_line_loses_no_other_reservation() {
+        let text = include_str!("../../tests/it/pbs/fixtures/pbs_rstat.txt");
+        survives(text, |text| drop(read(text, &Vnodes::default())));
+        loses_only_one(text, |text| {
+            let (all, odd) = read(text, &Vnodes::default()).unwrap_or_default();
+            let odd = odd.into_iter().filter_map(|odd| match odd {
+                Unreadable::Reservation { handle, .. } => Some(handle.0),
+                _ => None,
+            });
+            all.into_iter().map(|known| known.reserved.handle.0).chain(odd).collect()
+        });
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 
 use super::create::{arrangement, chunks};
 use super::nodes::Vnodes;
-use super::{Pbs, Settings, jobs, reservations};
+use super::{Pbs, jobs, reservations};
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::script::job_script;
@@ -19,13 +19,13 @@ impl JobSystem for Pbs {
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let (tools, settings) = (&self.tools, &self.settings);
         let script = job_script(job, None, &has_go(tools))?;
-        let (queue, cores) = whereto(tools, settings, job)?;
+        let (queue, cores, place) = whereto(self, job)?;
         let limit = job.limit.0.max(1);
         let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
         let mut command = tools.command("qsub").account(job.account.clone());
         command = command.args(["-C", "", "-S", "/bin/sh", "-r", "n", "-m", "n", "-N", &job.name]);
         command = command.args(["-l", &format!("select={}", chunks(job.amount, cores, &job.place.features))]);
-        command = command.args(["-l", &format!("place={}", arrangement(job.place.unit)), "-l", &walltime]);
+        command = command.args(["-l", &format!("place={place}"), "-l", &walltime]);
         if job.go_within.is_some() {
             command = command.args(["-v", &format!("{CLAIMS}=yes")]);
         }
@@ -66,26 +66,28 @@ impl JobSystem for Pbs {
     }
 }
 
-/// The queue to submit to, and the cores of a chunk.
-fn whereto(tools: &Tools, settings: &Settings, job: &Submission) -> Result<(Option<String>, u32), LrmsError> {
-    let whole = job.place.unit == Unit::Nodes;
+/// The queue to submit to, the cores of a chunk, and how chunks are placed.
+fn whereto(pbs: &Pbs, job: &Submission) -> Result<(Option<String>, u32, String), LrmsError> {
+    let (tools, whole) = (&pbs.tools, job.place.unit == Unit::Nodes);
     let Some(handle) = job.reservations.first() else {
-        let cores = if whole { smallest(tools, settings, job)? } else { 1 };
-        return Ok((job.place.partition.clone(), cores));
+        let queue = job.place.partition.clone();
+        if !whole {
+            return Ok((queue, 1, arrangement(Unit::Cores, false).into()));
+        }
+        let (vnodes, _) = Vnodes::ask(tools, &pbs.settings.places)?;
+        let mine = vnodes.nodes().filter(|node| node.resources.contains(&job.place.resource));
+        // The cores of the smallest vnode that it could get.
+        let cores = mine.map(|node| node.cores).min().unwrap_or(1);
+        let place = arrangement(Unit::Nodes, vnodes.share_hosts(&job.place.resource));
+        return Ok((queue, cores, place.into()));
     };
     let Some(known) = reservations::one(tools, handle, &Vnodes::default())? else {
         return Err(refused(the_job(job), format!("its reservation {handle} is not there any more")));
     };
     // As many as each chunk of the reservation has.
-    let chunk = known.select.split(':').find_map(|word| word.strip_prefix("ncpus=")?.parse().ok());
-    Ok((Some(known.queue), if whole { chunk.unwrap_or(1) } else { 1 }))
-}
-
-/// The cores of the smallest vnode that it could get.
-fn smallest(tools: &Tools, settings: &Settings, job: &Submission) -> Result<u32, LrmsError> {
-    let (_, vnodes) = Vnodes::ask(tools, &settings.places)?;
-    let mine = vnodes.into_nodes().into_iter().filter(|node| node.resources.contains(&job.place.resource));
-    Ok(mine.map(|node| node.cores).min().unwrap_or(1))
+    let cores = reservations::asked(&known.select).map_or(1, |(_, cores)| cores);
+    let place = if whole { known.place } else { arrangement(Unit::Cores, false).into() };
+    Ok((Some(known.queue), if whole { cores } else { 1 }, place))
 }
 
 fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {

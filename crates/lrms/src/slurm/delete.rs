@@ -72,7 +72,7 @@ fn release(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
 
 /// The jobs that name a reservation and are not over, each with all that it names.
 fn jobs_in(tools: &Tools, handle: &Handle) -> Result<Vec<(i64, Vec<Handle>)>, LrmsError> {
-    let all = json::read(&tools.ask(&squeue(tools))?)?;
+    let (all, _) = json::read(&tools.ask(&squeue(tools))?)?;
     let live = all.iter().filter(|job| !is_over(job));
     let named = live.filter_map(|job| Some((job.job_id.0?, jobs::reservations(job.resv_name.text()))));
     Ok(named.filter(|(_, named)| named.contains(handle)).collect())

@@ -93,7 +93,7 @@ fn clocks(tools: &Tools, config: &str) -> Finding {
 fn queue(tools: &Tools) -> Finding {
     let what = "the queue";
     match tools.ask(&squeue(tools)).and_then(|printed| json::read(&printed)) {
-        Ok(jobs) => Finding::well(what, format!("squeue --json shows {} jobs", jobs.len())),
+        Ok((jobs, _)) => Finding::well(what, format!("squeue --json shows {} jobs", jobs.len())),
         Err(why) => Finding::wrong(
             what,
             why,

@@ -3,6 +3,7 @@
 //! for `data_parser/v0.0.43` in SchedMD's "Slurm REST API" (the schema of `v0.0.43_job_info`). Whatever is missing or of
 //! another type is taken as unknown: a field that changes its shape must not hide the whole queue.
 
+use crate::dialect::json;
 use crate::error::LrmsError;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -77,18 +78,31 @@ pub(super) struct Exit(pub(super) i32);
 #[serde(from = "Value")]
 pub(super) struct Placed(pub(super) BTreeMap<String, u32>);
 
-pub(super) fn read(printed: &str) -> Result<Vec<SlurmJob>, LrmsError> {
+/// The jobs, and how many cannot be read.
+pub(super) fn read(printed: &str) -> Result<(Vec<SlurmJob>, usize), LrmsError> {
     let unreadable = |why| LrmsError::Unreadable { command: "squeue --json".into(), why };
     // Warnings may stand before it.
     let begin = printed.find('{').ok_or_else(|| unreadable("it is no JSON".into()))?;
     let text = printed.get(begin..).unwrap_or_default();
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Queue>();
     match documents.next() {
-        Some(Ok(Queue { jobs: Some(jobs) })) => Ok(jobs),
+        Some(Ok(Queue { jobs: Some(jobs) })) => Ok(numbered(jobs, 0)),
         Some(Ok(Queue { jobs: None })) => Err(unreadable("it has no jobs in it".into())),
-        Some(Err(why)) => Err(unreadable(why.to_string())),
+        Some(Err(why)) => {
+            let (objects, odd) = json::objects(text, "jobs").ok_or_else(|| unreadable(why.to_string()))?;
+            let jobs = objects.into_iter().filter_map(|job| serde_json::from_value(job.into()).ok());
+            Ok(numbered(jobs.collect(), odd))
+        }
         None => Err(unreadable("it is no JSON".into())),
     }
+}
+
+/// Without those that have no number.
+fn numbered(mut jobs: Vec<SlurmJob>, odd: usize) -> (Vec<SlurmJob>, usize) {
+    let all = jobs.len();
+    jobs.retain(|job| job.job_id.0.is_some());
+    let odd = odd + all - jobs.len();
+    (jobs, odd)
 }
 
 impl From<Value> for Words {

@@ -33,7 +33,7 @@ mod tests;
 #[cfg(unix)]
 pub use own_cluster::{OwnCluster, OwnClusterError, OwnClusterSettings};
 
-use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits, Unreadable};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
@@ -116,7 +116,12 @@ impl Slurm {
 
 impl BatchSystem for Slurm {
     fn traits(&self) -> Traits {
-        Traits { smallest_step: Seconds(1), longest_name: LONGEST_NAME, moves_jobs: true }
+        Traits {
+            smallest_step: Seconds(1),
+            longest_name: LONGEST_NAME,
+            moves_jobs: true,
+            freed_within: Seconds::ZERO,
+        }
     }
 
     /// Four commands side by side. `squeue --json` of 22.05 takes a fifth of a second with a thousand jobs, and all others
@@ -130,9 +135,10 @@ impl BatchSystem for Slurm {
         let nodes = nodes::read(&nodes?)?;
         let reservations = reservations::read(&reservations?)?;
         let clock = clock(&config?);
-        let jobs = json::read(&jobs?)?;
+        let (jobs, odd) = json::read(&jobs?)?;
         let granted = self.granted.compare(&reservations, began);
-        Ok(picture(&self.settings, clock, &nodes, &reservations, jobs, &granted))
+        let picture = picture(&self.settings, clock, &nodes, &reservations, jobs, &granted);
+        Ok(Picture { unreadable: Unreadable::jobs(odd).collect(), ..picture })
     }
 
     fn examine(&self) -> Vec<Finding> {
@@ -194,5 +200,6 @@ fn picture(
         nodes: nodes.iter().filter_map(|node| node.told(&settings.places)).collect(),
         reservations: told.filter(|reserved| !is_over(reserved.interval.end)).collect(),
         jobs: jobs::told(jobs, &around),
+        unreadable: Vec::new(),
     }
 }

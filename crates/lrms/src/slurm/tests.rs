@@ -2,6 +2,7 @@
 
 use super::{Settings, clock, formats, json, nodes, outcome, picture, reservations};
 use crate::batch::{Place, Unit};
+use crate::dialect::damage::survives;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -38,6 +39,14 @@ fn settings() -> Settings {
     Settings::new(vec![place("cpu", Some("main")), place("all", None)])
 }
 
+#[test]
+fn damaged_outputs_are_read_or_refused() {
+    survives(NODES, |text| drop(nodes::read(text)));
+    survives(RESERVATIONS, |text| drop(reservations::read(text)));
+    survives(QUEUE, |text| drop(json::read(text)));
+    survives("JobID|State\n7|COMPLETED\n7.batch|COMPLETED\n", |text| drop(outcome::read(text, &settings())));
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -57,7 +66,7 @@ proptest! {
     ) {
         let nodes = nodes::read(&nodes).or_else(|_| nodes::read(NODES)).unwrap();
         let reservations = reservations::read(&reservations).or_else(|_| reservations::read(RESERVATIONS)).unwrap();
-        let queue = json::read(&queue).or_else(|_| json::read(QUEUE)).unwrap();
+        let (queue, _) = json::read(&queue).or_else(|_| json::read(QUEUE)).unwrap();
         let seen = picture(&settings(), clock.map(bookahead_plan::Time), &nodes, &reservations, queue, &Default::default());
         // Each job has cores, and has them where it runs.
         prop_assert!(seen.jobs.iter().all(|job| job.cores > 0 || job.state.is_over() || !job.placed.is_empty()));

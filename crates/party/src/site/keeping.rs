@@ -240,6 +240,7 @@ impl Site {
         }
         self.note_look(at, &look, step);
         self.note_skew(&look, step);
+        self.note_unreadable(&look, step);
         self.note_restored(&look, step);
         if !self.asks() {
             for (resource, seen) in &look.resources {
@@ -456,6 +457,28 @@ impl Site {
     /// What is promised and what is kept is compared from here on: what is over by either clock, nobody keeps any more.
     fn compared_from(&self, now: Moment) -> Time {
         now.second() + self.skew.max(Seconds::ZERO)
+    }
+
+    /// Says how many records of the batch system are left out since they cannot be read, when that number changes.
+    fn note_unreadable(&mut self, look: &Look, step: &mut Step) {
+        let count = look.unreadable.len();
+        if count == std::mem::replace(&mut self.unreadable, count) {
+            return;
+        }
+        // The first few are enough to find the reason.
+        let first = look.unreadable.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+        step.remark(match count {
+            0 => Remark::new(
+                Level::Info,
+                "records_readable",
+                "all records of the batch system can be read again",
+            ),
+            _ => {
+                let why =
+                    format!("{count} records of the batch system cannot be read and are left out: {first}");
+                Remark::new(Level::Warn, "records_unreadable", why)
+            }
+        });
     }
 
     /// Begins at which a reservation could be had whole, within the window that its owner gave.

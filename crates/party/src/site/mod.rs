@@ -134,6 +134,8 @@ pub struct Site {
     looked_once: bool,
     /// How far the clock of the batch system was ahead of ours at the last look.
     skew: Seconds,
+    /// How many records of the batch system the last look could not read.
+    unreadable: usize,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
     met: bool,
     broken: Option<SiteFlaw>,
@@ -181,6 +183,7 @@ impl Site {
             away_since: BTreeMap::new(),
             looked_once: false,
             skew: Seconds::ZERO,
+            unreadable: 0,
             met: false,
             broken: None,
         })

@@ -34,6 +34,7 @@ pub struct BatchConfig {
     pub move_after: Length,
     #[serde(default = "default_answer_within")]
     pub answer_within: Length,
+    pub confirm_within: Option<Length>,
     pub account: Option<String>,
     #[serde(default)]
     pub r#become: Vec<String>,
@@ -121,6 +122,9 @@ fn default_answer_within() -> Length {
     Length::of_seconds(60)
 }
 
+/// A scheduling cycle of PBS takes a second or two on small clusters, and tens of seconds on large ones.
+const CONFIRM_WITHIN: Length = Length::of_seconds(10);
+
 impl SystemName {
     /// Its name.
     pub fn word(self) -> &'static str {
@@ -145,6 +149,7 @@ impl BatchConfig {
         let answer_within = (seconds(1)..=seconds(600)).contains(&self.answer_within);
         Wrong::unless(answer_within, "answer_within", "give 1s to 10m, usually \"60s\"")?;
         Wrong::unless((1..=64).contains(&self.at_once), "at_once", "give 1 to 64, usually 8")?;
+        self.check_confirm_within()?;
         let conf = self.conf.is_none() || matches!(self.system, SystemName::Slurm | SystemName::Pbs);
         Wrong::unless(conf, "conf", "only Slurm and PBS have one; leave it out")?;
         let environment = self.system != SystemName::GridEngine || self.parallel_environment.is_some();
@@ -161,6 +166,24 @@ impl BatchConfig {
         let why = "with become everything belongs to the accounts of the owners; leave out one of the two";
         Wrong::unless(becomes.is_empty() || self.account.is_none(), "account", why)?;
         self.check_projects()
+    }
+
+    /// How long PBS may take to confirm a reservation. By default it is no more than half of the time for all of a grant, which
+    /// also has to be read back.
+    pub fn confirm_within(&self) -> Length {
+        let half = Length(Millis(self.answer_within.0.0 / 2));
+        self.confirm_within.unwrap_or_else(|| CONFIRM_WITHIN.min(half).max(Length::of_seconds(1)))
+    }
+
+    fn check_confirm_within(&self) -> Result<(), Wrong> {
+        let Some(confirm_within) = self.confirm_within else { return Ok(()) };
+        let (field, seconds) = ("confirm_within", Length::of_seconds);
+        let in_bounds = (seconds(1)..=seconds(300)).contains(&confirm_within);
+        Wrong::unless(in_bounds, field, "give 1s to 5m, usually \"10s\"")?;
+        let fits = confirm_within.0 + self.time_out.0 <= self.answer_within.0;
+        let why = "with time_out it is longer than answer_within, within which a grant has to be confirmed and read back; \
+                   raise answer_within";
+        Wrong::unless(fits, field, why)
     }
 
     fn check_projects(&self) -> Result<(), Wrong> {

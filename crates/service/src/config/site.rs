@@ -391,6 +391,8 @@ mod tests {
             ("system = \"slurm\"\nlook_every = \"1ms\"", ["batch.look_every", "10s"]),
             ("system = \"slurm\"\nanswer_within = \"1h\"", ["batch.answer_within", "60s"]),
             ("system = \"lsf\"\nconf = \"x\"", ["batch.conf", "only Slurm"]),
+            ("system = \"pbs\"\nconfirm_within = \"1h\"", ["batch.confirm_within", "1s to 5m"]),
+            ("system = \"pbs\"\nconfirm_within = \"51s\"", ["batch.confirm_within", "answer_within"]),
             ("system = \"slurm\"\nbecome = [\"sudo\"]", ["batch.become", "{user}"]),
             ("system = \"slurm\"\naccounts = { ada = \"al1\" }", ["batch.accounts", "become"]),
             ("system = \"pbs\"\nproject = \"physics\"", ["batch.project", "only Slurm"]),
@@ -405,6 +407,18 @@ mod tests {
         refused(&real, &["line 1", "jobs.processes", "batch system"]);
         let clock = "clock = { speed = 60, origin = \"2026-11-16T00:00:00Z\" }\n";
         refused(&format!("{clock}{}", with(slurm, "")), &["line 1", "clock.speed", "real time"]);
+    }
+
+    #[test]
+    fn pbs_may_confirm_within_tens_of_seconds_where_the_answer_may_take_longer() {
+        let confirm_within = |batch: &str| {
+            let site = read(&format!("{SMALL}[batch]\nsystem = \"pbs\"\n{batch}\n")).expect("a site");
+            site.batch.expect("a batch system").confirm_within().seconds().0
+        };
+        assert_eq!(confirm_within(""), 10);
+        assert_eq!(confirm_within("confirm_within = \"50s\""), 50);
+        assert_eq!(confirm_within("confirm_within = \"2m\"\nanswer_within = \"3m\""), 120);
+        assert_eq!(confirm_within("answer_within = \"4s\""), 2);
     }
 
     #[test]

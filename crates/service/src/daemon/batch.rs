@@ -135,12 +135,10 @@ fn system(
             Box::new(Slurm::new(runner, settings))
         }
         SystemName::Pbs => {
-            // It must have decided before its command is given up.
-            let seconds = u32::try_from(batch.time_out.duration().as_secs()).unwrap_or(u32::MAX);
+            let confirm_within = batch.confirm_within().seconds();
             let usual = pbs::Settings::new(places);
-            let decided_within = usual.decided_within.min(seconds.saturating_sub(2)).max(1);
             let conf = batch.conf.as_ref().map(|path| base.join(path));
-            Box::new(Pbs::new(runner, pbs::Settings { conf, bin, output, decided_within, ..usual }))
+            Box::new(Pbs::new(runner, pbs::Settings { conf, bin, output, confirm_within, ..usual }))
         }
         SystemName::GridEngine => {
             let usual =

@@ -22,6 +22,7 @@ mod lost_journal;
 mod nodes;
 mod nodes_away;
 mod over_ssh;
+mod pbs;
 mod projects;
 mod silence;
 mod slow;

@@ -4,9 +4,10 @@ use super::pretend::{Fault, Pretend, World};
 use super::{Drive, batch, batch_of_nodes, seen};
 use crate::{at, backing, cpu, inside, job, span};
 use bookahead_lrms::LrmsError;
+use bookahead_lrms::batch::Unreadable;
 use bookahead_lrms::error::Kept;
-use bookahead_party::{Backing, Ended, JobState};
-use bookahead_plan::Span;
+use bookahead_party::{Backing, Ended, JobState, Look};
+use bookahead_plan::{Capacity, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
 
 /// When, and how many cores.
@@ -398,4 +399,44 @@ fn a_resource_that_is_not_there_is_refused() {
     let said = Backing { resource: Name::from("gpu"), ..backing(1, &[span(10, 20, 1)]) };
     let refused = batch(&pretend).keep(at(0), &said).unwrap_err();
     assert!(matches!(refused, LrmsError::UnknownResource { .. }), "{refused}");
+}
+
+#[test]
+fn what_cannot_be_read_for_a_while_is_neither_made_again_nor_missing() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    let said = backing(1, &[span(100, 200, 12)]);
+    batch.keep(at(0), &said).unwrap();
+    let hidden = pretend.world().reservations.remove(0);
+    let (handle, name) = (hidden.handle.clone(), hidden.name.clone());
+    pretend.world().unreadable = vec![Unreadable::Reservation { handle, name }];
+    for second in [1, 40] {
+        let look = batch.look(at(second)).unwrap();
+        assert_eq!(look.resources[&cpu()].backings[&ReservationId(1)], [span(100, 200, 12)]);
+        assert_eq!(look.unreadable.len(), 1);
+        batch.keep(at(second), &said).unwrap();
+    }
+    assert_eq!(verbs(&pretend.world()), ["create"]);
+    pretend.world().unreadable.clear();
+    assert!(batch.look(at(41)).unwrap().tagged.is_empty(), "it was deleted");
+}
+
+#[test]
+fn what_is_deleted_with_a_job_in_it_takes_its_cores_until_they_are_free() {
+    let pretend = Pretend::new(2, 8);
+    pretend.world().freed_within = 32;
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(0, 1000, 12)])).unwrap();
+    batch.submit(at(0), &inside(job(1, 2, 500, 500), 1)).unwrap();
+    pretend.world().pass(20);
+    batch.look(at(20)).unwrap();
+    batch.keep(at(20), &backing(1, &[])).unwrap();
+    let foreign = |seen: &Look| seen.resources[&cpu()].view.foreign.clone();
+    let left = foreign(&batch.seen());
+    assert_eq!((left.len(), left[0].interval.end, left[0].capacity), (1, Time(52), Capacity(12)));
+    assert!(batch.seen().tagged.is_empty());
+    // What is granted on its nodes is free.
+    batch.keep(at(30), &backing(2, &[span(30, 1000, 16)])).unwrap();
+    assert!(foreign(&batch.seen()).is_empty());
+    assert_eq!(batch.seen().resources[&cpu()].backings[&ReservationId(2)].len(), 1);
 }

@@ -4,7 +4,7 @@
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{
     BatchSystem, FactState, Finding, Handle, JobFact, JobSystem, NO_GO, Node, Picture, ReservationSystem,
-    Reserved, Submission, Traits, Unit, Wanted,
+    Reserved, Submission, Traits, Unit, Unreadable, Wanted,
 };
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
@@ -57,6 +57,8 @@ pub(super) struct World {
     pub(super) longest_name: usize,
     /// Whether it does not answer at all.
     pub(super) deaf: bool,
+    pub(super) unreadable: Vec<Unreadable>,
+    pub(super) freed_within: i64,
     /// Whether it remembers jobs that it shows no more.
     pub(super) accounting: BTreeMap<String, JobFact>,
     next: u32,
@@ -102,6 +104,8 @@ impl Pretend {
             longest_name: 200,
             deaf: false,
             accounting: BTreeMap::new(),
+            unreadable: Vec::new(),
+            freed_within: 0,
             next: 0,
         })))
     }
@@ -436,6 +440,7 @@ impl BatchSystem for Pretend {
             smallest_step: Seconds(world.step),
             longest_name: world.longest_name,
             moves_jobs: world.moves_jobs,
+            freed_within: Seconds(world.freed_within),
         }
     }
 
@@ -450,6 +455,7 @@ impl BatchSystem for Pretend {
             nodes: world.nodes.clone(),
             reservations: world.reservations.clone(),
             jobs: world.jobs.clone(),
+            unreadable: world.unreadable.clone(),
         })
     }
 

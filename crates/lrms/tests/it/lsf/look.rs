@@ -162,9 +162,7 @@ fn features_are_asked_for_as_boolean_resources() {
 
 #[test]
 fn garbage_is_an_error_that_names_the_command() {
-    for (program, garbage) in
-        [("bjobs", "{\"RECORDS\":[{\"JOBID\":\"1\"}]}"), ("bhosts", "<html>"), ("brsvs", "what?")]
-    {
+    for (program, garbage) in [("bjobs", "{\"RECORDS\":7}"), ("bhosts", "<html>"), ("brsvs", "what?")] {
         let commands = commands();
         commands.says(program, garbage);
         commands.says("bqueues", QUEUE);
@@ -176,6 +174,19 @@ fn garbage_is_an_error_that_names_the_command() {
         assert!(matches!(error, LrmsError::Unreadable { .. }), "{error}");
         assert!(error.to_string().contains(program), "{error}");
     }
+}
+
+#[test]
+fn a_job_that_cannot_be_read_is_left_out_and_told() {
+    let commands = commands();
+    commands.says("bqueues", QUEUE);
+    commands.says("bhosts", MEMBERS);
+    commands.says("bhosts", BHOSTS);
+    commands.says("bjobs", "{\"RECORDS\":[{\"JOBID\":\"1\"}, {\"JOBID\":\"2\", \"JOB_NAME\":00}]}");
+    commands.says("brsvs", HEAD);
+    let picture = lsf(&commands).look().unwrap();
+    let told: Vec<String> = picture.unreadable.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["job of unknown number", "job 1"]);
 }
 
 #[test]

@@ -2,9 +2,13 @@
 
 use super::{commands, four_until, impatient, pbs, place, shown, wanted};
 use crate::scripted::{Scripted, refusal};
-use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, Handle, Picture, ReservationSystem, Unit, Wanted};
-use bookahead_plan::{Interval, Time};
+use bookahead_lrms::batch::{self, Accounts, BatchSystem, Handle, Picture, ReservationSystem, Unit, Wanted};
+use bookahead_lrms::command::Runner;
+use bookahead_lrms::pbs::{Pbs, Settings};
+use bookahead_lrms::{Batch, LrmsError};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::{Millis, Moment};
+use std::time::Duration;
 
 const CONFIRMED: &str = "R9.pbs1 CONFIRMED\n";
 
@@ -221,16 +225,120 @@ fn what_pbs_cannot_change_is_left_to_the_caller() {
 }
 
 #[test]
-fn deleting_waits_for_the_end_and_what_is_gone_is_no_error() {
+fn deleting_does_not_wait_for_the_cores_and_what_is_gone_is_no_error() {
     let commands = commands();
-    let going = four_until("11:35:00").replace("RESV_CONFIRMED", "RESV_BEING_DELETED");
-    commands.prints_in_turn("pbs_rstat", &[(0, &going), (0, &going), (0, "")]);
     pbs(&commands).delete(&handle()).unwrap();
-    assert_eq!(commands.calls_of("pbs_rstat").len(), 3);
+    assert_eq!(commands.calls(), ["pbs_rdel|R9.pbs1"]);
     commands.prints("pbs_rdel", 236, "pbs_rdel: Unknown Reservation Id  R9.pbs1");
     pbs(&commands).delete(&handle()).unwrap();
     commands.prints("pbs_rdel", 159, "pbs_rdel: Unauthorized Request  R9.pbs1");
     assert!(refusal(pbs(&commands).delete(&handle())).contains("Unauthorized"));
     commands.prints("pbs_rdel", 3, "pbs_rdel: odd");
     assert!(matches!(pbs(&commands).delete(&handle()), Err(LrmsError::Failed { .. })));
+}
+
+#[test]
+fn a_denial_says_that_cores_are_still_being_freed() {
+    let commands = commands();
+    let picture = picture(&commands);
+    commands.prints("pbs_rsub", 0, "R10.pbs1 DENIED\n");
+    commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 DENIED\n");
+    let leaving = four_until("11:35:00").replace("CONFIRMED", "BEING_DELETED").replace("R9", "R8");
+    commands.prints("pbs_rstat", 0, &leaving);
+    let told = refusal(pbs(&commands).create(&wanted(4), &picture));
+    assert!(told.starts_with("cores are still being freed by R8.pbs1"), "{told}");
+    commands.prints("pbs_rstat", 0, &format!("{}{leaving}", four_until("11:35:00")));
+    let told = refusal(pbs(&commands).change(&handle(), &until(1_794_742_600, 4), &picture));
+    assert!(told.starts_with("cores are still being freed by R8.pbs1"), "{told}");
+    // One that is over before has nothing to do with it.
+    commands.prints("pbs_rstat", 0, &leaving.replace("11:33:20", "11:20:20").replace("11:35:00", "11:30:00"));
+    assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("no room"));
+}
+
+#[test]
+fn an_account_that_does_not_exist_gets_no_reservation() {
+    let commands = commands();
+    let (picture, pbs) = (picture(&commands), pbs(&commands));
+    commands.prints("id", 1, "id: 'ann': no such user");
+    assert!(refusal(pbs.create(&wanted(4), &picture)).contains("no account ann"));
+    assert!(commands.calls_of("pbs_rsub").is_empty());
+    commands.prints("id", 0, "1000\n");
+    commands.prints("pbs_rsub", 0, CONFIRMED);
+    commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    for _ in 0..3 {
+        pbs.create(&wanted(4), &picture).unwrap();
+    }
+    // It is asked once for each account that exists.
+    assert_eq!(commands.calls_of("id").len(), 2);
+}
+
+#[test]
+fn vnodes_that_are_given_as_a_whole_are_not_counted_in_cores() {
+    let commands = commands();
+    let with = |sharing: &str, unit: Unit, amount: u32| {
+        let nodes = include_str!("fixtures/pbsnodes.dsv").replace("default_shared", sharing);
+        commands.prints("pbsnodes", 0, &nodes.replace("host=n2", "host=n1"));
+        let mut settings = super::settings(&commands);
+        settings.places = vec![place(unit)];
+        let pbs = Pbs::new(commands.runner(), settings);
+        let picture = pbs.look().unwrap();
+        (pbs.create(&Wanted { place: place(unit), ..wanted(amount) }, &picture), picture)
+    };
+    commands.prints("pbs_rsub", 0, CONFIRMED);
+    for sharing in ["default_excl", "force_excl", "default_exclhost", "force_exclhost"] {
+        let (made, picture) = with(sharing, Unit::Cores, 1);
+        assert!(refusal(made).contains("one core takes all of it; count the resource in nodes"), "{sharing}");
+        // A job of two cores on n1 takes all of it.
+        let job = picture.jobs.iter().find(|job| job.native == "21.pbs1").unwrap();
+        let expected = if sharing.ends_with("host") { 16 } else { 8 };
+        assert_eq!(job.cores, expected, "{sharing}");
+    }
+    assert!(refusal(with("force_exclhost", Unit::Nodes, 1).0).contains("its whole host"));
+    commands.prints(
+        "pbs_rstat",
+        0,
+        &shown("11:33:20", "11:35:00", "1:ncpus=8", "vscatter:excl", "(n1:ncpus=8)"),
+    );
+    with("default_excl", Unit::Nodes, 1).0.unwrap();
+    assert!(commands.calls_of("pbs_rsub")[0].contains("place=vscatter:excl"));
+}
+
+#[test]
+fn a_booking_takes_two_commands_beside_looks() {
+    let commands = commands();
+    let now = Moment(1_794_742_000_000);
+    let places = vec![(place(Unit::Cores), Capacity(20))];
+    let settings = batch::Settings::new("site".into(), places, Accounts::Service("ann".into()));
+    let batch = Batch::new(Box::new(pbs(&commands)), settings).unwrap();
+    batch.look(now).unwrap();
+    let looked = commands.calls().len();
+    commands.prints("pbs_rsub", 0, CONFIRMED);
+    let granted = shown("11:33:20", "11:35:00", "4:ncpus=1", "free", "(n1:ncpus=4)");
+    let granted = granted.replace("0123456789abcdef0123456789abcdef", "7");
+    commands.prints("pbs_rstat", 0, &granted);
+    let hold = crate::backing(7, &[crate::span(1_794_742_400, 1_794_742_500, 4)]);
+    batch.keep(now + Millis::seconds(1), &hold).unwrap();
+    batch.keep(now + Millis::seconds(9), &hold).unwrap();
+    let calls: Vec<String> = commands.calls().split_off(looked);
+    let programs: Vec<&str> = calls.iter().map(|call| call.split('|').next().unwrap()).collect();
+    // id is no command of PBS, and runs once for each account.
+    assert_eq!(programs, ["id", "pbs_rsub", "pbs_rstat"]);
+    batch.keep(now + Millis::seconds(12), &crate::backing(7, &[])).unwrap();
+    assert_eq!(commands.calls().split_off(looked + 3), ["pbs_rdel|R9.pbs1"]);
+}
+
+#[test]
+fn a_scheduler_that_takes_its_time_is_waited_for_beyond_the_time_out_of_commands() {
+    let commands = commands();
+    let picture = picture(&commands);
+    commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
+    commands.prints("pbs_rsub", 0, CONFIRMED);
+    commands.takes("pbs_rsub", "1.2");
+    let with = |confirm_within: i64| {
+        let settings = Settings { confirm_within: Seconds(confirm_within), ..super::settings(&commands) };
+        Pbs::new(Runner::local(Duration::from_millis(600)), settings).create(&wanted(4), &picture)
+    };
+    assert!(matches!(with(0), Err(LrmsError::Silent { .. })));
+    with(45).unwrap();
+    assert!(commands.calls_of("pbs_rsub")[1].starts_with("pbs_rsub|-I|45|"));
 }

@@ -81,13 +81,11 @@ fn cancelling_what_is_over_or_unknown_is_no_error() {
 
 /// What `qstat -x` remembers of a job.
 fn remembered(queue: &str, state: &str, exit: &str, ran: &str) -> String {
-    let exit = if exit.is_empty() { String::new() } else { format!("\"Exit_status\":{exit}, ") };
+    let exit = if exit.is_empty() { String::new() } else { format!("|Exit_status={exit}") };
     format!(
-        "{{\"timestamp\":1794742600, \"Jobs\":{{\"17.pbs1\":{{\"Job_Name\":\"n\", \"Job_Owner\":\"ann@login\", \
-         \"job_state\":\"{state}\", \"queue\":\"{queue}\", {exit}\"comment\":\"why\", \
-         \"qtime\":\"Sun Nov 15 11:22:00 2026\", \"stime\":\"Sun Nov 15 11:33:20 2026\", \
-         \"Resource_List\":{{\"ncpus\":2, \"walltime\":\"00:05:00\"}}, \
-         \"resources_used\":{{\"walltime\":\"{ran}\"}}}}}}}}"
+        "Job Id: 17.pbs1|Job_Name=n|Job_Owner=ann@login|job_state={state}|queue={queue}{exit}|comment=why|\
+         qtime=Sun Nov 15 11:22:00 2026|stime=Sun Nov 15 11:33:20 2026|Resource_List.ncpus=2|\
+         Resource_List.walltime=00:05:00|resources_used.walltime={ran}\n"
     )
 }
 
@@ -100,7 +98,7 @@ fn the_history_tells_how_a_job_ended() {
         pbs(&commands).outcome("17.pbs1").unwrap().unwrap().state
     };
     assert_eq!(state("workq", "F", "0", "00:00:10"), FactState::Done { exit: 0 });
-    assert_eq!(state("workq", "F", "\"3\"", "00:00:10"), FactState::Done { exit: 3 });
+    assert_eq!(state("workq", "F", "3", "00:00:10"), FactState::Done { exit: 3 });
     assert_eq!(state("workq", "F", "-29", "00:05:02"), FactState::OutOfTime);
     assert_eq!(state("workq", "F", "271", "00:05:02"), FactState::OutOfTime);
     assert_eq!(state("workq", "F", "271", "00:00:10"), FactState::Cancelled);
@@ -111,8 +109,10 @@ fn the_history_tells_how_a_job_ended() {
     assert_eq!(state("workq", "E", "0", "00:00:10"), FactState::Running);
     // Its reservation is there, or it is gone.
     assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::Cancelled);
-    commands.prints("pbs_rstat", 0, "");
-    assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::OutOfTime);
+    for gone in ["", &four_until("11:35:00").replace("CONFIRMED", "BEING_DELETED")] {
+        commands.prints("pbs_rstat", 0, gone);
+        assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::OutOfTime);
+    }
     let fact = pbs(&commands).outcome("17.pbs1").unwrap().unwrap();
     assert_eq!((fact.ended, fact.limit), (Some(Time(1_794_742_500)), Some(Seconds(300))));
 }
@@ -124,10 +124,12 @@ fn a_server_that_remembers_nothing_tells_nothing() {
         commands.prints("qstat", 153, said);
         assert_eq!(pbs(&commands).outcome("17.pbs1").unwrap(), None);
     }
-    commands.prints("qstat", 0, "{\"timestamp\":1}");
+    commands.prints("qstat", 0, "");
     assert_eq!(pbs(&commands).outcome("17.pbs1").unwrap(), None);
-    commands.prints("qstat", 0, "garbage");
-    assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Unreadable { .. })));
+    for odd in ["garbage", "Job Id: 17.pbs1|Job_Name=n|Job_Owner=ann@login\n"] {
+        commands.prints("qstat", 0, odd);
+        assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Unreadable { .. })));
+    }
     commands.prints("qstat", 1, "qstat: odd");
     assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Failed { .. })));
 }
@@ -161,8 +163,8 @@ fn whether_a_job_claims_or_runs_is_seen_by_its_variable_and_its_comment() {
     let commands = commands();
     let shown = |comment: &str| {
         format!(
-            r#"{{"Jobs":{{"16.pbs1":{{"Job_Name":"x","job_state":"R","queue":"workq","exec_vnode":"(n1:ncpus=1)",
-            "qtime":"Sun Nov 15 11:22:00 2026","Variable_List":{{"BOOKAHEAD_CLAIMS":"yes"}},"comment":"{comment}"}}}}}}"#
+            "Job Id: 16.pbs1|Job_Name=x|Job_Owner=ann@login|job_state=R|queue=workq|exec_vnode=(n1:ncpus=1)|\
+             qtime=Sun Nov 15 11:22:00 2026|Variable_List=PBS_O_HOST=vm,BOOKAHEAD_CLAIMS=yes|comment={comment}\n"
         )
     };
     for (comment, expected) in

@@ -1,7 +1,10 @@
 //! What a look shows, and what an examination finds.
 
 use super::{commands, impatient, pbs, place, settings};
-use bookahead_lrms::batch::{self, Accounts, BatchSystem, FactState, Grade, JobFact, Place, Unit};
+use crate::scripted::Scripted;
+use bookahead_lrms::batch::{
+    self, Accounts, BatchSystem, FactState, Grade, Handle, JobFact, Place, Unit, Unreadable,
+};
 use bookahead_lrms::pbs::Pbs;
 use bookahead_lrms::{Batch, LrmsError, Worker};
 use bookahead_party::{BatchError, BatchOrder, BatchReport, OrderId};
@@ -48,14 +51,16 @@ fn queues_and_features_choose_vnodes() {
 #[test]
 fn reservations_are_seen_as_they_are() {
     let picture = pbs(&commands()).look().unwrap();
-    let [ours, maintenance, asked] = &picture.reservations[..] else { panic!("{:?}", picture.reservations) };
+    let [ours, maintenance, asked, _] = &picture.reservations[..] else {
+        panic!("{:?}", picture.reservations)
+    };
     assert_eq!((ours.handle.0.as_str(), ours.name.len()), ("R5.pbs1", 46));
     assert_eq!(ours.interval, Interval::new(Time(1_794_742_400), Time(1_794_742_500)));
     assert_eq!(ours.cores, cores(&[("n1", 3), ("n2", 1)]));
     assert_eq!(ours.accounts, ["ann", "bookahead"]);
     // It has the vnode for itself, however few processors it asked for.
     assert_eq!((maintenance.handle.0.as_str(), &maintenance.cores), ("M6.pbs1", &cores(&[("n2", 8)])));
-    // It is not promised anything yet.
+    // It is not promised anything yet, and R8 is deleted.
     assert_eq!((asked.handle.0.as_str(), asked.cores.len()), ("R7.pbs1", 0));
 }
 
@@ -88,7 +93,7 @@ fn jobs_are_seen_in_order_with_what_they_take() {
 #[test]
 fn a_server_without_jobs_and_reservations_is_read() {
     let commands = commands();
-    commands.prints("qstat", 0, "{\"timestamp\":1, \"pbs_version\":\"23.06.06\", \"pbs_server\":\"pbs1\"}");
+    commands.prints("qstat", 0, "");
     commands.prints("pbs_rstat", 0, "");
     let picture = pbs(&commands).look().unwrap();
     assert_eq!((picture.jobs.len(), picture.reservations.len()), (0, 0));
@@ -96,12 +101,13 @@ fn a_server_without_jobs_and_reservations_is_read() {
 
 #[test]
 fn garbage_failures_and_silence_are_told_apart() {
-    let garbage = ["", "[]", "{", "Resv ID: R5\nreserve_start = tomorrow\n", "no = block\n", "what?\n"];
+    let garbage = ["", "[]", "{", "no = block\n", "what?\n"];
     for program in ["pbsnodes", "qstat", "pbs_rstat"] {
         for text in garbage {
             let commands = commands();
             commands.prints(program, 0, text);
-            let expected = (program, text) != ("pbs_rstat", "");
+            // There may be no jobs and no reservations.
+            let expected = program == "pbsnodes" || !text.is_empty();
             let unreadable = matches!(pbs(&commands).look(), Err(LrmsError::Unreadable { .. }));
             assert_eq!(unreadable, expected, "{program} {text:?}");
         }
@@ -117,10 +123,152 @@ fn garbage_failures_and_silence_are_told_apart() {
     }
 }
 
+/// What jobs hold that any user can submit, as the source of `qstat -f -F dsv` of OpenPBS 23.06 writes it.
+const ODD_VALUES: [&[u8]; 14] = [
+    b"Variable_List=X=00,Y=.5,Z=5.,A=+1,B=inf,C=nan,D=infinity",
+    b"Account_Name=00",
+    b"project=00",
+    // \xc3\xa4, an ä in UTF-8: each byte is printed as ^ and another byte.
+    b"Variable_List=X=^\x03^\xe4",
+    // The first byte of ʊ becomes a line feed.
+    b"Variable_List=X=^\n^\xca",
+    b"Variable_List=X=^\nJob Id: 10.pbs1|etime=Sun Nov 15 11:25:00 2026",
+    b"Variable_List=X=^\nJob Id: 10.pbs1\\|Job_Name=forged\\|job_state=R|umask=22",
+    // The first byte of the euro sign becomes a quote.
+    b"Variable_List=X=^\"^\xc2^\xec",
+    b"Submit_arguments=-h -l walltime=60 -v X=a\\\\x job.sh",
+    b"Submit_arguments=<jsdl-hpcpa:Argument>a\\|b=c\\|\\\\</jsdl-hpcpa:Argument>",
+    b"comment=two\\nlines\\n\\nJob Id: 7.pbs1",
+    b"comment=ends with ^",
+    b"Variable_List=",
+    b"|=||=x",
+];
+
+#[test]
+fn no_job_of_a_user_hides_another() {
+    let plain = pbs(&commands()).look().unwrap();
+    for odd in ODD_VALUES {
+        for name in ["STDIN", "inf", "00"] {
+            let commands = commands();
+            let head = format!("Job Id: 1.pbs1|Job_Name={name}|Job_Owner=eve@login|job_state=Q|queue=workq|");
+            let jobs = include_bytes!("fixtures/qstat.dsv");
+            let text = [head.as_bytes(), odd, b"\n", jobs].concat();
+            commands.forget("qstat");
+            commands.answers_bytes("qstat", &text, "", 0);
+            let picture = pbs(&commands).look().unwrap();
+            let (eve, others): (Vec<_>, Vec<_>) =
+                picture.jobs.into_iter().partition(|job| job.account == "eve");
+            assert_eq!(others, plain.jobs, "{:?}", String::from_utf8_lossy(odd));
+            assert_eq!((eve.len(), eve[0].name.as_str(), picture.unreadable.len()), (1, name, 0));
+        }
+    }
+}
+
+#[test]
+fn a_job_that_cannot_be_read_is_left_out_and_told() {
+    let commands = commands();
+    let damaged = include_str!("fixtures/qstat.dsv")
+        .replace("Job_Owner=alice@login|job_state=Q", "Job_Owner=alice@login|job_st\u{7}te=Q")
+        .replace("exec_vnode=(n2:ncpus=1)", "exec_vnode=(n2:nc");
+    commands.prints("qstat", 0, &damaged);
+    let plain = pbs(&super::commands()).look().unwrap();
+    let picture = pbs(&commands).look().unwrap();
+    let left: Vec<_> =
+        plain.jobs.into_iter().filter(|job| !["9.pbs1", "22.pbs1"].contains(&&*job.native)).collect();
+    assert_eq!(picture.jobs, left);
+    let told: Vec<String> = picture.unreadable.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["job 9.pbs1", "job 22.pbs1"]);
+}
+
+#[test]
+fn a_vnode_without_a_state_is_there_and_not_usable() {
+    let commands = commands();
+    commands.prints(
+        "pbsnodes",
+        0,
+        &include_str!("fixtures/pbsnodes.dsv").replacen("state=free", "st\u{fffd}", 1),
+    );
+    let picture = pbs(&commands).look().unwrap();
+    assert_eq!((picture.nodes[0].name.as_str(), picture.nodes[0].usable), ("n1", false));
+    assert_eq!(picture.unreadable, [Unreadable::Node("n1".into())]);
+}
+
+#[test]
+fn a_reservation_with_bytes_of_freed_memory_is_there_on_nodes_that_are_away() {
+    let shown = include_str!("fixtures/pbs_rstat.txt").replacen("RESV_CONFIRMED", "RESV_DEGRADED", 1);
+    let (before, after) =
+        shown.split_once("resv_nodes = (n1:ncpus=1)+(n1:ncpus=1)+(n1:ncpus=1)+(n2:ncpus=1)\n").unwrap();
+    let garbage: [&[u8]; 5] = [
+        b"",
+        b"resv_nodes = ^Gw^Y^(^\"U\n",
+        b"resv_nodes = \xff\xfe\n",
+        b"resv_nodes = \n\n = \nx\xcay\n",
+        b"resv_nodes = ",
+    ];
+    for bytes in garbage {
+        let commands = commands();
+        commands.forget("pbs_rstat");
+        commands.answers_bytes("pbs_rstat", &[before.as_bytes(), bytes, after.as_bytes()].concat(), "", 0);
+        let picture = pbs(&commands).look().unwrap();
+        let [ours, maintenance, asked, _] = &picture.reservations[..] else {
+            panic!("{:?}", picture.reservations)
+        };
+        assert_eq!(
+            (ours.handle.0.as_str(), ours.cores.values().sum::<u32>(), ours.spread),
+            ("R5.pbs1", 4, false)
+        );
+        assert!(ours.cores.keys().all(|node| !picture.nodes.iter().any(|known| known.name == *node)));
+        assert_eq!((maintenance.handle.0.as_str(), asked.handle.0.as_str()), ("M6.pbs1", "R7.pbs1"));
+        // The job that waits in it is there, too.
+        assert!(
+            picture
+                .jobs
+                .iter()
+                .any(|job| job.native == "16.pbs1" && job.reservations == [ours.handle.clone()])
+        );
+    }
+}
+
+#[test]
+fn a_reservation_without_times_is_told_and_hides_no_other() {
+    let commands = commands();
+    let sound = include_str!("fixtures/pbs_rstat.txt").replace("0123456789abcdef0123456789abcdef", "1f");
+    let damaged = sound.replacen("Sun Nov 15", "S\u{fffd}n", 1);
+    commands.prints("pbs_rstat", 0, &damaged);
+    let picture = pbs(&commands).look().unwrap();
+    let (handle, name) = (Handle("R5.pbs1".into()), "ba.site.1f.0.ann".into());
+    assert_eq!(picture.unreadable, [Unreadable::Reservation { handle: handle.clone(), name }]);
+    assert_eq!(picture.reservations.len(), 3);
+    // What was seen before stays; what was not, and is ours, is not taken for something that is gone.
+    let accounts = || Accounts::Service("svc".into());
+    let places = || vec![(place(Unit::Cores), Capacity(20))];
+    let settings = || batch::Settings::new("site".into(), places(), accounts());
+    let fresh = Batch::new(Box::new(pbs(&commands)), settings()).unwrap();
+    assert!(matches!(fresh.look(Moment(1_794_742_000_000)), Err(LrmsError::Unreadable { .. })));
+    commands.prints("pbs_rstat", 0, &sound);
+    let before = fresh.look(Moment(1_794_742_001_000)).unwrap();
+    commands.prints("pbs_rstat", 0, &damaged);
+    let after = fresh.look(Moment(1_794_742_002_000)).unwrap();
+    assert_eq!((after.tagged, before.tagged.len()), (before.tagged, 1));
+    assert_eq!(after.unreadable, ["reservation R5.pbs1"]);
+}
+
+#[test]
+fn a_reservation_that_is_being_deleted_has_its_cores_for_half_a_minute() {
+    let commands = commands();
+    let shown = include_str!("fixtures/pbs_rstat.txt").replacen("RESV_CONFIRMED", "RESV_BEING_DELETED", 1);
+    commands.prints("pbs_rstat", 0, &shown.replace("11:33:20", "11:20:00"));
+    let picture = pbs(&commands).look().unwrap();
+    let leaving = &picture.reservations[0];
+    assert_eq!((leaving.handle.0.as_str(), leaving.name.as_str()), ("R5.pbs1", ""));
+    assert_eq!(leaving.cores, cores(&[("n1", 3), ("n2", 1)]));
+    assert_eq!(leaving.interval.end, Time(1_794_742_000 + 32));
+}
+
 #[test]
 fn an_examination_says_what_to_do() {
     let commands = commands();
-    commands.prints("qstat", 0, include_str!("fixtures/server.json"));
+    commands.prints("qstat", 0, include_str!("fixtures/server.dsv"));
     commands.prints("pbs_rsub", 0, "R9.pbs1 DENIED\n");
     let findings = pbs(&commands).examine();
     let grades: Vec<_> = findings.iter().map(|finding| (finding.what.as_str(), finding.grade)).collect();
@@ -140,13 +288,59 @@ fn an_examination_says_what_to_do() {
         commands.calls_of("pbs_rsub")
     );
 
-    let bare = "{\"pbs_version\":\"14.1\", \"Server\":{\"pbs1\":{\"scheduling\":\"False\"}}}";
+    let bare = "Server: pbs1|server_state=Idle|scheduling=False|pbs_version=14.1\n";
     commands.prints("qstat", 0, bare);
     let findings = pbs(&commands).examine();
     let grades: Vec<_> = findings.iter().skip(1).take(3).map(|finding| finding.grade).collect();
     assert_eq!(grades, [Grade::Wrong, Grade::Doubtful, Grade::Doubtful]);
     commands.prints("qstat", 1, "qstat: cannot connect to server pbs1 (errno=15010)");
     assert!(pbs(&commands).examine().iter().all(|finding| finding.grade == Grade::Wrong));
+}
+
+#[test]
+fn an_examination_finds_what_hides_jobs_and_denies_reservations() {
+    let server = include_str!("fixtures/server.dsv");
+    let about = |server: &str, what: &str, prepare: &dyn Fn(&Scripted)| {
+        let commands = commands();
+        commands.prints("qstat", 0, server);
+        commands.prints("pbs_rsub", 247, "pbs_rsub: Bad effective UID for reservation");
+        prepare(&commands);
+        let mut findings = pbs(&commands).examine().into_iter();
+        findings.find(|finding| finding.what == what).map(|finding| {
+            (finding.grade, format!("{} → {}", finding.seen, finding.advice.unwrap_or_default()))
+        })
+    };
+    let hidden = server.replace("scheduling=True", "scheduling=True|query_other_jobs=False");
+    let (grade, told) = about(&hidden, "jobs of others", &|_| {}).unwrap();
+    assert!(grade == Grade::Wrong && told.contains("operators += ann@*"), "{told}");
+    for list in ["managers=root@vm,ann@*", "operators=ann@login"] {
+        let listed = hidden.replace("total_jobs=0", list);
+        assert_eq!(about(&listed, "jobs of others", &|_| {}), None, "{list}");
+    }
+    assert_eq!(about(server, "jobs of others", &|_| {}), None);
+
+    let down = "Sched default\n    scheduling = True\n    state = down\n";
+    let (grade, told) = about(server, "scheduler", &|commands| commands.prints("qmgr", 0, down)).unwrap();
+    assert!(grade == Grade::Wrong && told.contains("start pbs_sched"), "{told}");
+    let (grade, _) = about(server, "scheduler", &|commands| commands.prints("qmgr", 1, "no")).unwrap();
+    assert_eq!(grade, Grade::Doubtful);
+
+    let made = "making and deleting reservations";
+    let (grade, told) = about(server, made, &|_| {}).unwrap();
+    assert!(
+        grade == Grade::Wrong && told.contains("acl_resv_user_enable") && !told.contains("acl_roots"),
+        "{told}"
+    );
+    let (_, told) = about(server, made, &|commands| commands.prints("id", 0, "root\n")).unwrap();
+    assert!(told.contains("acl_roots += root@*"), "{told}");
+
+    let nodes = include_str!("fixtures/pbsnodes.dsv").replace("default_shared", "force_excl");
+    let sharing = |commands: &Scripted| commands.prints("pbsnodes", 0, &nodes);
+    let (grade, told) = about(server, "sharing of vnodes of cpu", &sharing).unwrap();
+    assert!(
+        grade == Grade::Wrong && told.contains("on 2 of them: n1, n2") && told.contains("unit = \"nodes\""),
+        "{told}"
+    );
 }
 
 #[test]

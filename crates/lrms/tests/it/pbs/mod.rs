@@ -1,5 +1,5 @@
-//! PBS, driven as a site drives it, against commands that print what the manual pages pbs_rsub(1B), pbs_rstat(1B), pbs_ralter(1B),
-//! qstat(1B) and pbsnodes(8B) and the PBS Professional Reference Guide describe. No PBS was there to try it with.
+//! PBS, driven as a site drives it, against scripted commands. Verdicts, errors and reservations are as OpenPBS 23.06.06 printed
+//! them on three hosts; the dsv form of jobs and vnodes follows its source (qstat.c, pbsnodes.c) and was not recorded.
 
 mod create;
 mod jobs;
@@ -9,7 +9,7 @@ use crate::scripted::Scripted;
 use bookahead_lrms::batch::{Place, Unit, Wanted};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::pbs::{Pbs, Settings};
-use bookahead_plan::{Interval, Time};
+use bookahead_plan::{Interval, Seconds, Time};
 use std::time::Duration;
 
 /// What reservations are called.
@@ -17,11 +17,24 @@ const NAME: &str = "ba.site.0123456789abcdef0123456789abcdef.0.ann";
 
 /// With the vnodes, jobs and reservations of the fixtures.
 fn commands() -> Scripted {
-    let names =
-        ["pbsnodes", "qstat", "qsub", "qdel", "pbs_rstat", "pbs_rsub", "pbs_ralter", "pbs_rdel", "qalter"];
-    let commands = Scripted::new(&names);
-    commands.says("pbsnodes", include_str!("fixtures/pbsnodes.json"));
-    commands.says("qstat", include_str!("fixtures/qstat.json"));
+    let names = [
+        "pbsnodes",
+        "qstat",
+        "qsub",
+        "qdel",
+        "pbs_rstat",
+        "pbs_rsub",
+        "pbs_ralter",
+        "pbs_rdel",
+        "qalter",
+        "qmgr",
+    ];
+    let commands = Scripted::new(&[&names[..], &["date", "id"]].concat());
+    commands.says("date", "1794742000\n");
+    commands.says("id", "ann\n");
+    commands.says("pbsnodes", include_str!("fixtures/pbsnodes.dsv"));
+    commands.says("qstat", include_str!("fixtures/qstat.dsv"));
+    commands.says("qmgr", "Sched default\n    scheduling = True\n    state = idle\n");
     commands.says("pbs_rstat", include_str!("fixtures/pbs_rstat.txt"));
     commands.says("pbs_rdel", "");
     commands
@@ -33,11 +46,14 @@ fn pbs(commands: &Scripted) -> Pbs {
 
 /// One that waits for its commands for a moment only.
 fn impatient(commands: &Scripted) -> Pbs {
-    Pbs::new(Runner::local(Duration::from_millis(300)), settings(commands))
+    let settings = Settings { confirm_within: Seconds(0), ..settings(commands) };
+    Pbs::new(Runner::local(Duration::from_millis(300)), settings)
 }
 
 fn settings(commands: &Scripted) -> Settings {
-    Settings { bin: Some(commands.bin()), ..Settings::new(vec![place(Unit::Cores)]) }
+    let program = |name: &str| commands.bin().join(name).to_str().unwrap().to_owned();
+    let (bin, date, id) = (Some(commands.bin()), program("date"), program("id"));
+    Settings { bin, date, id, ..Settings::new(vec![place(Unit::Cores)]) }
 }
 
 fn place(unit: Unit) -> Place {

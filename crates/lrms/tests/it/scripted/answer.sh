@@ -14,6 +14,7 @@ if [ ! -e "$name.$number.code" ]; then
     echo "nobody said what $name answers" >&2
     exit 98
 fi
+if [ -e "$name.$number.takes" ]; then sleep "$(cat "$name.$number.takes")"; fi
 cat "$name.$number.out"
 cat "$name.$number.err" >&2
 exit "$(cat "$name.$number.code")"

@@ -75,10 +75,16 @@ impl Scripted {
         self.write(program, number, "hangs", b"");
     }
 
+    /// Its last answer takes so many seconds.
+    pub(crate) fn takes(&self, program: &str, seconds: &str) {
+        let number = self.answers.borrow()[program];
+        self.write(program, number, "takes", seconds.as_bytes());
+    }
+
     /// What it was to answer does not count any more.
     pub(crate) fn forget(&self, program: &str) {
         for number in 1..=self.answers.borrow_mut().remove(program).unwrap_or(0) {
-            for end in ["out", "err", "code", "hangs", "used"] {
+            for end in ["out", "err", "code", "hangs", "takes", "used"] {
                 let _none = fs::remove_file(self.path(program, number, end));
             }
         }
