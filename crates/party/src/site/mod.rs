@@ -132,6 +132,8 @@ pub struct Site {
     /// Since when more of a resource is away than the book knows.
     away_since: BTreeMap<bookahead_protocol::Name, Moment>,
     looked_once: bool,
+    /// That the batch system does not answer, as it was told.
+    silence: Option<queries::Silence>,
     /// Whether the clock of the batch system differs from ours.
     skewed: bool,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
@@ -178,6 +180,7 @@ impl Site {
             doubt_until: Moment(0),
             away_since: BTreeMap::new(),
             looked_once: false,
+            silence: None,
             skewed: false,
             met: false,
             broken: None,
@@ -389,6 +392,7 @@ impl Site {
                     }
                 }
             }
+            BatchReport::JobNamed { job, native } => self.on_job_named(job, native, step),
             BatchReport::JobChanged(change) => self.on_job_changed(&change, step),
         }
     }
