@@ -282,8 +282,9 @@ fn silence_is_told_when_it_begins_and_once_more_when_it_is_over() {
     let mut told = Vec::new();
     // It answers every third look, and then all.
     for second in 1..60 {
-        let out = bench.pass(1);
-        let look = out.batch.iter().find_map(|order| match order {
+        let mut orders = bench.pass(1).batch;
+        orders.extend(bench.step(Input::WantLook).batch);
+        let look = orders.iter().find_map(|order| match order {
             BatchOrder::Look { order } => Some(*order),
             _ => None,
         });
