@@ -21,6 +21,11 @@ use std::collections::BTreeMap;
 /// look must not wait long for them.
 const MOST_QUESTIONS: usize = 50;
 
+/// Said of a job that was cancelled in the second in which it started, and not by us. Slurm says that of jobs whose prolog
+/// fails, and no more.
+const ENDED_AT_ONCE: &str = "the batch system cancelled it in the second in which it started: it could not be launched \
+     (see why its nodes are drained: sinfo -R, pbsnodes), or somebody cancelled it there";
+
 /// A command that a look gives cause for.
 #[derive(Debug)]
 pub(super) enum Chore {
@@ -270,6 +275,9 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
         FactState::Done { exit: NO_GO } if got_no_go(entry, fact) => (JobState::Killed(Ended::NoGo), ended),
         FactState::Done { exit } => (JobState::Done { exit: *exit }, ended),
         FactState::Cancelled if inside && !backed => (JobState::Killed(Ended::ReservationOver), ended),
+        FactState::Cancelled if fact.started.is_some() && fact.started == fact.ended => {
+            (JobState::Killed(Ended::CouldNotStart(ENDED_AT_ONCE.into())), ended)
+        }
         FactState::Cancelled => (JobState::Killed(Ended::Cancelled), ended),
         FactState::OutOfTime => (JobState::Killed(out_of_time(entry, fact)), ended),
         FactState::NotLaunched { why } => (JobState::Killed(Ended::CouldNotStart(why.clone())), ended),

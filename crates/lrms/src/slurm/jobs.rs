@@ -72,7 +72,6 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     let was_started = runs || (state.is_over() && !job.nodes.text().is_empty());
     let start = time(job.start_time.0);
     let (started, ended) = (start.filter(|_| was_started), time(job.end_time.0).filter(|_| state.is_over()));
-    let state = launched(state, job.exit_code, started, ended);
     let (cores, nodes) = size(job, &placed, around);
     Some(JobFact {
         native: job.job_id.0?.to_string(),
@@ -207,22 +206,6 @@ const NOT_LAUNCHED: [&str; 2] = ["JobLaunchFailure", "SystemFailure"];
 
 /// The code of jobs whose output file Slurm could not open: it says that signal 53 ended them.
 const NO_OUTPUT: i32 = 128 + 53;
-
-/// A job with these ends. Where its prolog fails or its node cannot start it, Slurm says that it was cancelled, in the second in
-/// which it started and without a signal; one that somebody cancels while it runs is ended by a signal.
-pub(super) fn launched(
-    state: FactState,
-    exit: Exit,
-    started: Option<Time>,
-    ended: Option<Time>,
-) -> FactState {
-    if state == FactState::Cancelled && exit.0 == 0 && started.is_some() && started == ended {
-        let why = "Slurm could not launch it (CANCELLED without a signal); sinfo -R shows what its nodes say"
-            .into();
-        return FactState::NotLaunched { why };
-    }
-    state
-}
 
 pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool, exit: Exit) -> FactState {
     let is = |word: &str| states.has(word);

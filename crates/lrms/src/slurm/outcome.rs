@@ -106,7 +106,6 @@ fn complete(
     let exit = Exit::of_code_and_signal(code.parse().unwrap_or(0), signal.parse().unwrap_or(0));
     let state = jobs::state(&Words(vec![state.to_owned()]), reason, "", false, exit);
     let (started, ended) = (fact.started.filter(|_| ran), fact.ended.filter(|_| state.is_over()));
-    let state = jobs::launched(state, exit, started, ended);
     JobFact { resources: resources_in(partition, &settings.places), started, ended, state, ..fact }
 }
 

@@ -249,6 +249,26 @@ fn one_that_ignores_the_signal_at_the_end_of_its_reservation_is_over_when_it_rea
 }
 
 #[test]
+fn one_that_is_cancelled_as_it_starts_and_not_by_us_could_not_start() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    for id in [1, 2] {
+        batch.submit(at(0), &job(id, 4, 100, 50)).unwrap();
+    }
+    pretend.world().pass(2);
+    for (job, ended) in pretend.world().jobs.iter_mut().zip([1, 2]) {
+        (job.state, job.ended) = (FactState::Cancelled, Some(Time(ended)));
+    }
+    let told = told(&batch, 2);
+    let [(1, JobState::Killed(Ended::CouldNotStart(why)), 1), ran, cancelled] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(why.contains("could not be launched"), "{why}");
+    assert_eq!(*ran, (2, JobState::Running, 1));
+    assert_eq!(*cancelled, (2, JobState::Killed(Ended::Cancelled), 2));
+}
+
+#[test]
 fn jobs_end_early_where_that_is_wanted_and_another_reservation_follows() {
     for (follows, ends) in [(20, 15), (26, 20)] {
         let pretend = Pretend::new(2, 8);
