@@ -133,7 +133,7 @@ words! {
 #[schema(example = json!({
     "id": "job_7d2e", "owner": "ada", "site": "north", "resource": "cluster", "reservation": "rsv_4f3c2b1a",
     "capacity": 64, "limit_seconds": 7200, "state": "running",
-    "submitted": "2026-11-16T08:58:00Z", "started": "2026-11-16T09:00:01Z"
+    "submitted": "2026-11-16T08:58:00Z", "started": "2026-11-16T09:00:01Z", "native_id": "4711"
 }))]
 pub struct Job {
     /// Its id.
@@ -167,6 +167,9 @@ pub struct Job {
     pub expected_start: Option<Timestamp>,
     /// Exit code, when it is done.
     pub exit: Option<i32>,
+    /// Its id in the batch system, such as the number that `squeue` shows; missing before it is submitted there, and with the
+    /// built-in scheduler.
+    pub native_id: Option<String>,
     /// More about the state, such as why it could not start.
     pub detail: Option<String>,
 }
@@ -245,6 +248,7 @@ same_fields!(SubmitJob = JobRequest {
     reservation, resource, kind, capacity, latest_end, requirements, reference_mhz, input_bytes, work, mode, copies, claims
 } { limit_seconds = limit } + id: None);
 same_fields!(Job = JobView {
-    id, owner, site, resource, reservation, capacity, state, submitted, started, ended, expected_start, exit, detail
+    id, owner, site, resource, reservation, capacity, state, submitted, started, ended, expected_start, exit, native_id,
+    detail
 } { limit_seconds = limit });
 converted!(Work = jobs::Work);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why something could not be done. What the fields are is said by the messages.
@@ -52,9 +53,14 @@ pub enum LrmsError {
         what: String,
         said: String,
     },
-    /// No answer in time: whether something was done is not known.
-    #[error("{what} did not answer within {after:?}; see whether the batch system is up, and ask again")]
-    Silent { what: String, after: std::time::Duration },
+    /// No answer, or none in time: whether something was done is not known.
+    #[error("{what} {}; see whether the batch system is up, and ask again", silence(*after, said.as_deref()))]
+    Silent {
+        what: String,
+        after: Duration,
+        /// Where it did not time out: what is known instead, such as that a connection was refused.
+        said: Option<String>,
+    },
     /// The machine where commands run cannot be reached, or was lost while one ran: whether something was done is not known.
     #[error("cannot reach {host}: {said}; see that `ssh {host}` works for this account without a password")]
     Unreachable { host: String, said: String },
@@ -78,7 +84,7 @@ pub enum LrmsError {
         said: String,
     },
     /// What a command printed is not what it should print.
-    #[error("cannot read what {command} printed: {why}; is this a version that is supported?")]
+    #[error("{command} printed what cannot be read: {why}; is this a version that is supported?")]
     Unreadable { command: String, why: String },
     /// A backing is not as it was asked for.
     #[error("{id} is not kept free as it was asked: {why}; {kept}")]
@@ -116,6 +122,10 @@ impl fmt::Display for Kept {
             Kept::Unknown => "what is kept is not known; it is looked at before the next try",
         })
     }
+}
+
+fn silence(after: Duration, said: Option<&str>) -> String {
+    said.map_or_else(|| format!("did not answer within {after:?}"), str::to_owned)
 }
 
 impl LrmsError {

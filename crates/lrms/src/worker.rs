@@ -186,9 +186,12 @@ impl Shared {
         state.looks.drain(..served).next_back().map(|(order, _)| order)
     }
 
-    /// Reports changes of jobs, and then this.
+    /// Reports names and changes of jobs, and then this.
     fn tell(&self, report: Option<impl FnOnce() -> BatchReport>) {
         let _turn = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
+        for (job, native) in self.batch.names() {
+            (self.report)(BatchReport::JobNamed { job, native });
+        }
         self.batch.changes().into_iter().for_each(|change| (self.report)(BatchReport::JobChanged(change)));
         report.into_iter().for_each(|report| (self.report)(report()));
     }

@@ -61,6 +61,12 @@ pub enum BatchReport {
         /// What was seen.
         outcome: Result<Look, BatchError>,
     },
+    /// What the batch system calls a job, before anything else is reported about it.
+    JobNamed {
+        job: JobId,
+        /// Such as a number; it stays the same for the life of the job.
+        native: String,
+    },
     /// A job is in another state.
     JobChanged(JobChange),
 }

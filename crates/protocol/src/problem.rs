@@ -102,7 +102,9 @@ pub enum Why {
     #[error("the batch system of the site does not grant it: {0}")]
     NotGranted(String),
     /// The batch system of the site does not answer, and was not asked for this.
-    #[error("the batch system of the site does not answer; ask again later")]
+    #[error(
+        "the batch system of the site does not answer, or printed what cannot be read; ask again later, the log of the site says more"
+    )]
     NoBatchSystem,
     /// The batch system of the site did not answer in time. If it grants the request after all, that is undone.
     #[error(

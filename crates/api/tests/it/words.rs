@@ -261,11 +261,11 @@ pub(crate) fn job_view() -> impl Strategy<Value = JobView> {
     ];
     let place = (job(), name(), option::of(name()), option::of(name()), option::of(id()));
     let times = (time(), option::of(time()), option::of(time()), option::of(time()));
-    let end = (option::of(any::<i32>()), option::of(any::<String>()));
+    let end = (option::of(any::<i32>()), option::of(any::<String>()), option::of(any::<String>()));
     (place, capacity(), seconds(), select(states), times, end).prop_map(
         |(place, capacity, limit, state, times, end)| {
             let (id, owner, site, resource, reservation) = place;
-            let ((submitted, started, ended, expected_start), (exit, detail)) = (times, end);
+            let ((submitted, started, ended, expected_start), (exit, native_id, detail)) = (times, end);
             JobView {
                 id,
                 owner,
@@ -280,6 +280,7 @@ pub(crate) fn job_view() -> impl Strategy<Value = JobView> {
                 ended,
                 expected_start,
                 exit,
+                native_id,
                 detail,
             }
         },

@@ -150,7 +150,7 @@ pub(crate) fn print_jobs(jobs: &[Job], dates: &Dates) -> io::Result<()> {
     let submitted = format!("submitted ({})", dates.zone_name());
     let mut table = Columns::new(&format!(
         "job, state, owner, site, resource, capacity, limit, {submitted}, started, expected, ended, \
-         reservation, more"
+         reservation, native id, more"
     ));
     for job in jobs {
         table.row([
@@ -166,6 +166,7 @@ pub(crate) fn print_jobs(jobs: &[Job], dates: &Dates) -> io::Result<()> {
             or_nothing(job.expected_start, |at| dates.wall_end(job.submitted, at)),
             or_nothing(job.ended, |at| dates.wall_end(job.submitted, at)),
             or_nothing(job.reservation, |id| id.to_string()),
+            or_nothing(job.native_id.as_ref(), Clone::clone),
             job.detail.clone().unwrap_or_else(|| NOTHING.to_owned()),
         ]);
     }

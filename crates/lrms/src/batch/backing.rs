@@ -8,7 +8,7 @@
 
 use super::looks::Own;
 use super::pieces::Piece;
-use super::plan::{Plan, shared};
+use super::plan::{Plan, Steps, shared};
 use super::system::{Handle, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
 use super::{Batch, State, plan};
@@ -106,9 +106,18 @@ impl Batch {
     }
 
     /// Carries out a plan: gently, and where that is refused because the old is in the way of the new, the other way.
-    fn carry_out(&self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
+    fn carry_out(&self, order: &Order, mut plan: Plan) -> Result<(), LrmsError> {
+        if self.state().has_room_beside(order, &plan) {
+            let mut done = Vec::new();
+            let Err(why) = self.gently(order, plan.creates_first(), &mut done) else { return Ok(()) };
+            let failure = self.undone(order, why, done);
+            if !failure.is_refusal() {
+                return Err(failure);
+            }
+            plan = self.state().plan(order);
+        }
         let mut done = Vec::new();
-        let Err(why) = self.gently(order, plan, &mut done) else { return Ok(()) };
+        let Err(why) = self.gently(order, plan.steps(), &mut done) else { return Ok(()) };
         let failure = self.undone(order, why, done);
         if !failure.is_refusal() || !self.may_make_room(order) {
             return Err(failure);
@@ -120,20 +129,20 @@ impl Batch {
         }
     }
 
-    /// First what is new, then what is old goes.
-    fn gently(&self, order: &Order, plan: Plan, done: &mut Vec<Done>) -> Result<(), LrmsError> {
+    /// First what is new, in the order of the steps, then what is old goes.
+    fn gently(&self, order: &Order, steps: Steps, done: &mut Vec<Done>) -> Result<(), LrmsError> {
         let mut replaced = Vec::new();
-        let mut there = plan.same;
-        for (piece, span) in plan.changes {
-            if !self.change(order, &piece, span, done)? {
-                there.push((self.create(order, span, done)?, span));
+        let mut there = steps.same;
+        for (piece, span) in steps.new {
+            if let Some(piece) = piece {
+                if self.change(order, &piece, span, done)? {
+                    continue;
+                }
                 replaced.push(piece);
             }
-        }
-        for span in plan.creates {
             there.push((self.create(order, span, done)?, span));
         }
-        for piece in replaced.iter().chain(&plan.deletes) {
+        for piece in replaced.iter().chain(&steps.deletes) {
             self.replace(order, piece, &there, done)?;
         }
         Ok(())
@@ -337,6 +346,15 @@ impl State {
         let mut plan = Plan::of(sound, order.wanted.clone(), now);
         plan.deletes.extend::<Vec<Piece>>(degraded);
         plan
+    }
+
+    /// Whether something is to be made while a piece gives something up, and there is room for it before that. It is then made
+    /// first, so that at no moment less is kept than is wanted in the end.
+    fn has_room_beside(&self, order: &Order, plan: &Plan) -> bool {
+        let (now, none) = (self.now.second(), BTreeSet::new());
+        plan.gives_up()
+            && !plan.creates.is_empty()
+            && plan::is_there(&self.looks.picture, &order.place, now, &none, &plan.creates)
     }
 
     fn wanted(&self, order: &Order, number: u32, span: Span) -> Result<Wanted, LrmsError> {

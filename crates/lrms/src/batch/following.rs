@@ -3,7 +3,8 @@
 //! submitted before a restart, or by a command that was not answered.
 //!
 //! A job that waits for a reservation which is no more would wait for ever, and is ended; so is one that runs on when its
-//! reservation is over, since batch systems take their time for that, and a second one of the same name. What cannot
+//! reservation is over, since batch systems take their time for that, and a second one of the same name. When a job that ran is
+//! over is told as the batch system tells it: one that ignores a signal lives for some seconds more. What cannot
 //! be done now is tried again after the next look.
 
 use super::register::Entry;
@@ -20,11 +21,18 @@ use std::collections::BTreeMap;
 /// look must not wait long for them.
 const MOST_QUESTIONS: usize = 50;
 
+/// Said of a job that was cancelled in the second in which it started, and not by us. Slurm says that of jobs whose prolog
+/// fails, and no more.
+const ENDED_AT_ONCE: &str = "the batch system cancelled it in the second in which it started: it could not be launched \
+     (see why its nodes are drained: sinfo -R, pbsnodes), or somebody cancelled it there";
+
 /// A command that a look gives cause for.
 #[derive(Debug)]
 pub(super) enum Chore {
     /// Ends a job; then this is to be told.
     End { id: JobId, native: String, then: Vec<JobChange> },
+    /// Ends a job with its reservation. When it is over is seen: it may ignore the signal for as long as it is given.
+    Expire { id: JobId, native: String },
     /// Asks what became of a job that is not shown any more.
     Ask { id: JobId, native: String },
 }
@@ -36,7 +44,8 @@ impl Batch {
         let busy = state.jobs.live() > 0 || !state.unsure_jobs.is_empty() || !state.chores.is_empty();
         let last = state.looks.tried;
         let due = last.map_or(state.now, |last| last + state.settings.follow_every);
-        let ends = state.jobs.next_end(last.unwrap_or(state.now).second());
+        let early = state.settings.end_jobs_early;
+        let ends = state.jobs.next_end(last.unwrap_or(state.now).second(), early);
         let due = ends.map_or(due, |end| due.min(Moment::of(end)));
         (busy || !state.looks.is_there()).then_some(due.max(state.now))
     }
@@ -53,6 +62,7 @@ impl Batch {
         for chore in chores {
             let done = match chore {
                 Chore::End { id, native, then } => self.end(id, &native, then),
+                Chore::Expire { id, native } => self.expire(id, &native),
                 Chore::Ask { id, native } => self.ask(id, &native),
             };
             failure = failure.and(done);
@@ -76,6 +86,14 @@ impl Batch {
         Ok(())
     }
 
+    fn expire(&self, id: JobId, native: &str) -> Result<(), LrmsError> {
+        self.system.cancel(native)?;
+        if let Some(entry) = self.state().jobs.get_mut(id) {
+            entry.ending = true;
+        }
+        Ok(())
+    }
+
     fn ask(&self, id: JobId, native: &str) -> Result<(), LrmsError> {
         if !self.state().is_live(id) {
             return Ok(());
@@ -89,7 +107,10 @@ impl Batch {
                 fact.awaits_go |= awaits_go && fact.state == FactState::Running;
                 state.take(id, &fact);
             }
-            None => state.tell_over(id, Ended::Lost),
+            None => {
+                let ending = state.jobs.get(id).is_some_and(|entry| entry.ending);
+                state.tell_over(id, if ending { Ended::ReservationOver } else { Ended::Lost });
+            }
         }
         Ok(())
     }
@@ -171,17 +192,18 @@ impl State {
         let Some(entry) = self.jobs.get(id).filter(|entry| !entry.state.is_over()) else { return };
         let orphaned = matches!(fact.state, FactState::Held { orphaned: true, .. });
         let unheard = entry.unheard && !fact.state.is_over();
-        let outlives = fact.state == FactState::Running && entry.outlives_its_reservation(now);
+        let outlives = fact.state == FactState::Running && self.outlives_its_reservation(entry);
         let became = if unheard {
             (JobState::Killed(Ended::Cancelled), now)
-        } else if outlives {
-            (JobState::Killed(Ended::ReservationOver), now)
         } else {
             let backed = entry.reservation.is_some_and(|reservation| self.is_backed(reservation));
             state_of(entry, fact, backed, now)
         };
         let changes = changes(entry, fact, became);
-        if orphaned || unheard || outlives {
+        if outlives && !unheard && !entry.ending {
+            self.chores.push(Chore::Expire { id, native: fact.native.clone() });
+        }
+        if orphaned || unheard {
             self.chores.push(Chore::End { id, native: fact.native.clone(), then: changes });
         } else {
             changes.into_iter().for_each(|change| self.tell(change));
@@ -203,6 +225,15 @@ impl State {
             entry.native.clone_from(&fact.native);
             entry.awaits_go &= fact.state != FactState::Running || fact.awaits_go;
         }
+    }
+
+    /// Whether a job's reservation is over, or nearly so and another begins then whose jobs would have to wait for its end.
+    fn outlives_its_reservation(&self, entry: &Entry) -> bool {
+        let (now, early) = (self.now.second(), self.settings.end_jobs_early);
+        let Some(until) = entry.until.filter(|_| entry.reservation.is_some()) else { return false };
+        let others = self.looks.picture.reservations.iter().map(|reserved| reserved.interval.begin);
+        let is_followed = || others.into_iter().any(|begin| until <= begin && begin < until + early);
+        until <= now || (until - early <= now && is_followed())
     }
 
     fn is_backed(&self, reservation: ReservationId) -> bool {
@@ -237,11 +268,19 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
         FactState::Running if fact.awaits_go => (JobState::Claiming, fact.started.unwrap_or(now)),
         FactState::Running if entry.state == JobState::Claiming => (JobState::Running, now),
         FactState::Running => (JobState::Running, fact.started.unwrap_or(now)),
+        // Codes from 128 on are those of signals.
+        FactState::Cancelled | FactState::OutOfTime | FactState::Done { exit: 128.. } if entry.ending => {
+            (JobState::Killed(Ended::ReservationOver), ended)
+        }
         FactState::Done { exit: NO_GO } if got_no_go(entry, fact) => (JobState::Killed(Ended::NoGo), ended),
         FactState::Done { exit } => (JobState::Done { exit: *exit }, ended),
         FactState::Cancelled if inside && !backed => (JobState::Killed(Ended::ReservationOver), ended),
+        FactState::Cancelled if fact.started.is_some() && fact.started == fact.ended => {
+            (JobState::Killed(Ended::CouldNotStart(ENDED_AT_ONCE.into())), ended)
+        }
         FactState::Cancelled => (JobState::Killed(Ended::Cancelled), ended),
         FactState::OutOfTime => (JobState::Killed(out_of_time(entry, fact)), ended),
+        FactState::NotLaunched { why } => (JobState::Killed(Ended::CouldNotStart(why.clone())), ended),
         FactState::Failed { why } if fact.started.is_none() => {
             (JobState::Killed(Ended::CouldNotStart(why.clone())), ended)
         }
@@ -276,8 +315,8 @@ fn changes(entry: &Entry, fact: &JobFact, (state, at): (JobState, Time)) -> Vec<
         JobState::Claiming => Some(at),
         _ => None,
     };
-    let began =
-        since.filter(|_| state.is_over() && !fact.awaits_go && state != JobState::Killed(Ended::NoGo));
+    let never = matches!(state, JobState::Killed(Ended::NoGo | Ended::CouldNotStart(_)));
+    let began = since.filter(|_| state.is_over() && !fact.awaits_go && !never);
     let began = began.map(|started| JobChange { id, state: JobState::Running, at: started.min(at) });
     began.into_iter().chain([JobChange { id, state, at }]).collect()
 }

@@ -70,6 +70,8 @@ pub(super) struct Looks {
     pub(super) picture: Picture,
     /// When that look began.
     taken: Option<Moment>,
+    /// How long it took: the time there was read at some moment within it.
+    took: Millis,
     /// How many looks have begun, and when the last of them did, with or without an answer.
     pub(super) begun: u64,
     pub(super) tried: Option<Moment>,
@@ -117,13 +119,13 @@ impl Looks {
         self.meanwhile = Some(Vec::new());
     }
 
-    /// Ends the look that is under way with this result.
-    pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
+    /// Ends the look that is under way, after it took so long, with this result.
+    pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>, took: Millis) -> Looked {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let outcome = seen.map(|mut picture| {
             self.carry_over(&mut picture);
             meanwhile.iter().for_each(|own| own.put_into(&mut picture));
-            (self.picture, self.taken) = (picture, self.tried);
+            (self.picture, self.taken, self.took) = (picture, self.tried, took);
         });
         let at = self.tried.unwrap_or(Moment(i64::MIN));
         let looked = Looked { number: self.begun, at, outcome };
@@ -165,8 +167,32 @@ impl Looks {
         made
     }
 
-    /// The time here and there when it was seen.
+    /// The time here and there when it was seen. Of the times that it was here during the look it is the closest to theirs: a
+    /// slow command is no wrong clock.
     pub(super) fn clocks(&self) -> Option<Clocks> {
-        Some(Clocks { ours: self.taken?.second(), theirs: self.picture.clock? })
+        let (began, theirs) = (self.taken?, self.picture.clock?);
+        let ours = theirs.clamp(began.second(), (began + self.took.max(Millis::ZERO)).second());
+        Some(Clocks { ours, theirs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_plan::{Seconds, Time};
+
+    #[test]
+    fn a_slow_look_is_no_clock_that_is_ahead() {
+        let skew = |clock: i64, took: Millis| {
+            let mut looks = Looks::default();
+            looks.begin(Moment::of(Time(100)));
+            looks.end(Ok(Picture { clock: Some(Time(clock)), ..Picture::default() }), took);
+            looks.clocks().unwrap().skew()
+        };
+        assert_eq!(skew(105, Millis::seconds(5)), Seconds(0));
+        assert_eq!(skew(103, Millis::seconds(5)), Seconds(0));
+        assert_eq!(skew(105, Millis(100)), Seconds(5));
+        assert_eq!(skew(112, Millis::seconds(5)), Seconds(7), "more than the command took");
+        assert_eq!(skew(95, Millis::seconds(5)), Seconds(-5));
     }
 }

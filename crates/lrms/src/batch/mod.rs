@@ -79,6 +79,8 @@ pub struct Settings {
     pub remembered: usize,
     /// So long a job that claims may get its go. The job itself waits half as long again.
     pub go_within: Seconds,
+    /// Jobs are ended this long before their reservation ends, where another begins then.
+    pub end_jobs_early: Seconds,
 }
 
 impl Settings {
@@ -94,6 +96,7 @@ impl Settings {
             most_jobs: MOST_JOBS,
             remembered: REMEMBERED,
             go_within: GO_WITHIN,
+            end_jobs_early: Seconds::ZERO,
         }
     }
 }
@@ -143,6 +146,11 @@ impl Batch {
         changes
     }
 
+    /// Jobs that were submitted or found since this was last asked, each with what it is called there.
+    pub fn names(&self) -> Vec<(JobId, String)> {
+        std::mem::take(&mut self.state().jobs.unnamed)
+    }
+
     /// What the last look showed, with what was done since.
     pub fn seen(&self) -> Look {
         self.state().look()
@@ -182,12 +190,12 @@ impl Batch {
             }
             state = self.looked.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let waited = Millis(i64::try_from(asked.elapsed().as_millis()).unwrap_or(i64::MAX));
-        let now = state.reach(now + waited);
+        let now = state.reach(now + since(asked));
         state.looks.begin(now);
         drop(state);
+        let began = Instant::now();
         let seen = self.system.look();
-        let looked = self.state().end_look(seen);
+        let looked = self.state().end_look(seen, since(began));
         self.looked.notify_all();
         looked
     }
@@ -195,6 +203,10 @@ impl Batch {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn since(instant: Instant) -> Millis {
+    Millis(i64::try_from(instant.elapsed().as_millis()).unwrap_or(i64::MAX))
 }
 
 struct State {
@@ -245,9 +257,9 @@ impl State {
         plan::Now { time: self.now.second(), step: self.traits.smallest_step.max(Seconds(1)) }
     }
 
-    fn end_look(&mut self, seen: Result<Picture, LrmsError>) -> Looked {
+    fn end_look(&mut self, seen: Result<Picture, LrmsError>, took: Millis) -> Looked {
         let is_first = !self.looks.is_there();
-        let looked = self.looks.end(seen.and_then(|picture| self.all_ours(picture)));
+        let looked = self.looks.end(seen.and_then(|picture| self.all_ours(picture)), took);
         if looked.outcome.is_ok() {
             let now = self.terms_now();
             self.pieces.learn(&self.looks.picture, looked.number, &self.settings, now);

@@ -60,6 +60,28 @@ impl Plan {
         self.changes.iter().map(|(_, span)| span).chain(&self.creates).copied().collect()
     }
 
+    /// Whether a piece that changes had something that it will not have.
+    pub(super) fn gives_up(&self) -> bool {
+        self.changes.iter().any(|(piece, span)| !is_less(piece.span, *span))
+    }
+
+    /// First what becomes of the pieces that are there, then what is made. Room that a piece gives up can be used at once.
+    pub(super) fn steps(self) -> Steps {
+        let changes = self.changes.into_iter().map(|(piece, span)| (Some(piece), span));
+        let new = changes.chain(self.creates.into_iter().map(|span| (None, span))).collect();
+        Steps { same: self.same, new, deletes: self.deletes }
+    }
+
+    /// First what is made, and last the pieces that only become less: nothing is given up before all else is there.
+    pub(super) fn creates_first(self) -> Steps {
+        let mut steps = self.steps();
+        steps.new.sort_by_key(|(piece, span)| match piece {
+            None => 0,
+            Some(piece) => 1 + u8::from(is_less(*span, piece.span)),
+        });
+        steps
+    }
+
     /// Whether something old may be in the way of something new.
     pub(super) fn is_in_its_own_way(&self) -> bool {
         let new = self.missing();
@@ -68,9 +90,23 @@ impl Plan {
     }
 }
 
+/// What is to be done, in order.
+pub(super) struct Steps {
+    pub(super) same: Vec<(Handle, Span)>,
+    /// What is to be there, and the piece that becomes that, if one does.
+    pub(super) new: Vec<(Option<Piece>, Span)>,
+    /// These go last.
+    pub(super) deletes: Vec<Piece>,
+}
+
 /// For how many seconds both last.
 pub(super) fn shared(one: Interval, other: Interval) -> i64 {
     Interval::new(one.begin.max(other.begin), one.end.min(other.end)).length().0
+}
+
+/// Whether one is within the other, at any instant.
+fn is_less(one: Span, other: Span) -> bool {
+    shared(one.interval, other.interval) == one.interval.length().0 && one.capacity <= other.capacity
 }
 
 /// Whether there is room for all spans at once, as far as the picture tells.

@@ -26,6 +26,8 @@ pub(super) struct Entry {
     pub(super) until: Option<Time>,
     /// Somebody said that it is to be ended, and it is not known whether the batch system heard.
     pub(super) unheard: bool,
+    /// It was told to end with its reservation, and may take its time for that.
+    pub(super) ending: bool,
     /// It claims and no look has shown it running.
     pub(super) awaits_go: bool,
     pub(super) claims_since: Option<Time>,
@@ -39,6 +41,8 @@ pub(super) struct Register {
     ordered: BTreeMap<u64, JobId>,
     /// In the order in which they ended.
     over: VecDeque<JobId>,
+    /// Those whose native ids were not told yet.
+    pub(super) unnamed: Vec<(JobId, String)>,
 }
 
 impl Entry {
@@ -64,15 +68,11 @@ impl Entry {
             reservation,
             until: None,
             unheard: false,
+            ending: false,
             awaits_go: fact.awaits_go,
             claims_since: None,
             stamp: 0,
         }
-    }
-
-    /// Whether the reservation that it runs in is over.
-    pub(super) fn outlives_its_reservation(&self, now: Time) -> bool {
-        self.reservation.is_some() && self.until.is_some_and(|until| until <= now)
     }
 
     fn status(&self) -> JobStatus {
@@ -96,11 +96,12 @@ impl Register {
         self.entries.values().map(|(_, entry)| entry).filter(|entry| !entry.state.is_over())
     }
 
-    /// When the next reservation ends that one runs in, after this time.
-    pub(super) fn next_end(&self, after: Time) -> Option<Time> {
+    /// When the next reservation ends that one runs in, or is `early` before its end, after this time.
+    pub(super) fn next_end(&self, after: Time, early: Seconds) -> Option<Time> {
         let running = |entry: &&Entry| matches!(entry.state, JobState::Running | JobState::Claiming);
         let inside = self.live_entries().filter(running).filter(|entry| entry.reservation.is_some());
-        inside.filter_map(|entry| entry.until).filter(|until| *until > after).min()
+        let ends = inside.filter_map(|entry| entry.until).flat_map(|until| [until - early, until]);
+        ends.filter(|end| *end > after).min()
     }
 
     pub(super) fn get(&self, id: JobId) -> Option<&Entry> {
@@ -115,6 +116,7 @@ impl Register {
     pub(super) fn add(&mut self, entry: Entry) {
         let order = self.ordered.last_key_value().map_or(0, |(order, _)| order.saturating_add(1));
         self.ordered.insert(order, entry.id);
+        self.unnamed.push((entry.id, entry.native.clone()));
         self.entries.insert(entry.id, (order, entry));
     }
 

@@ -283,6 +283,11 @@ pub enum FactState {
     Cancelled,
     /// It ran out of its own time, or that of its reservation.
     OutOfTime,
+    /// It had its nodes and could not be launched there: it did not run.
+    NotLaunched {
+        /// Why, in the words of the batch system.
+        why: String,
+    },
     /// Its node failed, or it could not be started.
     Failed {
         /// Why.

@@ -247,11 +247,11 @@ impl Shared {
 }
 
 fn not_run(command: &Command, silent_for: Duration) -> LrmsError {
-    let what = format!("{} was not run: the batch system", command.program);
-    LrmsError::Silent { what, after: Duration::from_millis(silent_for.as_millis() as u64) }
+    let said = format!("was not run: nothing is heard of the batch system, since {} s", silent_for.as_secs());
+    LrmsError::Silent { what: command.program.clone(), after: silent_for, said: Some(said) }
 }
 
 fn too_many(command: &Command, waited: Duration) -> LrmsError {
     let what = format!("{} was not run: those that run already", command.program);
-    LrmsError::Silent { what, after: waited }
+    LrmsError::Silent { what, after: waited, said: None }
 }

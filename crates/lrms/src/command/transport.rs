@@ -125,7 +125,9 @@ impl Transport {
                 Prepared::Wrapped(_) => Outcome { code, out, err },
                 Prepared::Remote(ssh, line) => ssh.outcome(line, code, out, &err)?,
             },
-            End::TimedOut => return Err(LrmsError::Silent { what: program, after: self.time_out }),
+            End::TimedOut => {
+                return Err(LrmsError::Silent { what: program, after: self.time_out, said: None });
+            }
             End::Unknown(why) => return Err(failed(program, format!("what came of it is not known: {why}"))),
             End::Stopped => return Err(failed(program, "it was ended, since nobody waits for it".into())),
             End::TooMuch(output) => {

@@ -219,7 +219,7 @@ mod tests {
         assert!(refusal.is_refusal() && refusal.to_string().contains("short; it was deleted again"));
         let left = undone(Err(refused("deleting", "no")));
         assert!(!left.is_refusal() && left.to_string().contains("could not be deleted"), "{left}");
-        let silent = LrmsError::Silent { what: "x".into(), after: Duration::ZERO };
+        let silent = LrmsError::Silent { what: "x".into(), after: Duration::ZERO, said: None };
         assert!(matches!(undone(Err(silent)), LrmsError::Silent { .. }));
     }
 

@@ -174,7 +174,8 @@ impl Tools {
         if !outcome.is_success() && is_silence() {
             // The next ones need not wait as long to hear nothing.
             self.runner.note_silence();
-            return Err(LrmsError::Silent { what: shown(command), after });
+            let said = Some(format!("cannot reach the batch system: {}", said(&outcome)));
+            return Err(LrmsError::Silent { what: shown(command), after, said });
         }
         Ok(outcome)
     }
@@ -268,9 +269,13 @@ pub(crate) fn the_reservation(wanted: &Wanted, [cores_are, nodes_are]: [&str; 2]
 /// left out.
 pub(crate) fn shown(command: &Command) -> String {
     let words = [&command.program].into_iter().chain(&command.arguments).map(String::as_str);
-    let mut words = words.skip(if command.program == "sh" { 4 } else { 0 });
-    let name = words.next().and_then(|program| program.rsplit('/').next()).unwrap_or_default();
-    start(&[name].into_iter().chain(words).collect::<Vec<_>>().join(" "))
+    let mut words: Vec<&str> = words.collect();
+    while let ["sh", "-c", _, "sh", rest @ ..] = &words[..] {
+        words = rest.to_vec();
+    }
+    let (name, words) = words.split_first().unwrap_or((&"", &[]));
+    let name = name.rsplit('/').next().unwrap_or_default();
+    start(&[&name].into_iter().chain(words).copied().collect::<Vec<_>>().join(" "))
 }
 
 /// What a command said, for people.
@@ -298,6 +303,9 @@ mod tests {
         let silent =
             tools.run(&Command::new("sh").args(["-c", "echo nobody answers >&2; exit 1"])).unwrap_err();
         assert!(matches!(silent, LrmsError::Silent { .. }), "{silent}");
+        let told = silent.to_string();
+        assert!(told.contains("cannot reach the batch system: nobody answers"), "{told}");
+        assert!(!told.contains("within"), "it did not time out: {told}");
         let next = tools.ask(&Command::new("true")).unwrap_err().to_string();
         assert!(next.contains("true was not run"), "{next}");
     }

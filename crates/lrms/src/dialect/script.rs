@@ -10,10 +10,11 @@
 
 use crate::batch::{NO_GO, Submission};
 use crate::builtin::processes::command;
-use crate::command::quoted;
+use crate::command::{Command, quoted};
 use crate::error::LrmsError;
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
+use bookahead_protocol::JobId;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -28,14 +29,58 @@ pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
 }
 
 /// The script of a job for a submitting command. One that claims waits for its go first: until the shell command `has_go`
-/// succeeds. For `directive` see [`script`].
+/// succeeds. A job that names no folder runs in `folder`, or where the batch system starts it. For `directive` see [`script`].
 pub(crate) fn job_script(
     job: &Submission,
+    folder: Option<&Path>,
     directive: Option<&str>,
     has_go: &str,
 ) -> Result<String, LrmsError> {
-    let first = job.go_within.map(|within| waiting(within, has_go));
-    script(&job.work, directive, &first.unwrap_or_default())
+    let mut first = job.go_within.map(|within| waiting(within, has_go)).unwrap_or_default();
+    let names_none = matches!(job.work, Work::Script { .. } | Work::Program { folder: None, .. });
+    if let Some(folder) = folder.filter(|_| names_none) {
+        first.push_str(&enter(folder)?);
+    }
+    if !matches!(job.work, Work::Pretended { .. }) {
+        first.push_str(THREADS);
+    }
+    script(&job.work, directive, &first)
+}
+
+/// The file that a job prints to, whatever it prints: in `folder`, or else to be taken relative to the home folder. It is
+/// called by the id of the job.
+pub(crate) fn output_file(job: &Submission, folder: Option<&Path>) -> String {
+    let id = job.name.rsplit_once('_').filter(|(id, _)| id.parse::<JobId>().is_ok());
+    let file = format!("{}.out", id.map_or(job.name.as_str(), |(id, _)| id));
+    folder.map_or(file.clone(), |folder| folder.join(file).to_string_lossy().into_owned())
+}
+
+/// A submitting command that runs in the home folder of its account, since relative paths are relative to where it runs.
+/// `HOME` may be that of whoever became the account.
+pub(crate) fn from_home(command: Command) -> Command {
+    by_shell(
+        command,
+        "home=$(getent passwd \"$(id -un)\" | cut -d: -f6); cd \"${home:-$HOME}\" && exec \"$@\"",
+    )
+}
+
+/// A command that a shell runs as `"$@"`. Nothing of the command has a meaning to the shell.
+pub(crate) fn by_shell(command: Command, text: &str) -> Command {
+    let words = ["-c", text, "sh", &command.program].map(str::to_owned);
+    let arguments = words.into_iter().chain(command.arguments).collect();
+    Command { program: "sh".into(), arguments, ..command }
+}
+
+/// PBS sets both variables to the cores of one chunk, and chunks have one core each: a program with threads would use one of
+/// its cores. Both become the cores that the job has on its first host, of which its list of hosts has a line for each chunk.
+const THREADS: &str = r#"if [ -n "$OMP_NUM_THREADS" ] && [ "$OMP_NUM_THREADS" = "$NCPUS" ] && [ -r "$PBS_NODEFILE" ]; then
+NCPUS=$((NCPUS * $(grep -cxF -e "$(head -n 1 "$PBS_NODEFILE")" "$PBS_NODEFILE")))
+OMP_NUM_THREADS=$NCPUS
+fi
+"#;
+
+fn enter(folder: &Path) -> Result<String, LrmsError> {
+    Ok(format!("cd {} || exit 126\n", word(&folder.to_string_lossy())?))
 }
 
 /// Lines that let a job wait for its go: until the shell command `has_go` succeeds, or the time is up and it exits with
@@ -81,7 +126,7 @@ fn of_program(
     }
     let mut text = String::new();
     if let Some(folder) = folder {
-        let _ = writeln!(text, "cd {} || exit 126", word(&folder.to_string_lossy())?);
+        text.push_str(&enter(folder)?);
     }
     let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
     let words = variables.chain([program.to_owned()]).chain(arguments.iter().cloned());
@@ -133,8 +178,9 @@ fn word(plain: &str) -> Result<String, LrmsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::{Place, Unit};
     use std::io::Write as _;
-    use std::process::{Command, Output, Stdio};
+    use std::process::{Command as Process, Output, Stdio};
 
     const HOSTILE: [&str; 18] = [
         "",
@@ -168,7 +214,7 @@ mod tests {
     /// What comes of a shell that reads the script for this, with its file in a folder of the test's.
     fn outcome(work: &Work) -> Output {
         let folder = tempfile::tempdir().unwrap();
-        let mut shell = Command::new("/bin/sh");
+        let mut shell = Process::new("/bin/sh");
         shell.env("TMPDIR", folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
         let script = script(work, None, "").unwrap();
@@ -194,6 +240,43 @@ mod tests {
         let mut arguments = vec!["-c".into(), r#"printf '[%s]' "$@"; pwd"#.into(), "sh".into()];
         arguments.extend(hostile());
         assert_eq!(run(&program("sh", arguments, &[])), bracketed() + "/\n");
+    }
+
+    /// What a job prints whose batch system gives it these variables, and this list of hosts.
+    fn printed_with(work: Work, variables: &[(&str, &str)], hosts: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("hosts");
+        std::fs::write(&list, hosts).unwrap();
+        let place =
+            Place { resource: "cpu".into(), unit: Unit::Cores, partition: None, features: Vec::new() };
+        let job = Submission {
+            name: "job".into(),
+            place,
+            amount: 4,
+            limit: Seconds(60),
+            reservations: Vec::new(),
+            account: None,
+            project: None,
+            work,
+            go_within: None,
+        };
+        let mut shell = Process::new("/bin/sh");
+        shell.env_remove("OMP_NUM_THREADS").env_remove("NCPUS").envs(variables.iter().copied());
+        shell.args(["-c", &job_script(&job, None, None, "").unwrap()]).env("PBS_NODEFILE", &list);
+        String::from_utf8(shell.output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn a_job_of_several_one_core_chunks_has_as_many_threads_as_cores_on_its_host() {
+        let shows = || text("echo \"$OMP_NUM_THREADS,$NCPUS\"", Vec::new());
+        let of_pbs = [("OMP_NUM_THREADS", "1"), ("NCPUS", "1")];
+        assert_eq!(printed_with(shows(), &of_pbs, "n1\nn1\nn1\nn10\n"), "3,3\n");
+        let whole = [("OMP_NUM_THREADS", "8"), ("NCPUS", "8")];
+        assert_eq!(printed_with(shows(), &whole, "n1\nn2\n"), "8,8\n");
+        assert_eq!(printed_with(shows(), &[], "n1\nn1\n"), ",\n", "it was not set");
+        assert_eq!(printed_with(shows(), &[("OMP_NUM_THREADS", "2"), ("NCPUS", "1")], "n1\nn1\n"), "2,1\n");
+        let owns = program("printenv", vec!["OMP_NUM_THREADS".into()], &[("OMP_NUM_THREADS", "1")]);
+        assert_eq!(printed_with(owns, &of_pbs, "n1\nn1\n"), "1\n", "what the user says counts");
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub struct Settings {
     pub execd_port: Option<u16>,
     /// The folder of the commands; looked for in `PATH` where none is given.
     pub bin: Option<PathBuf>,
-    /// A folder for what jobs print; the home folder of the job's account where none is given.
+    /// A folder in which jobs run and for what they print; the home folder of the account where none is given.
     pub output: Option<PathBuf>,
     /// How long after its end a job may be missing in the accounting file (`flush_time` of `reporting_params`, and some
     /// more); None where there is no accounting or it cannot be read.

@@ -4,7 +4,7 @@
 use super::{GridEngine, NO_WHOLE_HOSTS, Settings, outcome, reservations};
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
-use crate::dialect::script::job_script;
+use crate::dialect::script::{job_script, output_file};
 use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
@@ -22,7 +22,7 @@ impl JobSystem for GridEngine {
         if job.place.unit == Unit::Nodes {
             return Err(refused(the_job(job), NO_WHOLE_HOSTS));
         }
-        let script = job_script(job, None, &has_go(tools))?;
+        let script = job_script(job, settings.output.as_deref(), None, &has_go(tools))?;
         let attempt = |limit| {
             let command = command(tools, settings, job, limit).input(script.clone());
             tools.run(&command).map(|outcome| (command, outcome))
@@ -69,10 +69,8 @@ fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds)
     if job.go_within.is_some() {
         command = command.args(["-ac", &format!("{CONTEXT}={CLAIMS}")]);
     }
-    if let Some(folder) = &settings.output {
-        let folder = folder.to_string_lossy();
-        command = command.args(["-o", &folder, "-e", &folder]);
-    }
+    // Without a folder it is relative to the home folder, where Grid Engine starts jobs.
+    command = command.args(["-j", "y", "-o", &output_file(job, settings.output.as_deref())]);
     match job.reservations.first() {
         Some(handle) => command.args(["-ar", &handle.0]),
         None => {

@@ -48,7 +48,7 @@ pub struct Settings {
     pub bin: Option<PathBuf>,
     /// Variables that the commands need, as `LSF_ENVDIR`.
     pub environment: BTreeMap<String, String>,
-    /// A folder of the cluster for what jobs write; None for what LSF does by itself, which is a mail to their user.
+    /// A folder of the cluster in which jobs run and for what they print; None for the home folder of the account.
     pub output: Option<PathBuf>,
     /// The program that tells the time where the commands run, since LSF does not tell it.
     pub date: String,

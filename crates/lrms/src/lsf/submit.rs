@@ -5,7 +5,7 @@ use super::nodes::selection;
 use super::times::minutes;
 use super::{Lsf, jobs};
 use crate::batch::{FactState, JobFact, JobSystem, Submission, Unit};
-use crate::dialect::script::job_script;
+use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{Tools, ended, failed, refused, said, the_job, unreadable};
 use crate::error::LrmsError;
 
@@ -18,7 +18,7 @@ const MESSAGE: &str = "97";
 impl JobSystem for Lsf {
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let tools = &self.tools;
-        let input = job_script(job, Some("#BSUB"), &has_go(tools))?;
+        let input = job_script(job, self.output.as_deref(), Some("#BSUB"), &has_go(tools))?;
         let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
         let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
         if job.go_within.is_some() {
@@ -37,10 +37,9 @@ impl JobSystem for Lsf {
         if job.place.unit == Unit::Nodes {
             command = command.args(["-R", "span[ptile=1]", "-x"]);
         }
-        if let Some(folder) = &self.output {
-            let file = |end: &str| folder.join(format!("{}.{end}", job.name)).to_string_lossy().into_owned();
-            command = command.args(["-o", &file("out"), "-e", &file("err")]);
-        }
+        // Without `-e`, errors go to the same file.
+        command = command.args(["-o", &output_file(job, self.output.as_deref())]);
+        let command = if self.output.is_none() { from_home(command) } else { command };
         let command = command.input(input).account(job.account.clone());
         let outcome = tools.run(&command)?;
         match submitted(&outcome.out) {

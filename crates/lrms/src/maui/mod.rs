@@ -44,7 +44,7 @@ pub struct Settings {
     pub torque_bin: Option<PathBuf>,
     /// Variables that the commands need, as `MAUIHOMEDIR` and `PBS_DEFAULT`.
     pub environment: BTreeMap<String, String>,
-    /// A folder of the cluster for what jobs write; None for what Torque does by itself, which is a file where qsub runs.
+    /// A folder of the cluster in which jobs run and for what they print; None for the home folder of the account.
     pub output: Option<PathBuf>,
 }
 

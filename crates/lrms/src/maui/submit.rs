@@ -6,7 +6,7 @@ use super::Commands;
 use super::Maui;
 use super::jobs::{self, NAME_VARIABLE};
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
-use crate::dialect::script::job_script;
+use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{failed, is_plain, refused, said, submitted, the_job};
 use crate::error::LrmsError;
 
@@ -23,7 +23,7 @@ impl JobSystem for Maui {
         if job.go_within.is_some() {
             return Err(refused(the_job(job), NO_CLAIMS));
         }
-        let input = job_script(job, Some("#PBS"), "")?;
+        let input = job_script(job, self.output.as_deref(), Some("#PBS"), "")?;
         let name: String = job.name.chars().take(LONGEST_NAME).collect();
         let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
         let mut command = command.args(["-l", &resources(job)?]);
@@ -35,10 +35,8 @@ impl JobSystem for Maui {
         if !extensions.is_empty() {
             command = command.args(["-W", &format!("x={}", extensions.join(";"))]);
         }
-        if let Some(folder) = &self.output {
-            let file = |end: &str| folder.join(format!("{}.{end}", job.name)).to_string_lossy().into_owned();
-            command = command.args(["-o", &file("out"), "-e", &file("err")]);
-        }
+        command = command.args(["-j", "oe", "-o", &output_file(job, self.output.as_deref())]);
+        let command = if self.output.is_none() { from_home(command) } else { command };
         let command = command.input(input).account(job.account.clone());
         let outcome = commands.torque.run(&command)?;
         if !outcome.is_success() {

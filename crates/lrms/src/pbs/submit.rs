@@ -6,7 +6,7 @@ use super::nodes::Vnodes;
 use super::{Pbs, jobs, reservations};
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
-use crate::dialect::script::job_script;
+use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{self, Tools, ended, refused, submitted, the_job};
 use crate::error::LrmsError;
 
@@ -18,7 +18,7 @@ impl JobSystem for Pbs {
     /// Submits a job, into the queue of its reservation if it has one.
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let (tools, settings) = (&self.tools, &self.settings);
-        let script = job_script(job, None, &has_go(tools))?;
+        let script = job_script(job, settings.output.as_deref(), None, &has_go(tools))?;
         let (queue, cores, place) = whereto(self, job)?;
         let limit = job.limit.0.max(1);
         let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
@@ -29,13 +29,11 @@ impl JobSystem for Pbs {
         if job.go_within.is_some() {
             command = command.args(["-v", &format!("{CLAIMS}=yes")]);
         }
-        if let Some(folder) = &settings.output {
-            let folder = format!("{}/", folder.to_string_lossy().trim_end_matches('/'));
-            command = command.args(["-o", &folder, "-e", &folder]);
-        }
+        command = command.args(["-j", "oe", "-o", &output_file(job, settings.output.as_deref())]);
         if let Some(queue) = queue {
             command = command.arg("-q").arg(queue);
         }
+        let command = if settings.output.is_none() { from_home(command) } else { command };
         let command = command.input(script);
         let outcome = tools.run(&command)?;
         if outcome.is_success() {

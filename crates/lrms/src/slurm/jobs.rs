@@ -71,6 +71,7 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     let time = |number: Option<i64>| number.filter(|time| *time > 0).map(Time);
     let was_started = runs || (state.is_over() && !job.nodes.text().is_empty());
     let start = time(job.start_time.0);
+    let (started, ended) = (start.filter(|_| was_started), time(job.end_time.0).filter(|_| state.is_over()));
     let (cores, nodes) = size(job, &placed, around);
     Some(JobFact {
         native: job.job_id.0?.to_string(),
@@ -81,8 +82,8 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         nodes,
         placed,
         submitted: time(job.submit_time.0).unwrap_or(Time(0)),
-        started: start.filter(|_| was_started),
-        ended: time(job.end_time.0).filter(|_| state.is_over()),
+        started,
+        ended,
         limit: job.time_limit.0.map(|minutes| Seconds(minutes.saturating_mul(60))),
         reservations: reservations(job.resv_name.text()),
         expected_start: start.filter(|_| state == FactState::Waiting),
@@ -200,6 +201,12 @@ const OVER: [&str; 10] = [
     "REVOKED",
 ];
 
+/// Reasons of jobs that are over and that Slurm could not launch.
+const NOT_LAUNCHED: [&str; 2] = ["JobLaunchFailure", "SystemFailure"];
+
+/// The code of jobs whose output file Slurm could not open: it says that signal 53 ended them.
+const NO_OUTPUT: i32 = 128 + 53;
+
 pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool, exit: Exit) -> FactState {
     let is = |word: &str| states.has(word);
     let any = |words: &[&str]| words.iter().any(|word| is(word));
@@ -238,14 +245,24 @@ fn over(states: &Words, reason: &str, exit: Exit) -> FactState {
     let any = |words: &[&str]| words.iter().any(|word| states.has(word));
     let failed = |why: &str| FactState::Failed { why: why.into() };
     match () {
+        () if any(&["FAILED"]) && exit.0 == NO_OUTPUT => {
+            let why =
+                format!("Slurm could not launch it: its output file cannot be written there ({reason})");
+            FactState::NotLaunched { why }
+        }
+        // A script that a signal ended has such a reason, too, and an exit code.
+        () if exit.0 == 0 && NOT_LAUNCHED.contains(&reason)
+            || any(&["LAUNCH_FAILED", "RECONFIG_FAIL", "BOOT_FAIL"]) =>
+        {
+            let why = format!("Slurm could not launch it: {} ({reason})", states.0.join("+"));
+            FactState::NotLaunched { why }
+        }
         () if any(&["CANCELLED", "REVOKED"]) => FactState::Cancelled,
         () if any(&["TIMEOUT", "DEADLINE"]) => FactState::OutOfTime,
         () if any(&["COMPLETED"]) => FactState::Done { exit: 0 },
         () if any(&["NODE_FAIL"]) => failed("its node failed"),
-        () if any(&["BOOT_FAIL"]) => failed("its node did not boot"),
         () if any(&["PREEMPTED"]) => failed("another job took its place"),
         () if any(&["OUT_OF_MEMORY"]) => failed("it needed more memory than it had"),
-        () if any(&["LAUNCH_FAILED", "RECONFIG_FAIL"]) => failed("it could not be started"),
         () if any(&["FAILED"]) && exit.0 != 0 => FactState::Done { exit: exit.0 },
         () => FactState::Failed { why: format!("{} ({reason})", states.0.join("+")) },
     }
@@ -295,18 +312,24 @@ mod tests {
         assert_eq!(of(&["COMPLETED"], "None", 0), FactState::Done { exit: 0 });
         assert_eq!(of(&["FAILED"], "NonZeroExitCode", 3), FactState::Done { exit: 3 });
         assert_eq!(of(&["FAILED"], "RaisedSignal", 137), FactState::Done { exit: 137 });
+        assert_eq!(of(&["FAILED"], "JobLaunchFailure", 137), FactState::Done { exit: 137 });
+        let mute = of(&["FAILED"], "JobLaunchFailure", NO_OUTPUT);
+        assert!(matches!(&mute, FactState::NotLaunched { why } if why.contains("output file")), "{mute:?}");
         assert_eq!(of(&["TIMEOUT"], "TimeLimit", 15), FactState::OutOfTime);
         assert_eq!(of(&["CANCELLED"], "None", 15), FactState::Cancelled);
-        for word in [
-            "NODE_FAIL",
-            "BOOT_FAIL",
-            "PREEMPTED",
-            "OUT_OF_MEMORY",
-            "LAUNCH_FAILED",
-            "SOMETHING_NEW",
-            "FAILED",
-        ] {
+        for word in ["NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "SOMETHING_NEW", "FAILED"] {
             assert!(matches!(of(&[word], "None", 0), FactState::Failed { .. }), "{word}");
+        }
+        let not_launched = [
+            (&["CANCELLED"][..], "JobLaunchFailure"),
+            (&["FAILED"], "SystemFailure"),
+            (&["BOOT_FAIL"], "None"),
+            (&["FAILED", "LAUNCH_FAILED"], "None"),
+        ];
+        for (words, reason) in not_launched {
+            let state = of(words, reason, 0);
+            let told = |why: &str| why.contains(words[0]) && why.contains(reason);
+            assert!(matches!(&state, FactState::NotLaunched { why } if told(why)), "{state:?}");
         }
     }
 }

@@ -64,9 +64,9 @@ pub struct Settings {
     /// The projects that are used, each with accounts that use it, for [`BatchSystem::examine`] to look whether Slurm knows
     /// them. Slurm calls a project an account.
     pub projects: BTreeMap<String, BTreeSet<String>>,
-    /// Where jobs that name no folder run, and where the output of such jobs goes, as `NAME.out`: a folder that all nodes
-    /// have, best one that they share. The output of a job that names a folder goes there.
-    pub jobs: PathBuf,
+    /// Where what jobs print goes, and where jobs run that name no folder: a folder that all nodes have, best one that they
+    /// share. None for the home folder of the account.
+    pub output: Option<PathBuf>,
     /// So long it is waited for that a reservation whose jobs were ended can be deleted. More than Slurm's `KillWait` is not
     /// needed.
     pub let_go_within: Duration,
@@ -91,7 +91,7 @@ impl Settings {
             bin: None,
             accounting: false,
             projects: BTreeMap::new(),
-            jobs: PathBuf::from("/tmp"),
+            output: None,
             let_go_within: Duration::from_secs(45),
         }
     }

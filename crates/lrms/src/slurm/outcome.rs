@@ -105,13 +105,8 @@ fn complete(
     let (code, signal) = exit.split_once(':').unwrap_or(("0", "0"));
     let exit = Exit::of_code_and_signal(code.parse().unwrap_or(0), signal.parse().unwrap_or(0));
     let state = jobs::state(&Words(vec![state.to_owned()]), reason, "", false, exit);
-    JobFact {
-        resources: resources_in(partition, &settings.places),
-        started: fact.started.filter(|_| ran),
-        ended: fact.ended.filter(|_| state.is_over()),
-        state,
-        ..fact
-    }
+    let (started, ended) = (fact.started.filter(|_| ran), fact.ended.filter(|_| state.is_over()));
+    JobFact { resources: resources_in(partition, &settings.places), started, ended, state, ..fact }
 }
 
 /// `1-02:03:04`; None for UNLIMITED.

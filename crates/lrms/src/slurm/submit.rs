@@ -2,7 +2,7 @@
 //! script asks for in its `#SBATCH` lines counts, but partition, reservation, project, name, time and size are ours.
 //!
 //! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
-//! Slurm's own variables; nothing else of our environment gets there. It writes to `NAME.out` in its folder.
+//! Slurm's own variables; nothing else of our environment gets there.
 //!
 //! A job that claims polls its own comment with `squeue` and runs once that says so. Operators may change the comments of jobs.
 
@@ -12,7 +12,7 @@ use super::{Slurm, outcome};
 use crate::batch::accounts::is_project;
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
-use crate::dialect::script::job_script;
+use crate::dialect::script::{by_shell, from_home, job_script, output_file};
 use crate::dialect::{Tools, ended, refused, submitted, the_job};
 use crate::error::LrmsError;
 use bookahead_party::Work;
@@ -34,9 +34,9 @@ impl JobSystem for Slurm {
         // What tells a job, in its shell, that it has got its go.
         let squeue = tools.called("squeue");
         let has_go = format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]");
-        let script = job_script(job, Some("#SBATCH"), &has_go)?;
+        let script = job_script(job, self.settings.output.as_deref(), Some("#SBATCH"), &has_go)?;
         check(job, &script)?;
-        let command = command(tools, job, &self.settings.jobs, script);
+        let command = command(tools, job, self.settings.output.as_deref(), script);
         let outcome = tools.run(&command)?;
         if !outcome.is_success() {
             return Err(denied(tools, job, &command, &outcome));
@@ -117,24 +117,19 @@ fn has_comment(script: &str) -> bool {
     script.lines().any(|line| line.starts_with("#SBATCH") && line.contains("--comment"))
 }
 
-fn command(tools: &Tools, job: &Submission, jobs: &Path, script: String) -> Command {
-    let folder = match &job.work {
-        Work::Program { folder: Some(folder), .. } => folder,
-        _ => jobs,
-    };
-    let folder = folder.display().to_string();
+fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: String) -> Command {
     // Slurm takes a `%` in the name of a file for a pattern.
-    let output = format!("{}/{}.out", folder.trim_end_matches('/').replace('%', "%%"), job.name);
+    let output = output_file(job, folder).replace('%', "%%");
     let minutes = job.limit.0.max(1).saturating_add(59) / 60;
     let mut options = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", job.name),
         format!("--time={minutes}"),
-        format!("--chdir={folder}"),
         format!("--output={output}"),
         format!("--export={EXPORTED}"),
         "--no-requeue".to_owned(),
     ];
+    options.extend(folder.map(|folder| format!("--chdir={}", folder.display())));
     options.extend(job.project.iter().map(|project| format!("--account={project}")));
     options.extend(job.place.partition.iter().map(|partition| format!("--partition={partition}")));
     if !job.place.features.is_empty() {
@@ -154,17 +149,12 @@ fn command(tools: &Tools, job: &Submission, jobs: &Path, script: String) -> Comm
         options.push(format!("--comment={}", inside.trim_end()));
     }
     let command = tools.command("sbatch").args(options).arg("/dev/stdin").input(script);
+    let command = if folder.is_none() { from_home(command) } else { command };
     match &job.account {
         None => command,
-        Some(account) => with_input_of_its_own(command).account(Some(account.clone())),
+        // Our pipe belongs to us, and no other account may open it by name, as `sbatch` does; one that is made there belongs to it.
+        Some(account) => by_shell(command, "cat | \"$@\"").account(Some(account.clone())),
     }
-}
-
-/// Our pipe belongs to us, and no other account may open it by name, as `sbatch` does; one that is made there belongs to him.
-fn with_input_of_its_own(command: Command) -> Command {
-    let words = ["-c", "cat | \"$@\"", "sh", &command.program].map(str::to_owned);
-    let arguments = words.into_iter().chain(command.arguments).collect();
-    Command { program: "sh".into(), arguments, ..command }
 }
 
 /// One task for each core, on as few nodes as Slurm likes; or whole nodes with nobody else on them.

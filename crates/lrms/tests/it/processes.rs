@@ -77,6 +77,19 @@ pub(crate) fn until_state(builtin: &mut Builtin, second: i64, id: u128, expected
     });
 }
 
+#[test]
+fn with_an_output_folder_scripts_run_there_and_print_to_a_file_named_by_the_id_of_the_job() {
+    let (folder, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let processes = reopened(folder.path()).with_output(Some(shared.path().into()));
+    let mut builtin = Builtin::new(vec![hosted(8, Policy::EASY)], at(0), Some(processes)).unwrap();
+    wake(&mut builtin, 0);
+    builtin.submit(at(0), &script(0xa11, "pwd\necho odd >&2\n", &[])).unwrap();
+    until_state(&mut builtin, 1, 0xa11, &DONE);
+    let printed = std::fs::read_to_string(shared.path().join(format!("{}.out", JobId(0xa11)))).unwrap();
+    assert_eq!(printed, format!("{}\nodd\n", shared.path().canonicalize().unwrap().display()));
+    assert!(!file(folder.path(), 0xa11, "output").exists());
+}
+
 /// A program that has not begun yet when it is asked to end does not hear it, so time must pass.
 #[track_caller]
 pub(crate) fn until_gone(builtin: &mut Builtin, folder: &Path, second: i64, id: u128) {

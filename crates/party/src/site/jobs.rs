@@ -15,6 +15,8 @@ pub enum JobEvent {
     Submitted { job: Job, key: Key, at: Time },
     /// The batch system has taken it.
     Handed { id: JobId },
+    /// The batch system calls it so.
+    Named { id: JobId, native: String },
     /// Its turn has come, and it waits for a go.
     Claimed { id: JobId },
     /// Its broker lets it run.
@@ -41,6 +43,9 @@ pub struct Record {
     /// Whether the batch system is known to have taken it: then it is never handed over again.
     #[serde(default)]
     pub handed: bool,
+    /// What the batch system calls it.
+    #[serde(default)]
+    pub native: Option<String>,
     /// Whether its turn has come and it waits for a go.
     #[serde(default)]
     pub claims: bool,
@@ -85,10 +90,13 @@ impl Jobs {
             JobEvent::Submitted { job, key, at } => {
                 let (job, key, submitted) = (job.clone(), *key, *at);
                 let (handed, claims, may_run) = (false, false, false);
-                let (started, over) = (None, None);
-                self.insert(Record { job, key, submitted, handed, claims, may_run, started, over });
+                let (native, started, over) = (None, None, None);
+                self.insert(Record { job, key, submitted, handed, native, claims, may_run, started, over });
             }
             JobEvent::Handed { id } => self.edit(*id, |record| record.handed = true),
+            JobEvent::Named { id, native } => {
+                self.edit(*id, |record| record.native = Some(native.clone()));
+            }
             JobEvent::Claimed { id } => self.edit(*id, |record| record.claims = true),
             JobEvent::MayRun { id } => self.edit(*id, |record| record.may_run = true),
             JobEvent::Started { id, at } => self.edit(*id, |record| {

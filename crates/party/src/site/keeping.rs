@@ -122,7 +122,9 @@ impl Site {
             Err(BatchError::Unknown(why)) => {
                 keep.kept = None;
                 keep.stuck = true;
-                step.remark(Remark::new(Level::Warn, "batch_order_unanswered", why).of(id));
+                if !self.counts_as_silence(step.now) {
+                    step.remark(Remark::new(Level::Warn, "batch_order_unanswered", why).of(id));
+                }
                 self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
         }

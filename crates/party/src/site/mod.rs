@@ -136,6 +136,8 @@ pub struct Site {
     skew: Seconds,
     /// How many records of the batch system the last look could not read.
     unreadable: usize,
+    /// That the batch system does not answer, as it was told.
+    silence: Option<queries::Silence>,
     /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
     met: bool,
     broken: Option<SiteFlaw>,
@@ -184,6 +186,7 @@ impl Site {
             looked_once: false,
             skew: Seconds::ZERO,
             unreadable: 0,
+            silence: None,
             met: false,
             broken: None,
         })
@@ -394,6 +397,7 @@ impl Site {
                     }
                 }
             }
+            BatchReport::JobNamed { job, native } => self.on_job_named(job, native, step),
             BatchReport::JobChanged(change) => self.on_job_changed(&change, step),
         }
     }

@@ -19,6 +19,21 @@ use std::sync::Arc;
 /// Of one resource at most this many blocks are drawn: more than any screen shows.
 const MOST_BLOCKS: usize = 10_000;
 
+/// Silence is told to be over when nothing went unanswered for this long: as long as a site usually leaves between two looks, so
+/// that a batch system that answers every other question is one silence.
+const SILENCE_IS_OVER: Millis = Millis::seconds(10);
+
+/// A silence of the batch system that was told.
+#[derive(Debug, Clone)]
+pub(super) struct Silence {
+    since: Moment,
+    /// When something last went unanswered.
+    last: Moment,
+    unanswered: u64,
+    /// When it first answered after that.
+    answers: Option<Moment>,
+}
+
 /// A batch system that takes longer than this for an order is called slow.
 const SLOW: Millis = Millis::seconds(2);
 
@@ -44,10 +59,8 @@ pub struct SiteFacts {
 impl Site {
     /// Notes what was seen.
     pub(super) fn note_look(&mut self, at: Moment, look: &Look, step: &mut Step) {
-        if let Some(since) = self.facts.silent.take() {
-            let why = format!("the batch system answers again after {} s", (at - since).0 / 1_000);
-            step.remark(Remark::new(Level::Info, "batch_answers", why));
-        }
+        self.facts.silent = None;
+        self.tell_end_of_silence(at, step);
         let same = look.resources.iter().all(|(name, seen)| *self.facts.views.on(name) == seen.view);
         if !same || self.facts.views.0.len() != look.resources.len() {
             let views = look.resources.iter().map(|(name, seen)| (name.clone(), seen.view.clone()));
@@ -62,13 +75,41 @@ impl Site {
         self.facts_number += 1;
     }
 
-    /// Notes that the batch system does not answer, once.
+    /// Notes that the batch system does not answer. That is told when it begins, and once more when it has ended: not for every
+    /// question, nor where it answers one question and not the next.
     pub(super) fn note_silence(&mut self, why: &str, step: &mut Step) {
         if self.facts.silent.is_none() {
             self.facts.silent = Some(step.now);
             self.facts_number += 1;
+        }
+        if !self.counts_as_silence(step.now) {
+            self.silence = Some(Silence { since: step.now, last: step.now, unanswered: 1, answers: None });
             step.remark(Remark::new(Level::Error, "batch_silent", why));
         }
+    }
+
+    /// Whether something that went unanswered belongs to a silence that was told; it is counted then.
+    pub(super) fn counts_as_silence(&mut self, now: Moment) -> bool {
+        let Some(silence) = &mut self.silence else { return false };
+        (silence.last, silence.answers) = (now, None);
+        silence.unanswered += 1;
+        true
+    }
+
+    /// The batch system has answered.
+    fn tell_end_of_silence(&mut self, at: Moment, step: &mut Step) {
+        let Some(silence) = &mut self.silence else { return };
+        let answers = *silence.answers.get_or_insert(at);
+        if step.now - silence.last < SILENCE_IS_OVER {
+            self.next_look = self.next_look.min(silence.last + SILENCE_IS_OVER);
+            return;
+        }
+        let (length, unanswered) = ((answers - silence.since).0.max(0) / 1_000, silence.unanswered);
+        let why = format!(
+            "the batch system answers again after {length} s; {unanswered} questions went unanswered"
+        );
+        step.remark(Remark::new(Level::Info, "batch_answers", why));
+        self.silence = None;
     }
 
     /// Whether the batch system did not answer when it was last looked at: who asks for something new is told at once.

@@ -143,7 +143,9 @@ impl Site {
             }
             Err(why) => {
                 // A look tells whether it was carried step; what was not is ordered again then.
-                step.remark(Remark::new(Level::Warn, "job_order_failed", why.to_string()).of_job(id));
+                if why.is_refusal() || !self.counts_as_silence(step.now) {
+                    step.remark(Remark::new(Level::Warn, "job_order_failed", why.to_string()).of_job(id));
+                }
                 self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
         }
@@ -163,6 +165,13 @@ impl Site {
         for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
             let shown = self.shown(id);
             self.answer_submitting(id, &shown, step);
+        }
+    }
+
+    /// The batch system calls a job so.
+    pub(super) fn on_job_named(&mut self, id: JobId, native: String, step: &mut Step) {
+        if self.jobs.get(id).is_some_and(|record| record.native.as_ref() != Some(&native)) {
+            self.note_job(JobEvent::Named { id, native }, step);
         }
     }
 
@@ -290,6 +299,7 @@ impl Site {
             ended: record.over.as_ref().map(|(at, _)| *at),
             expected_start: self.facts.expected.get(&record.job.id).copied().filter(|_| waits),
             exit,
+            native_id: record.native.clone(),
             detail,
         }
     }

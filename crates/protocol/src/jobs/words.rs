@@ -126,6 +126,9 @@ pub struct JobView {
     pub expected_start: Option<Time>,
     /// Of a job that is done: the exit code.
     pub exit: Option<i32>,
+    /// What the batch system calls it, such as the number that `squeue` shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native_id: Option<String>,
     /// What else there is to say, such as why it could not start.
     pub detail: Option<String>,
 }

@@ -35,6 +35,8 @@ pub struct BatchConfig {
     #[serde(default = "default_answer_within")]
     pub answer_within: Length,
     pub confirm_within: Option<Length>,
+    #[serde(default = "default_end_jobs_early")]
+    pub end_jobs_early: Length,
     pub account: Option<String>,
     #[serde(default)]
     pub r#become: Vec<String>,
@@ -125,6 +127,11 @@ fn default_answer_within() -> Length {
 /// A scheduling cycle of PBS takes a second or two on small clusters, and tens of seconds on large ones.
 const CONFIRM_WITHIN: Length = Length::of_seconds(10);
 
+/// What was promised is kept to the second, unless an operator chooses otherwise.
+fn default_end_jobs_early() -> Length {
+    Length::of_seconds(0)
+}
+
 impl SystemName {
     /// Its name.
     pub fn word(self) -> &'static str {
@@ -148,6 +155,8 @@ impl BatchConfig {
         Wrong::unless(self.look_every >= seconds(1), "look_every", "give 1s or more, usually \"10s\"")?;
         let answer_within = (seconds(1)..=seconds(600)).contains(&self.answer_within);
         Wrong::unless(answer_within, "answer_within", "give 1s to 10m, usually \"60s\"")?;
+        let early = self.end_jobs_early <= seconds(300);
+        Wrong::unless(early, "end_jobs_early", "give 5m at most, such as KillWait of Slurm: \"30s\"")?;
         Wrong::unless((1..=64).contains(&self.at_once), "at_once", "give 1 to 64, usually 8")?;
         self.check_confirm_within()?;
         let conf = self.conf.is_none() || matches!(self.system, SystemName::Slurm | SystemName::Pbs);

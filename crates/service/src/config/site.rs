@@ -68,11 +68,12 @@ pub struct SiteConfig {
 }
 
 /// How jobs are run that are submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct SubmittedJobs {
     pub processes: bool,
+    pub output: Option<PathBuf>,
 }
 
 fn default_address() -> SocketAddr {

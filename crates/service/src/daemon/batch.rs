@@ -16,7 +16,7 @@ use bookahead_lrms::{Batch, Builtin, LrmsError, grid_engine, lsf, maui, pbs, slu
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The sockets of open connections are in this folder of the state.
@@ -54,7 +54,9 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let named = places.iter().map(|(place, _)| place.clone()).collect();
     let projects = Projects { usual: batch.project.clone(), map: batch.projects.clone() };
     let system = system(batch, base, named, projects.members(&accounts), runner.clone());
-    let settings = Settings { projects, ..Settings::new(config.name.as_str().into(), places, accounts) };
+    let end_jobs_early = batch.end_jobs_early.seconds();
+    let settings =
+        Settings { projects, end_jobs_early, ..Settings::new(config.name.as_str().into(), places, accounts) };
     Ok(Driven { batch: Batch::new(system, settings)?, runner })
 }
 
@@ -69,7 +71,7 @@ fn runner(batch: &BatchConfig, base: &Path, state: &Path) -> Result<Runner, Daem
 }
 
 fn connection(ssh: &SshConfig, base: &Path, state: &Path) -> Ssh {
-    let absolute = |path: &std::path::PathBuf| {
+    let absolute = |path: &PathBuf| {
         let path = base.join(path);
         std::path::absolute(&path).unwrap_or(path)
     };
@@ -127,11 +129,11 @@ fn system(
         SystemName::Slurm => {
             let conf = batch.conf.as_ref().map(|path| base.join(path));
             let usual = slurm::Settings::new(places);
-            let jobs = output.unwrap_or(usual.jobs.clone());
             let accounting = batch.accounting;
             // Where it takes longer it is told again with the next comparison; nobody else waits for that.
             let let_go_within = LET_GO_WITHIN;
-            let settings = slurm::Settings { conf, bin, accounting, projects, jobs, let_go_within, ..usual };
+            let settings =
+                slurm::Settings { conf, bin, accounting, projects, output, let_go_within, ..usual };
             Box::new(Slurm::new(runner, settings))
         }
         SystemName::Pbs => {
@@ -165,6 +167,9 @@ pub(super) fn scheduler(
     now: Moment,
 ) -> Result<Builtin, DaemonError> {
     let processes = config.jobs.processes.then(|| Processes::open(state)).transpose()?;
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let output = config.jobs.output.as_ref().map(|path| absolute(base.join(path)));
+    let processes = processes.map(|processes| processes.with_output(output));
     // Local jobs come from an earlier moment on, so that the machines are not empty.
     let warm_ups = config.resources.iter().filter_map(|resource| resource.jobs.as_ref());
     let earliest = warm_ups.map(|jobs| jobs.warm_up.seconds()).max().unwrap_or(Seconds::ZERO);

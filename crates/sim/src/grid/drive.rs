@@ -346,6 +346,7 @@ fn report_word(report: &bookahead_party::BatchReport) -> &'static str {
         BatchReport::Kept { outcome, .. } | BatchReport::Job { outcome, .. } => said(outcome),
         BatchReport::Looked { outcome: Ok(_), .. } => "seen",
         BatchReport::Looked { .. } => "not seen",
+        BatchReport::JobNamed { .. } => "job named",
         BatchReport::JobChanged(_) => "job changed",
     }
 }

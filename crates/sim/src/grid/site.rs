@@ -177,6 +177,7 @@ impl Worded for SiteEvent {
                 let word = match event {
                     JobEvent::Submitted { .. } => "job-submitted",
                     JobEvent::Handed { .. } => "job-handed",
+                    JobEvent::Named { .. } => "job-named",
                     JobEvent::Claimed { .. } => "job-claimed",
                     JobEvent::MayRun { .. } => "job-may-run",
                     JobEvent::Started { .. } => "job-started",

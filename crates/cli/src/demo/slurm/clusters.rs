@@ -104,12 +104,9 @@ impl Cluster {
         self.slurm.command(program).args(arguments)
     }
 
-    /// What a job that came through the site has written so far. The file is called as the job is in Slurm, which begins with
-    /// its id.
+    /// What a job that came through the site has written so far.
     pub(super) fn written_by(&self, job: &str) -> String {
-        let files = std::fs::read_dir(&self.output).into_iter().flatten().flatten();
-        let its = files.filter(|file| file.file_name().to_string_lossy().starts_with(job));
-        its.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect()
+        std::fs::read_to_string(self.output.join(format!("{job}.out"))).unwrap_or_default()
     }
 
     /// The site in front of it.

@@ -61,11 +61,16 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     });
 
     let traces = Traces::new(cluster.folder(), "job");
-    ada.folder.write("script.sh", traces.endless());
+    ada.folder.write("script.sh", traces.endless().replacen('\n', "\npwd\n", 1));
     let job = ada.document(&["submit", "--reservation", &text, "script.sh"]);
     assert_eq!((&job["state"], &job["capacity"]), (&"waiting".into(), &6.into()), "{job}");
+    assert!(job["native_id"].is_string(), "{job}");
     let job = job["id"].as_str().unwrap();
-    assert_eq!(cluster.job(job).unwrap().state, "PENDING");
+    let queued = cluster.job(job).unwrap();
+    assert_eq!(queued.state, "PENDING");
+    let listed = ada.run(&["jobs"]).out;
+    assert!(listed.contains("native id") && listed.contains(&queued.native), "{listed}");
+    assert_eq!(ada.document(&["show", job])["native_id"], *queued.native);
     assert!(now() < begin, "all that was to be said before it begins");
 
     let began = traces.began();
@@ -74,6 +79,8 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     assert!((began - begin.0).abs() <= CLOSE && (by_slurm - begin.0).abs() <= CLOSE);
     assert_eq!(ada.document(&["show", &text])["state"], "active");
 
+    let printed = std::fs::read_to_string(cluster.folder().join(format!("{job}.out"))).unwrap();
+    assert_eq!(printed.trim(), cluster.folder().to_str().unwrap());
     wait_for(end);
     let ended = traces.ended();
     eprintln!("ends at {}, the job last lived at {ended}", end.0);

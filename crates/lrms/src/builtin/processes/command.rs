@@ -15,7 +15,7 @@ use bookahead_plan::{Capacity, Seconds};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -103,23 +103,36 @@ pub(super) fn inherited() -> BTreeMap<String, OsString> {
     defaults.map(value).into()
 }
 
-/// The wrapper around a job's program; an error says why it cannot be run.
+/// The wrapper around a job's program; an error says why it cannot be run. What it prints goes to its folder, or to a file
+/// called by its id in the `shared` folder; there it also runs, if it names no folder.
 pub(super) fn wrapped(
     job: &Job,
     folder: &JobFolder,
     inherited: &BTreeMap<String, OsString>,
+    shared: Option<&Path>,
 ) -> Result<Command, String> {
     let environment = environment(job, folder, inherited);
     let path = environment.get("PATH").map_or(OsStr::new(""), OsString::as_os_str);
-    let (place, program, arguments) = parts(&job.work, folder, path)?;
-    let output =
-        |name: &str| folder.append_to(name).map_err(|why: io::Error| format!("cannot write {name}: {why}"));
+    let (place, program, arguments) = parts(&job.work, folder, shared, path)?;
+    let (output, error) = match shared {
+        Some(shared) => {
+            let file = shared.join(format!("{}.out", job.id));
+            (file.clone(), file)
+        }
+        None => (folder.path().join("output"), folder.path().join("error")),
+    };
     let mut command = Command::new("/bin/sh");
     command.args(["-c", WRAPPER, "bookahead-job"]).arg(place).arg(program).args(arguments);
     command.current_dir(folder.path()).env_clear().envs(&environment);
-    command.stdin(Stdio::null()).stdout(output("output")?).stderr(output("error")?);
+    command.stdin(Stdio::null()).stdout(append_to(&output)?).stderr(append_to(&error)?);
     system::lead_a_group(&mut command);
     Ok(command)
+}
+
+/// What is there stays.
+fn append_to(file: &Path) -> Result<File, String> {
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    opened.map_err(|why| format!("cannot write {}: {why}", file.display()))
 }
 
 fn environment(
@@ -142,10 +155,16 @@ fn environment(
 }
 
 /// Where to run, what to run, and its arguments; both paths are absolute.
-fn parts(work: &Work, folder: &JobFolder, path: &OsStr) -> Result<(PathBuf, PathBuf, Vec<OsString>), String> {
+fn parts(
+    work: &Work,
+    folder: &JobFolder,
+    shared: Option<&Path>,
+    path: &OsStr,
+) -> Result<(PathBuf, PathBuf, Vec<OsString>), String> {
+    let usual = shared.unwrap_or_else(|| folder.path());
     match work {
         Work::Program { program, arguments, folder: place, .. } => {
-            let place = place.as_deref().unwrap_or_else(|| folder.path());
+            let place = place.as_deref().unwrap_or(usual);
             if !place.is_dir() {
                 return Err(format!("there is no folder {}", place.display()));
             }
@@ -157,7 +176,7 @@ fn parts(work: &Work, folder: &JobFolder, path: &OsStr) -> Result<(PathBuf, Path
             let script = [folder.script().into_os_string()];
             let arguments = arguments.iter().map(OsString::from);
             let arguments = option.map(OsString::from).into_iter().chain(script).chain(arguments);
-            Ok((folder.path().into(), find(interpreter, folder.path(), path)?, arguments.collect()))
+            Ok((usual.into(), find(interpreter, usual, path)?, arguments.collect()))
         }
         Work::Pretended { .. } => Err("it is only pretended".into()),
     }

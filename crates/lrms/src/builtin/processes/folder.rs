@@ -6,7 +6,7 @@
 //! | `job.json` | us, at submission | what was submitted, when, as which in order |
 //! | `script` | us, at submission | the text of a script |
 //! | `progress.json` | us, before it starts and when it is over | when it started; when and how it ended |
-//! | `output`, `error` | the program | |
+//! | `output`, `error` | the program, unless it prints to a shared folder | |
 //! | `started` | the wrapper, only if it is not there | its process id: whoever writes it runs the program |
 //! | `exit` | the wrapper, at the end | the exit code of the program |
 //!
@@ -131,11 +131,6 @@ impl JobFolder {
         write(&part, &serde_json::to_vec(progress)?)?;
         fs::rename(part, path)?;
         sync(&self.0)
-    }
-
-    /// Where the program writes to: `output` or `error`. What is there stays.
-    pub(super) fn append_to(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().create(true).append(true).open(self.0.join(name))
     }
 
     /// The process that runs the program, if one ever did; zero where none may.

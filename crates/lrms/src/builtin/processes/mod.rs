@@ -34,6 +34,8 @@ const SEARCH_EVERY: Millis = Millis(100);
 pub struct Processes {
     /// Of all jobs.
     jobs: PathBuf,
+    /// Where programs run and print to, if not in the folder of each job.
+    shared: Option<PathBuf>,
     inherited: BTreeMap<String, OsString>,
     /// Those that should run. The wrapper, if it is a child of ours.
     watched: BTreeMap<JobId, Option<Child>>,
@@ -92,12 +94,19 @@ impl Processes {
         }
         Ok(Processes {
             jobs,
+            shared: None,
             inherited: command::inherited(),
             watched: BTreeMap::new(),
             ending: BTreeMap::new(),
             next_search: Moment(i64::MIN),
             _lock: lock,
         })
+    }
+
+    /// With a folder in which programs run that name none, and in which what they print goes to files called by the ids of
+    /// the jobs: `job_7d2e.out`.
+    pub fn with_output(self, shared: Option<PathBuf>) -> Processes {
+        Processes { shared, ..self }
     }
 
     /// What is known of all jobs, in the order of submission. Programs that still run are watched; those that should not
@@ -149,7 +158,7 @@ impl Processes {
     /// Starts the program of a job; an error says why that cannot be done.
     pub(super) fn start(&mut self, job: &Job, at: Time) -> Result<(), String> {
         let folder = self.folder(job.id);
-        let mut command = command::wrapped(job, &folder, &self.inherited)?;
+        let mut command = command::wrapped(job, &folder, &self.inherited, self.shared.as_deref())?;
         // Before it starts, so that afterwards it is known until when it may run.
         self.note_start(job.id, at)?;
         let child = command.spawn().map_err(|why| format!("cannot run /bin/sh: {why}"))?;

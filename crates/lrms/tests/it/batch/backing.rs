@@ -12,12 +12,7 @@ use bookahead_protocol::{Name, ReservationId};
 
 /// When, and how many cores.
 fn kept(world: &World) -> Vec<(i64, i64, u32)> {
-    let terms = |reserved: &&bookahead_lrms::batch::Reserved| {
-        (reserved.interval.begin.0, reserved.interval.end.0, reserved.cores.values().sum())
-    };
-    let mut kept: Vec<(i64, i64, u32)> = world.ours().iter().map(terms).collect();
-    kept.sort_unstable();
-    kept
+    world.terms()
 }
 
 /// How many commands there were, and how many looks.
@@ -84,6 +79,53 @@ fn where_nothing_can_be_changed_the_new_one_is_made_before_the_old_one_goes() {
     batch.keep(at(0), &backing(1, &[span(12, 20, 5)])).unwrap();
     assert_eq!(kept(&pretend.world()), [(12, 20, 5)]);
     assert_eq!(verbs(&pretend.world()), ["create", "create", "delete"]);
+}
+
+/// The least that was reserved for us at an instant, before and after any command since the log had so many.
+fn least_kept(world: &World, instant: i64, since: usize) -> u32 {
+    let kept = |ours: &Vec<(i64, i64, u32)>| -> u32 {
+        let then = ours.iter().filter(|(begin, end, _)| *begin <= instant && instant < *end);
+        then.map(|(_, _, cores)| cores).sum()
+    };
+    world.history[since..].iter().chain([&world.terms()]).map(kept).min().unwrap()
+}
+
+#[test]
+fn a_release_in_part_never_gives_up_what_is_kept_where_both_fit_beside_each_other() {
+    for changes in [true, false] {
+        let pretend = Pretend::new(2, 8);
+        pretend.world().changes = changes;
+        let batch = batch(&pretend);
+        batch.keep(at(0), &backing(1, &[span(10, 60, 6)])).unwrap();
+        let since = pretend.world().log.len();
+        batch.keep(at(0), &backing(1, &[span(10, 30, 6), span(30, 60, 4)])).unwrap();
+        let world = pretend.world();
+        assert_eq!(kept(&world), [(10, 30, 6), (30, 60, 4)]);
+        assert!(
+            least_kept(&world, 20, since) >= 6 && least_kept(&world, 45, since) >= 4,
+            "{:?}",
+            world.history
+        );
+    }
+}
+
+#[test]
+fn a_release_in_part_of_a_full_cluster_with_jobs_in_it_is_carried_out_in_place() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 60, 16)])).unwrap();
+    batch.submit(at(0), &inside(job(1, 2, 5, 5), 1)).unwrap();
+    batch.keep(at(0), &backing(1, &[span(10, 30, 16), span(30, 60, 4)])).unwrap();
+    assert_eq!(kept(&pretend.world()), [(10, 30, 16), (30, 60, 4)]);
+    assert_eq!(
+        verbs(&pretend.world()),
+        ["create", "submit", "change", "create"],
+        "nothing was tried in vain"
+    );
+    assert_eq!(pretend.world().live().len(), 1);
+    let since = pretend.world().log.len();
+    batch.keep(at(0), &backing(1, &[span(10, 30, 8), span(30, 60, 4)])).unwrap();
+    assert!(least_kept(&pretend.world(), 20, since) >= 8);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::{at, backing, inside, job, span};
 use bookahead_lrms::batch::{FactState, JobFact, NO_GO, Settings, Unit};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_party::{Ended, Job, JobChange, JobState, JobStatus};
-use bookahead_plan::Time;
+use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{JobId, Millis};
 
 const DONE: JobState = JobState::Done { exit: 0 };
@@ -227,8 +227,66 @@ fn one_that_runs_on_when_its_reservation_is_over_is_ended_at_once() {
     batch.pass(at(19) + Millis(600)).unwrap();
     assert_eq!(batch.next_look(), Some(at(20)), "and not a second after the last look");
     // The batch system takes its time.
-    assert_eq!(told(&batch, 20), [(1, OVER, 20)]);
+    assert_eq!(told(&batch, 20), []);
     assert!(pretend.world().live().is_empty());
+    assert_eq!(told(&batch, 21), [(1, OVER, 19)], "by the clock of the batch system");
+}
+
+#[test]
+fn one_that_ignores_the_signal_at_the_end_of_its_reservation_is_over_when_it_really_is() {
+    let pretend = Pretend::new(2, 8);
+    pretend.world().kill_wait = 10;
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(7, &[span(10, 20, 4)])).unwrap();
+    batch.submit(at(0), &inside(job(1, 4, 100, 50), 7)).unwrap();
+    pretend.world().pass(20);
+    assert_eq!(told(&batch, 20), [(1, JobState::Running, 10)]);
+    pretend.world().pass(9);
+    assert_eq!(told(&batch, 29), []);
+    assert_eq!(pretend.world().log.iter().filter(|command| command.starts_with("cancel")).count(), 1);
+    pretend.world().pass(1);
+    assert_eq!(told(&batch, 30), [(1, OVER, 30)]);
+}
+
+#[test]
+fn one_that_is_cancelled_as_it_starts_and_not_by_us_could_not_start() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    for id in [1, 2] {
+        batch.submit(at(0), &job(id, 4, 100, 50)).unwrap();
+    }
+    pretend.world().pass(2);
+    for (job, ended) in pretend.world().jobs.iter_mut().zip([1, 2]) {
+        (job.state, job.ended) = (FactState::Cancelled, Some(Time(ended)));
+    }
+    let told = told(&batch, 2);
+    let [(1, JobState::Killed(Ended::CouldNotStart(why)), 1), ran, cancelled] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(why.contains("could not be launched"), "{why}");
+    assert_eq!(*ran, (2, JobState::Running, 1));
+    assert_eq!(*cancelled, (2, JobState::Killed(Ended::Cancelled), 2));
+}
+
+#[test]
+fn jobs_end_early_where_that_is_wanted_and_another_reservation_follows() {
+    for (follows, ends) in [(20, 15), (26, 20)] {
+        let pretend = Pretend::new(2, 8);
+        pretend.world().kill_wait = 3;
+        let early = Settings { end_jobs_early: Seconds(5), ..settings(Unit::Cores, 16) };
+        let batch = Batch::new(Box::new(pretend.clone()), early).unwrap();
+        batch.keep(at(0), &backing(7, &[span(10, 20, 4)])).unwrap();
+        batch.keep(at(0), &backing(8, &[span(follows, 40, 16)])).unwrap();
+        batch.submit(at(0), &inside(job(1, 4, 100, 50), 7)).unwrap();
+        pretend.world().pass(14);
+        assert_eq!(told(&batch, 14), [(1, JobState::Running, 10)]);
+        batch.pass(at(14) + Millis(600)).unwrap();
+        assert_eq!(batch.next_look(), Some(at(15)));
+        pretend.world().pass(1);
+        assert_eq!(told(&batch, 15), []);
+        pretend.world().pass(9);
+        assert_eq!(told(&batch, 24), [(1, OVER, ends + 3)]);
+    }
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub(super) struct World {
     late: Vec<Late>,
     /// Every command that is more than a look.
     pub(super) log: Vec<String>,
+    /// When and how much of what is ours was reserved just before each of them.
+    pub(super) history: Vec<Vec<(i64, i64, u32)>>,
     /// The project of each reservation and job that was made.
     pub(super) projects: Vec<Option<String>>,
     pub(super) looks: usize,
@@ -49,6 +51,9 @@ pub(super) struct World {
     pub(super) one_at_a_time: bool,
     /// Of jobs that claim: for how long, and when they got their go.
     claims: BTreeMap<String, (i64, Option<i64>)>,
+    /// Jobs that run ignore for so long that they are to end; and when each of those is over that were told.
+    pub(super) kill_wait: i64,
+    dying: BTreeMap<String, i64>,
     /// Whether a reservation can be given other terms.
     pub(super) changes: bool,
     /// Whether jobs can be given another reservation.
@@ -93,11 +98,14 @@ impl Pretend {
             faults: VecDeque::new(),
             late: Vec::new(),
             log: Vec::new(),
+            history: Vec::new(),
             projects: Vec::new(),
             looks: 0,
             made: BTreeSet::new(),
             one_at_a_time: true,
             claims: BTreeMap::new(),
+            kill_wait: 0,
+            dying: BTreeMap::new(),
             changes: true,
             moves_jobs: false,
             step: 1,
@@ -223,6 +231,9 @@ impl World {
         let ran = (Time(self.clock) - job.started.filter(|_| job.state == FactState::Running)?).0;
         let limit = job.limit.map_or(i64::MAX, |limit| limit.0);
         let claim = self.claims.get(&job.native);
+        if let Some(until) = self.dying.get(&job.native) {
+            return (*until <= self.clock).then(|| (job.native.clone(), FactState::Cancelled));
+        }
         if claim.is_some_and(|(within, went)| went.is_none() && *within <= ran) {
             return Some((job.native.clone(), FactState::Done { exit: NO_GO }));
         }
@@ -246,7 +257,9 @@ impl World {
             if !job.reservations.is_empty() {
                 continue;
             }
-            if job.state == FactState::Running {
+            if job.state == FactState::Running && self.kill_wait > 0 {
+                self.dying.entry(job.native.clone()).or_insert(self.clock + self.kill_wait);
+            } else if job.state == FactState::Running {
                 (job.state, job.ended) = (ended.clone(), Some(now));
             } else {
                 job.state = FactState::Held { why: "its reservation is gone".into(), orphaned: true };
@@ -419,9 +432,18 @@ impl World {
         Ok(native)
     }
 
+    /// When and how much of what is ours is reserved, in order.
+    pub(super) fn terms(&self) -> Vec<(i64, i64, u32)> {
+        let terms = |one: &&Reserved| (one.interval.begin.0, one.interval.end.0, one.cores.values().sum());
+        let mut ours: Vec<_> = self.ours().iter().map(terms).collect();
+        ours.sort_unstable();
+        ours
+    }
+
     /// What goes wrong with this command, which is noted.
     fn fault(&mut self, command: String) -> Result<Fault, LrmsError> {
         self.log.push(command);
+        self.history.push(self.terms());
         if self.deaf {
             return Err(silent());
         }
@@ -578,7 +600,14 @@ impl JobSystem for Pretend {
                 Err(silent())
             }
             fault => {
-                world.kill(native, FactState::Cancelled);
+                let runs =
+                    world.jobs.iter().any(|job| job.native == native && job.state == FactState::Running);
+                if runs && world.kill_wait > 0 {
+                    let over = world.clock + world.kill_wait;
+                    world.dying.entry(native.into()).or_insert(over);
+                } else {
+                    world.kill(native, FactState::Cancelled);
+                }
                 if fault == Fault::SilentAfter { Err(silent()) } else { Ok(()) }
             }
         }
@@ -607,5 +636,5 @@ fn refused(said: &str) -> LrmsError {
 }
 
 fn silent() -> LrmsError {
-    LrmsError::Silent { what: "the pretended one".into(), after: Duration::from_secs(1) }
+    LrmsError::Silent { what: "the pretended one".into(), after: Duration::from_secs(1), said: None }
 }

@@ -30,7 +30,7 @@ fn a_job_is_bound_to_the_next_of_its_reservations() {
     let commands = commands();
     commands.says("bsub", SUBMITTED);
     assert_eq!(lsf(&commands).submit(&submission()).unwrap(), "4711");
-    assert_eq!(commands.calls_of("bsub"), ["bsub|-J|job_7f|-n|4|-W|2|-q|normal|-U|ba_77_0"]);
+    assert_eq!(commands.calls_of("bsub"), ["bsub|-J|job_7f|-n|4|-W|2|-q|normal|-U|ba_77_0|-o|job_7f.out"]);
     assert_eq!(commands.input("bsub"), "#!/bin/sh\nexec sleep 5\n");
 }
 
@@ -43,7 +43,7 @@ fn whole_hosts_features_and_output_are_said_on_the_command_line() {
         Settings { bin: Some(commands.bin()), output: Some("/scratch/out".into()), ..Settings::default() };
     let job = Submission { place, reservations: Vec::new(), ..submission() };
     Lsf::new(commands.runner(), settings).submit(&job).unwrap();
-    let call = "bsub|-J|job_7f|-n|4|-W|2|-R|select[ib]|-R|span[ptile=1]|-x|-o|/scratch/out/job_7f.out|-e|/scratch/out/job_7f.err";
+    let call = "bsub|-J|job_7f|-n|4|-W|2|-R|select[ib]|-R|span[ptile=1]|-x|-o|/scratch/out/job_7f.out";
     assert_eq!(commands.calls_of("bsub"), [call]);
 }
 
@@ -56,10 +56,8 @@ fn hostile_words_reach_bsub_by_its_input_and_quoted() {
         Work::Program { program: "echo".into(), arguments, folder: None, environment: BTreeMap::new() };
     lsf(&commands).submit(&Submission { work, ..submission() }).unwrap();
     assert!(!commands.calls_of("bsub")[0].contains("rm -rf"));
-    assert_eq!(
-        commands.input("bsub"),
-        "#!/bin/sh\nexec env -- 'echo' '$(touch /tmp/x)' 'it'\\''s' '; rm -rf /'\n"
-    );
+    let input = commands.input("bsub");
+    assert!(input.ends_with("\nexec env -- 'echo' '$(touch /tmp/x)' 'it'\\''s' '; rm -rf /'\n"), "{input}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn a_job_is_bound_to_the_next_of_its_reservations() {
     commands.says("qsub", "4711.srv.example\n");
     assert_eq!(maui(&commands).submit(&submission()).unwrap(), "4711.srv.example");
     let call = "qsub|-N|job_7f000000000|-S|/bin/sh|-l|nodes=4:big,walltime=90|-v|BOOKAHEAD_JOB=job_7f0000000000000000aa\
-        |-q|batch|-W|x=FLAGS:ADVRES:ba.7.0.0";
+        |-q|batch|-W|x=FLAGS:ADVRES:ba.7.0.0|-j|oe|-o|job_7f0000000000000000aa.out";
     assert_eq!(commands.calls_of("qsub"), [call]);
     assert_eq!(commands.input("qsub"), "#!/bin/sh\nexec sleep 5\n");
 }
@@ -44,7 +44,7 @@ fn whole_nodes_and_output_are_said_on_the_command_line() {
     Maui::new(commands.runner(), settings).submit(&Submission { place, ..submission() }).unwrap();
     let call = "qsub|-N|job_7f000000000|-S|/bin/sh|-l|nodes=4,walltime=90|-v|BOOKAHEAD_JOB=job_7f0000000000000000aa\
         |-W|x=NACCESSPOLICY:SINGLETASK;FLAGS:ADVRES:ba.7.0.0\
-        |-o|/scratch/out/job_7f0000000000000000aa.out|-e|/scratch/out/job_7f0000000000000000aa.err";
+        |-j|oe|-o|/scratch/out/job_7f0000000000000000aa.out";
     assert_eq!(commands.calls_of("qsub"), [call]);
 }
 

@@ -29,10 +29,10 @@ fn a_job_goes_into_the_queue_of_its_reservation_with_its_script() {
     commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
     assert_eq!(pbs(&commands).submit(&job(Unit::Cores, true)).unwrap(), "17.pbs1");
     let called = "qsub|-C||-S|/bin/sh|-r|n|-m|n|-N|job_0123456789abcdef0123456789abcdef|-l|select=2:ncpus=1|-l|place=free|\
-         -l|walltime=01:02:03|-q|R9";
+         -l|walltime=01:02:03|-j|oe|-o|job_0123456789abcdef0123456789abcdef.out|-q|R9";
     assert_eq!(commands.calls_of("qsub"), [called]);
     let input = commands.input("qsub");
-    assert!(input.starts_with("#!/bin/sh\nbookahead_script=$(mktemp)"), "{input}");
+    assert!(input.contains("\nbookahead_script=$(mktemp)") && !input.contains("\n#PBS"), "{input}");
     assert!(input.contains(r"echo '\''x'\''") && input.ends_with("'a b'\n"), "{input}");
 
     let whole = shown("11:33:20", "11:35:00", "2:ncpus=8", "scatter:excl", "(n1:ncpus=8)+(n2:ncpus=8)");

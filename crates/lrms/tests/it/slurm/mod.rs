@@ -73,7 +73,7 @@ fn dialect(cluster: &OwnCluster, places: Vec<Place>, bin: Option<&Path>) -> Slur
     let settings = Settings {
         conf: Some(cluster.conf()),
         bin: bin.map(Into::into).or(cluster.commands()),
-        jobs: cluster.folder().into(),
+        output: Some(cluster.folder().into()),
         let_go_within: Duration::from_secs(20),
         ..Settings::new(places)
     };

@@ -39,7 +39,7 @@ fn speaking(all: &Accounted, bin: Option<&Path>, projects: BTreeMap<String, BTre
     let settings = Settings {
         conf: Some(all.site.cluster.conf()),
         bin: bin.map(Into::into).or(all.site.cluster.commands()),
-        jobs: all.jobs.clone(),
+        output: Some(all.jobs.clone()),
         let_go_within: Duration::from_secs(20),
         accounting: true,
         projects,

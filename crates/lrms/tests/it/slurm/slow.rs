@@ -34,7 +34,7 @@ fn slow(place: &Place) -> Slow {
     let settings = slurm::Settings {
         conf: Some(site.cluster.conf()),
         bin: Some(fakes.bin().into()),
-        jobs: site.cluster.folder().into(),
+        output: Some(site.cluster.folder().into()),
         ..slurm::Settings::new(vec![place.clone()])
     };
     let system = Box::new(Slurm::new(runner.clone(), settings));

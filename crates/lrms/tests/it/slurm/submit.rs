@@ -1,11 +1,15 @@
 //! Jobs run as they were written, whatever is in them.
 
-use super::{FactState, Site, Submission, cores, plain, refusal, until};
+use super::{FactState, Runner, Settings, Site, Slurm, Submission, cores, plain, refusal, start, until};
 use bookahead_lrms::LrmsError;
+use bookahead_lrms::batch::tag::job_name;
 use bookahead_lrms::batch::{Handle, JobSystem};
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
+use bookahead_protocol::JobId;
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
 
 const HOSTILE: [&str; 16] = [
     "a b",
@@ -76,8 +80,42 @@ fn programs_get_their_words_and_variables_unchanged() {
     assert_eq!(output(&site, "job_words"), printed(&HOSTILE));
     // Nothing of how we speak to Slurm gets into a job.
     assert_eq!(output(&site, "job_variables"), printed(&HOSTILE) + ",,,,2\n");
-    let written = std::fs::read_to_string(folder.path().join("job_placed.out")).unwrap();
-    assert_eq!(written.trim(), folder.path().canonicalize().unwrap().display().to_string());
+    let placed = output(&site, "job_placed");
+    assert_eq!(placed.trim(), folder.path().canonicalize().unwrap().display().to_string());
+}
+
+/// What a job prints that prints where it runs, by the names that Bookahead gives.
+fn where_it_runs(site: &mut Site, id: JobId) -> String {
+    let work = Work::Script { text: "pwd; ls -d nowhere".into(), arguments: vec![] };
+    let native = submit(site, &job_name(id, &"north".into()), work);
+    site.until_state(&native, &FactState::Done { exit: 2 });
+    native
+}
+
+#[test]
+fn scripts_run_in_the_output_folder_and_print_to_a_file_named_by_the_id_of_the_job() {
+    let mut site = plain(&cores());
+    let id = JobId(0xa11);
+    where_it_runs(&mut site, id);
+    let printed = output(&site, &id.to_string());
+    let folder = site.cluster.folder().canonicalize().unwrap();
+    assert_eq!(printed.lines().next(), folder.to_str(), "{printed}");
+    assert!(printed.contains("nowhere"), "errors go there as well: {printed}");
+}
+
+#[test]
+fn without_an_output_folder_jobs_run_and_print_in_the_home_folder() {
+    let mut site = plain(&cores());
+    let settings = Settings { conf: Some(site.cluster.conf()), ..Settings::new(vec![cores()]) };
+    let bin = site.cluster.commands();
+    site.slurm = Slurm::new(Runner::local(Duration::from_secs(30)), Settings { bin, ..settings });
+    let id = JobId(u128::from(std::process::id()) << 64 | 0x40e);
+    where_it_runs(&mut site, id);
+    let home = site.by_hand("sh", &["-c", "getent passwd \"$(id -un)\" | cut -d: -f6"]).out;
+    let file = Path::new(home.trim()).join(format!("{id}.out"));
+    let printed = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(printed.lines().next(), Some(home.trim()), "{printed}");
 }
 
 #[test]
@@ -156,4 +194,40 @@ fn what_cannot_be_submitted_is_refused_with_the_reason() {
         assert!(refusal(site.slurm.submit(&job)).contains("Access denied"));
     }
     assert_eq!(site.look().jobs, []);
+}
+
+#[test]
+fn a_job_that_slurm_cannot_launch_did_not_run() {
+    let mut site = start(&cores(), |settings| settings.extra.push("Prolog=/bin/false".into()));
+    let native = submit(&mut site, "job_launched", Work::Pretended { run: Seconds(60) });
+    // That is all that Slurm says; the rest follows from nobody having cancelled it.
+    let fact = site.until_state(&native, &FactState::Cancelled);
+    assert!(fact.started.is_some() && fact.started == fact.ended, "{fact:?}");
+    let mut site = plain(&cores());
+    let missing = site.folder.path().join("missing");
+    site.slurm = Slurm::new(
+        Runner::local(Duration::from_secs(30)),
+        Settings {
+            conf: Some(site.cluster.conf()),
+            bin: site.cluster.commands(),
+            output: Some(missing),
+            ..Settings::new(vec![cores()])
+        },
+    );
+    let native = submit(&mut site, "job_mute", Work::Pretended { run: Seconds(60) });
+    until_not_launched(&mut site, &native, "output file");
+}
+
+/// Waits until a job is over, and both ways to ask for it say why it was not launched.
+#[track_caller]
+fn until_not_launched(site: &mut Site, native: &str, expected: &str) {
+    let mut asked = None;
+    until("it is over", || {
+        asked = site.slurm.outcome(native).unwrap();
+        asked.as_ref().is_some_and(|fact| fact.state.is_over())
+    });
+    for state in [asked, site.job(native)].into_iter().flatten().map(|fact| fact.state) {
+        let so = matches!(&state, FactState::NotLaunched { why } if why.contains(expected));
+        assert!(so, "{state:?}");
+    }
 }

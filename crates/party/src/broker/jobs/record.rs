@@ -262,6 +262,7 @@ impl Record {
             ended: None,
             expected_start: None,
             exit: None,
+            native_id: None,
             detail: None,
         }
     }

@@ -280,6 +280,7 @@ impl Desk {
             ended: state.is_over().then_some(Time(at / 1_000)),
             expected_start: (state == JobWord::Waiting).then_some(Time(90)),
             exit: (state == JobWord::Done).then_some(0),
+            native_id: None,
             detail: None,
         };
         self.reports(at, site, asked, Ok(view));

@@ -326,6 +326,7 @@ fn waiting(id: JobId, limit: Seconds, now: Time) -> JobView {
         ended: None,
         expected_start: None,
         exit: None,
+        native_id: None,
         detail: None,
     }
 }

@@ -277,6 +277,41 @@ fn while_the_batch_system_is_known_to_be_silent_new_requests_are_refused_at_once
 }
 
 #[test]
+fn silence_is_told_when_it_begins_and_once_more_when_it_is_over() {
+    let mut bench = Bench::met();
+    let mut told = Vec::new();
+    // It answers every third look, and then all.
+    for second in 1..60 {
+        let mut orders = bench.pass(1).batch;
+        orders.extend(bench.step(Input::WantLook).batch);
+        let look = orders.iter().find_map(|order| match order {
+            BatchOrder::Look { order } => Some(*order),
+            _ => None,
+        });
+        let Some(order) = look else { continue };
+        let silent = second < 40 && second % 3 != 0;
+        let outcome = if silent { Err(BatchError::Unknown("no answer".into())) } else { Ok(seen(&[])) };
+        let at = bench.now;
+        let out = bench.step(Input::Batch(BatchReport::Looked { order: Some(order), at, outcome }));
+        told.extend(out.remarks.into_iter().map(|remark| (remark.event, remark.message)));
+    }
+    let events: Vec<&str> = told.iter().map(|(event, _)| *event).collect();
+    assert_eq!(events, ["batch_silent", "batch_answers"], "{told:?}");
+    assert!(told[1].1.contains("questions went unanswered"), "{told:?}");
+}
+
+#[test]
+fn what_the_batch_system_calls_a_job_is_shown_and_survives_a_restart() {
+    let mut bench = Bench::met();
+    bench.submit(5, false);
+    let named = |native: &str| Input::Batch(BatchReport::JobNamed { job: JobId(5), native: native.into() });
+    assert_eq!(bench.step(named("17")).events.len(), 1);
+    assert!(bench.step(named("17")).events.is_empty(), "it is known");
+    bench.restart();
+    assert_eq!(bench.site.job(JobId(5)).unwrap().native_id.as_deref(), Some("17"));
+}
+
+#[test]
 fn a_look_that_began_before_a_report_does_not_undo_it() {
     let mut bench = Bench::met();
     let look = look_of(&bench.step(Input::WantLook));

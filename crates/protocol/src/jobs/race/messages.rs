@@ -256,6 +256,7 @@ mod tests {
             ended: ended.map(Time),
             expected_start: None,
             exit: None,
+            native_id: None,
             detail: None,
         })
     }
