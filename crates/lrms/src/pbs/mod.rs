@@ -46,7 +46,7 @@ pub struct Settings {
     pub conf: Option<PathBuf>,
     /// The folder of the commands; looked for in `PATH` where none is given.
     pub bin: Option<PathBuf>,
-    /// A folder for what jobs print; where `qsub` runs where none is given.
+    /// A folder for what jobs print, in which they run; the home folder of their account where none is given.
     pub output: Option<PathBuf>,
     /// How long `pbs_rsub` and `pbs_ralter` wait for the scheduler to confirm: at least one of its cycles. It comes on top of the
     /// time-out of commands.

@@ -119,9 +119,8 @@ def advance(state):
         done = os.path.join(HOME, number + ".exit")
         if job["state"] == "Q" and resv and "gone_at" not in resv and NOW >= resv["begin"]:
             script = os.path.join(HOME, number + ".sh")
-            text = 'sh "$1" > "$2" 2> "$3"; echo $? > "$4.new" && mv "$4.new" "$4"'
-            output = [os.path.join(job["output"], f"{number}.vm.{end}") for end in ("OU", "ER")]
-            child = subprocess.Popen(["sh", "-c", text, "sh", script, *output, done], start_new_session=True,
+            text = 'sh "$1" > "$2" 2>&1; echo $? > "$3.new" && mv "$3.new" "$3"'
+            child = subprocess.Popen(["sh", "-c", text, "sh", script, job["output"], done], start_new_session=True,
                                      env={**os.environ, "PBS_JOBID": number + ".vm"}, stdin=subprocess.DEVNULL,
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             job.update(state="R", start=NOW, pid=child.pid, node=resv["nodes"][0][0])
@@ -220,7 +219,7 @@ def qsub(state):
     hours, minutes, seconds = (int(part) for part in given["walltime"].split(":"))
     state["jobs"][number] = {"name": given["-N"], "queue": queue, "state": "Q", "cores": amount * cores, "submitted": NOW,
                              "chunks": amount, "walltime": hours * 3600 + minutes * 60 + seconds,
-                             "variables": given.get("-v", ""), "output": given.get("-o", HOME), "node": "vm"}
+                             "variables": given.get("-v", ""), "output": os.path.abspath(given["-o"]), "node": "vm"}
     out(f"{number}.vm\n")
     return 0
 

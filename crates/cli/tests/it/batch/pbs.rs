@@ -192,6 +192,7 @@ fn a_site_on_pbs_keeps_its_reservations_through_restarts_lost_hosts_and_odd_byte
     ada.folder.write("script.sh", traces.endless());
     let job = id_of(&ada.document(&["submit", "--reservation", &second, "script.sh"]));
     traces.began();
+    assert!(pbs.folder.path().join(format!("{job}.out")).exists(), "what it prints is in a file of its id");
     until(|| match &ada.document(&["show", &job])["state"] {
         state if state == "running" => Ok(()),
         state => Err(state.to_string()),
