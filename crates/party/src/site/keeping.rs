@@ -32,7 +32,9 @@ impl Site {
     /// claim on nodes that are away costs nobody anything, and is the only one when they come back.
     pub(super) fn wanted(&self, id: ReservationId) -> Vec<Span> {
         let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
-        if self.is_broken(SiteFlaw::GiveUpNodesAway) { entry.takes() } else { entry.promised().to_vec() }
+        let gives_up = self.is_broken(SiteFlaw::GiveUpNodesAway)
+            || self.is_broken(SiteFlaw::GiveUpAllAway) && entry.takes().is_empty();
+        if gives_up { entry.takes() } else { entry.promised().to_vec() }
     }
 
     /// After a restart: tells the scheduler in this process all that it is to keep free.

@@ -152,6 +152,8 @@ pub enum SiteFlaw {
     RunWithoutGo,
     /// Less is kept in the batch system while nodes are away.
     GiveUpNodesAway,
+    /// What has no node left is given up in the batch system.
+    GiveUpAllAway,
 }
 
 type Step = crate::step::Step<SiteEvent>;

@@ -47,7 +47,7 @@ fn ten_thousand_random_fault_schedules_violate_nothing() {
 }
 
 /// What goes wrong in the schedules.
-const INJECTED: [&str; 29] = [
+const INJECTED: [&str; 32] = [
     "lost",
     "doubled",
     "delayed",
@@ -74,6 +74,9 @@ const INJECTED: [&str; 29] = [
     "backings_deleted",
     "reservations_on_nodes_away",
     "moves_ordered",
+    "nodes_flapping",
+    "all_nodes_flapping",
+    "batch_restarted_without_nodes",
     "foreign_jobs",
     "foreign_reservations",
     "restarts",
@@ -195,6 +198,11 @@ fn running_a_copy_without_a_go_is_caught() {
 #[test]
 fn a_site_that_gives_up_nodes_that_are_away_is_caught() {
     assert_caught(Flaw::Site(SiteFlaw::GiveUpNodesAway), Rule::NothingGivenAway);
+}
+
+#[test]
+fn a_site_that_gives_up_what_has_no_node_left_is_caught() {
+    assert_caught(Flaw::Site(SiteFlaw::GiveUpAllAway), Rule::NothingGivenAway);
 }
 
 #[test]

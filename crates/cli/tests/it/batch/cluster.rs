@@ -9,6 +9,8 @@ use bookahead_lrms::batch::Tag;
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings};
 use bookahead_plan::Time;
 use bookahead_protocol::{Name, ReservationId};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -56,6 +58,11 @@ impl Cluster {
     /// and is back by that.
     pub(crate) fn of_frail(nodes: u32, cores_per_node: u32) -> Cluster {
         Cluster::with(nodes, cores_per_node, &[OFTEN, "ReturnToService=0"])
+    }
+
+    /// One that misses nodes some seconds after their daemons were killed, and has them back with their daemons.
+    pub(crate) fn of_watched(nodes: u32, cores_per_node: u32) -> Cluster {
+        Cluster::with(nodes, cores_per_node, &[OFTEN, "SlurmdTimeout=4"])
     }
 
     fn with(nodes: u32, cores_per_node: u32, extra: &[&str]) -> Cluster {
@@ -116,6 +123,21 @@ impl Cluster {
             let is_back = [" State=IDLE ", " State=IDLE+RESERVED "].iter().any(|state| shown.contains(state));
             if is_back { Ok(()) } else { Err(shown) }
         });
+    }
+
+    /// Lets other users of this machine come to it, and their jobs run. The tests must run as root for that.
+    pub(crate) fn open_to_others(&self) {
+        for folder in [self.folder.path(), self.own.folder(), &self.own.folder().join("spool")] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    /// Submits a job of another user, and answers its number.
+    #[track_caller]
+    pub(crate) fn submit_as(&self, user: &str, cores: u32, minutes: u32) -> String {
+        let (cores, minutes) = (format!("--ntasks={cores}"), format!("--time={minutes}"));
+        let script = ["sbatch", "--parsable", "--output=/dev/null", &cores, &minutes, "--wrap=sleep 600"];
+        self.tell(&[&["runuser", "-u", user, "--"], &script[..]].concat()).trim().to_owned()
     }
 
     /// Runs a command of Slurm.

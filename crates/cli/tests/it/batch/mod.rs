@@ -20,6 +20,7 @@ mod life_cycle;
 mod local_jobs;
 mod lost_journal;
 mod nodes;
+mod nodes_away;
 mod over_ssh;
 mod projects;
 mod silence;

@@ -51,7 +51,8 @@ pub struct OwnCluster {
     programs: Programs,
     munged: Daemon,
     controller: Daemon,
-    nodes: Vec<Daemon>,
+    /// Those that run.
+    nodes: BTreeMap<String, Daemon>,
     runner: Runner,
     _guard: Guard,
 }
@@ -131,10 +132,10 @@ impl OwnCluster {
         let guard = Guard::of(folder)?;
         let munged = programs.munged(folder)?;
         let controller = programs.controller(folder)?;
-        let nodes = (1..=settings.nodes).map(|node| programs.node(folder, &format!("n{node}")));
-        let nodes = nodes.collect::<Result<_, _>>()?;
-        let (settings, programs) = (settings.clone(), programs.clone());
+        let (settings, programs, nodes) = (settings.clone(), programs.clone(), BTreeMap::new());
+        let count = settings.nodes;
         let mut cluster = OwnCluster { settings, programs, munged, controller, nodes, runner, _guard: guard };
+        (1..=count).try_for_each(|node| cluster.start_node(&format!("n{node}")))?;
         cluster.wait_until_ready()?;
         Ok(cluster)
     }
@@ -169,13 +170,24 @@ impl OwnCluster {
         self.controller.end();
     }
 
-    /// Starts the controller again, where it was stopped, and waits until all nodes are known again.
+    /// Starts the controller again, where it was stopped, and waits until all nodes that run are known again.
     pub fn start_controller(&mut self) -> Result<(), OwnClusterError> {
         self.controller.end();
         self.controller = self.programs.controller(&self.settings.folder)?;
-        self.wait_until(|states| {
-            states.iter().all(|state| !state.contains("UNKNOWN") && !state.ends_with('*'))
-        })
+        self.wait_until(|state| !state.contains("UNKNOWN") && !state.ends_with('*'))
+    }
+
+    /// Kills the daemon of a node. Slurm shows it as down after its `SlurmdTimeout`; jobs on it go on.
+    pub fn stop_node(&mut self, node: &str) {
+        self.nodes.remove(node);
+    }
+
+    /// Starts the daemon of a node. It is back once Slurm has heard of it.
+    pub fn start_node(&mut self, node: &str) -> Result<(), OwnClusterError> {
+        self.stop_node(node);
+        let daemon = self.programs.node(&self.settings.folder, node)?;
+        self.nodes.insert(node.to_owned(), daemon);
+        Ok(())
     }
 
     /// Sets a node `down`, to `drain` or to `resume`.
@@ -207,33 +219,34 @@ impl OwnCluster {
     }
 
     fn wait_until_ready(&mut self) -> Result<(), OwnClusterError> {
-        self.wait_until(|states| states.iter().all(|state| *state == "IDLE"))
+        self.wait_until(|state| state == "IDLE")
     }
 
-    /// Waits until the states of all nodes are as they should be.
-    fn wait_until(&mut self, are_right: impl Fn(&[&str]) -> bool) -> Result<(), OwnClusterError> {
+    /// Waits until the states of all nodes that run are as they should be.
+    fn wait_until(&mut self, is_right: impl Fn(&str) -> bool) -> Result<(), OwnClusterError> {
         let deadline = Instant::now() + READY_WITHIN;
         let mut seen = String::from("nothing was seen of the nodes");
         while Instant::now() < deadline {
             self.munged.check()?;
             self.controller.check()?;
-            self.nodes.iter_mut().try_for_each(Daemon::check)?;
+            self.nodes.values_mut().try_for_each(Daemon::check)?;
             // A controller that does not listen yet is asked only once it does: commands wait long for one that is silent.
             if self.controller.log().contains("Running as primary controller") {
                 seen = self.run(self.command("scontrol").args(["-o", "show", "nodes"]))?;
-                if are_right(&states(&seen)) {
+                let mut running = states(&seen).filter(|(node, _)| self.nodes.contains_key(*node));
+                if running.all(|(_, state)| is_right(state)) {
                     return Ok(());
                 }
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        let what = format!("is not ready after {READY_WITHIN:?}: {:?}", states(&seen));
+        let what = format!("is not ready after {READY_WITHIN:?}: {:?}", states(&seen).collect::<Vec<_>>());
         Err(OwnClusterError::Daemon { daemon: "slurmctld".into(), what, log: self.controller.log_end() })
     }
 
     fn end(&mut self) {
         // Nodes first, so that the controller starts nothing on them any more. The guard ends what jobs left.
-        self.nodes.iter_mut().for_each(Daemon::kill);
+        self.nodes.clear();
         self.controller.kill();
         self.munged.kill();
     }
@@ -245,8 +258,12 @@ impl Drop for OwnCluster {
     }
 }
 
-fn states(nodes: &str) -> Vec<&str> {
-    nodes.lines().filter_map(|line| line.split_once(" State=")?.1.split(' ').next()).collect()
+/// The names of nodes and their states.
+fn states(nodes: &str) -> impl Iterator<Item = (&str, &str)> {
+    nodes.lines().filter_map(|line| {
+        let name = line.strip_prefix("NodeName=")?.split(' ').next()?;
+        Some((name, line.split_once(" State=")?.1.split(' ').next()?))
+    })
 }
 
 /// Makes a folder that only we can read, with all above it.

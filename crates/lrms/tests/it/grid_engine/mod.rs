@@ -5,9 +5,11 @@ mod fake;
 mod granting;
 mod jobs;
 mod life_cycle;
+mod machines;
 mod many_jobs;
 mod own_cell;
 mod trouble;
+mod two_hosts;
 
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{

@@ -1,7 +1,9 @@
-//! A small Grid Engine of a test's own: a master and an execution daemon from Debian's packages, with their own root, ports and
-//! spool in a temporary folder. It uses nothing of the packaged cell, needs no systemd, and leaves no process behind. It must
+//! A small Grid Engine of a test's own: a master and an execution daemon from Debian's packages, or two of these on machines of
+//! their own, with their own root, ports and spool in a temporary folder. It uses nothing of the packaged cell, needs no systemd, and leaves no process behind. It must
 //! be started as root, since an execution daemon must.
 
+use super::machines::{self, Machine};
+use crate::scripted::link;
 use bookahead_lrms::batch::{Place, Unit};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::grid_engine::{GridEngine, Settings};
@@ -18,22 +20,39 @@ use tempfile::TempDir;
 /// Where Debian's packages put the programs, without the wrappers that look for a cell.
 const PROGRAMS: &str = "/usr/lib/gridengine";
 const SHARED: &str = "/usr/share/gridengine";
-/// So many slots has the one queue instance.
+/// What a site runs.
+const COMMANDS: [&str; 10] =
+    ["qacct", "qalter", "qconf", "qdel", "qrdel", "qrstat", "qrsub", "qselect", "qstat", "qsub"];
+/// The hosts where there are two.
+pub(crate) const HOSTS: [&str; 2] = ["ge1", "ge2"];
+/// So many slots has each queue instance.
 pub(crate) const SLOTS: u32 = 8;
 /// Jobs start at most so many seconds after they could: the schedule interval.
 pub(crate) const SCHEDULE_INTERVAL: i64 = 1;
 
-/// A Grid Engine with the queue `all.q`, the parallel environment `smp` and one host. It ends when it is dropped.
+/// A Grid Engine with the queue `all.q`, the parallel environment `smp` and one host, or two. It ends when it is dropped.
 pub(crate) struct OwnCell {
     folder: TempDir,
     qmaster_port: u16,
     execd_port: u16,
-    host: String,
+    /// The first has the master, and commands run there.
+    hosts: Vec<String>,
+    /// None where its one host is this machine itself.
+    machines: Vec<Machine>,
 }
 
 impl OwnCell {
-    /// Starts one, and waits until its queue is usable.
+    /// Starts one on this machine, and waits until its queue is usable.
     pub(crate) fn start() -> OwnCell {
+        OwnCell::on(&[])
+    }
+
+    /// Starts one with two hosts, each a machine of its own.
+    pub(crate) fn of_two_hosts() -> OwnCell {
+        OwnCell::on(&HOSTS)
+    }
+
+    fn on(hosts: &[&str]) -> OwnCell {
         for program in ["sge_qmaster", "sge_execd", "qrsub"] {
             let there = Path::new(PROGRAMS).join(program).exists();
             assert!(
@@ -43,11 +62,11 @@ impl OwnCell {
         }
         assert!(rustix::process::geteuid().is_root(), "a Grid Engine of one's own must be started as root");
         // Somebody else may have taken a port since it was found free.
-        let mut cells = std::iter::repeat_with(OwnCell::laid_out).take(3);
+        let mut cells = std::iter::repeat_with(|| OwnCell::laid_out(hosts)).take(3);
         let cell = cells.find(|cell| cell.run(&["sge_qmaster"]).status.success()).unwrap();
         cell.until_the_master_answers();
         cell.configure();
-        cell.start_execd();
+        cell.hosts.iter().for_each(|host| cell.start_execd_on(host));
         cell.until("the queue is usable", Duration::from_secs(30), || {
             let shown = cell.text(&["qstat", "-f"]);
             shown.contains("lx-") && !shown.contains("-NA-")
@@ -56,14 +75,23 @@ impl OwnCell {
     }
 
     /// Folders and files as an installation makes them.
-    fn laid_out() -> OwnCell {
+    fn laid_out(hosts: &[&str]) -> OwnCell {
         let folder = tempfile::Builder::new().prefix("ge").tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         // Both are kept until both are known, so that they differ.
         let ports = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let [qmaster_port, execd_port] = ports.each_ref().map(|port| port.local_addr().unwrap().port());
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
-        let cell = OwnCell { folder, qmaster_port, execd_port, host };
+        let machines: Vec<Machine> = match hosts {
+            [one, other] => machines::two([one, other], folder.path()).into(),
+            _ => Vec::new(),
+        };
+        let this = || fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
+        let hosts = if machines.is_empty() {
+            vec![this()]
+        } else {
+            hosts.iter().map(|host| (*host).into()).collect()
+        };
+        let cell = OwnCell { folder, qmaster_port, execd_port, hosts, machines };
         let (root, common) = (cell.root(), cell.root().join("default/common"));
         for made in [
             &common,
@@ -79,9 +107,9 @@ impl OwnCell {
         }
         symlink(Path::new(SHARED).join("util"), root.join("util")).unwrap();
         fs::write(common.join("bootstrap"), cell.bootstrap()).unwrap();
-        fs::write(common.join("act_qmaster"), format!("{}\n", cell.host)).unwrap();
+        fs::write(common.join("act_qmaster"), format!("{}\n", cell.hosts[0])).unwrap();
         // Otherwise loopback is called localhost, and the master trusts nobody.
-        fs::write(common.join("host_aliases"), format!("{} localhost\n", cell.host)).unwrap();
+        fs::write(common.join("host_aliases"), format!("{} localhost\n", cell.hosts[0])).unwrap();
         cell.spool();
         cell
     }
@@ -127,8 +155,11 @@ impl OwnCell {
     }
 
     fn configure(&self) {
-        self.done(&["qconf", "-as", &self.host]);
-        let group = format!("group_name @allhosts\nhostlist {}\n", self.host);
+        for host in &self.hosts {
+            self.done(&["qconf", "-as", host]);
+            self.done(&["qconf", "-ah", host]);
+        }
+        let group = format!("group_name @allhosts\nhostlist {}\n", self.hosts.join(" "));
         self.done(&["qconf", "-Ahgrp", &self.file("group", &group)]);
         let environment = "pe_name smp\nslots 999\nuser_lists NONE\nxuser_lists NONE\nstart_proc_args NONE\n\
              stop_proc_args NONE\nallocation_rule $fill_up\ncontrol_slaves TRUE\njob_is_first_task TRUE\n\
@@ -192,16 +223,22 @@ impl OwnCell {
         self.stop(&self.path("spool/qmaster/qmaster.pid"));
     }
 
-    pub(crate) fn start_execd(&self) {
-        self.done(&["sge_execd"]);
+    pub(crate) fn start_execd_on(&self, host: &str) {
+        let output = self.command(host, &["sge_execd"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
     }
 
-    /// Ends the execution daemon: its host does not answer any more.
+    /// Ends all execution daemons: their hosts do not answer any more.
     pub(crate) fn stop_execd(&self) {
         let spool = fs::read_dir(self.path("spool/execd")).unwrap();
         for host in spool.map(|host| host.unwrap().path()) {
             self.stop(&host.join("execd.pid"));
         }
+    }
+
+    /// Ends that of one of two hosts.
+    pub(crate) fn stop_execd_on(&self, host: &str) {
+        self.stop(&self.path("spool/execd").join(host).join("execd.pid"));
     }
 
     fn stop(&self, pid_file: &Path) {
@@ -214,12 +251,25 @@ impl OwnCell {
 
     /// Runs one of the programs of Grid Engine in this cell.
     pub(crate) fn run(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(Path::new(PROGRAMS).join(words[0]));
-        command.args(&words[1..]).current_dir(self.folder.path()).env("TZ", "UTC").env("LC_ALL", "C");
+        self.command(&self.hosts[0], words).output().unwrap()
+    }
+
+    fn command(&self, host: &str, words: &[&str]) -> Command {
+        let machine = self.hosts.iter().zip(&self.machines).find(|(name, _)| *name == host);
+        let mut prefixed = machine.map(|(_, machine)| machine.prefix()).unwrap_or_default();
+        // What is not one of its programs has a path.
+        prefixed.push(Path::new(PROGRAMS).join(words[0]).display().to_string());
+        let mut command = Command::new(&prefixed[0]);
+        command
+            .args(&prefixed[1..])
+            .args(&words[1..])
+            .current_dir(self.folder.path())
+            .env("TZ", "UTC")
+            .env("LC_ALL", "C");
         command.env("SGE_ROOT", self.root()).env("SGE_CELL", "default");
         command.env("SGE_QMASTER_PORT", self.qmaster_port.to_string());
         command.env("SGE_EXECD_PORT", self.execd_port.to_string());
-        command.output().unwrap()
+        command
     }
 
     /// Runs it, and what it prints; it must succeed.
@@ -243,6 +293,16 @@ impl OwnCell {
         let words = ["qsub", "-terse", "-b", "y", "-shell", "n", "-o", "/dev/null", "-j", "y"];
         let seconds = seconds.to_string();
         self.text(&[&words, options, &["/bin/sleep", &seconds]].concat()).trim().to_owned()
+    }
+
+    /// The same as another user.
+    pub(crate) fn submit_as(&self, user: &str, options: &[&str], seconds: u32) -> String {
+        let (qsub, seconds) = (format!("{PROGRAMS}/qsub"), seconds.to_string());
+        let words =
+            ["/usr/sbin/runuser", "-u", user, "--", &qsub, "-terse", "-b", "y", "-shell", "n", "-wd", "/tmp"];
+        let words =
+            [&words[..], &["-o", "/dev/null", "-j", "y"], options, &["/bin/sleep", &seconds]].concat();
+        self.text(&words).trim().to_owned()
     }
 
     /// Waits for something, and fails where it does not come.
@@ -273,9 +333,9 @@ impl OwnCell {
         self.path("root")
     }
 
-    /// The one queue instance of a queue.
+    /// The queue instance of a queue on the first host.
     pub(crate) fn instance(&self, queue: &str) -> String {
-        format!("{queue}@{}", self.host)
+        format!("{queue}@{}", self.hosts[0])
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -284,10 +344,21 @@ impl OwnCell {
         settings.cell = Some("default".into());
         settings.qmaster_port = Some(self.qmaster_port);
         settings.execd_port = Some(self.execd_port);
-        settings.bin = Some(PROGRAMS.into());
+        settings.bin = Some(self.programs());
         settings.output = Some(self.folder.path().into());
         settings.accounting = Some(Duration::from_secs(4));
         settings
+    }
+
+    /// A folder with the commands as they run on the first host.
+    fn programs(&self) -> PathBuf {
+        let Some(machine) = self.machines.first() else { return PROGRAMS.into() };
+        let folder = self.path("programs");
+        if !folder.exists() {
+            fs::write(self.root().join("machine"), machine.process().to_string()).unwrap();
+            link(&folder, "grid_engine/on_machine.sh", &COMMANDS);
+        }
+        folder
     }
 
     pub(crate) fn engine(&self) -> GridEngine {

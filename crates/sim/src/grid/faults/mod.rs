@@ -24,6 +24,9 @@ const SETTLED: Moment = Moment(3_600_000);
 /// before something is due.
 const AGREED_AFTER: Millis = Millis(25_000);
 
+/// No resource has more.
+const ALL_NODES: Capacity = Capacity(u32::MAX);
+
 /// What came of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -195,6 +198,14 @@ fn arrange_troubles(draw: &mut Draw, kinds: &Kinds, grid: &mut Grid) {
     for at in &asked {
         hung.extend(batch_troubles(draw, grid, *at));
     }
+    if draw.percent(20) {
+        let at = fallible[draw.place(fallible.len())];
+        flapping(draw, grid, at);
+    }
+    if draw.percent(15) && !asked.is_empty() {
+        let at = asked[draw.place(asked.len())];
+        restart_without_nodes(draw, grid, at);
+    }
     heal(grid, &fallible, &asked, &hung);
 }
 
@@ -231,6 +242,34 @@ fn failure(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
         _ => draw.whole(200, 6_000),
     };
     grid.arrange((at + Millis(away)).min(HEALED), Trouble::Restore(party, name, lost));
+}
+
+/// Nodes go away and come back every few seconds, some of them or all.
+fn flapping(draw: &mut Draw, grid: &mut Grid, at: usize) {
+    if !matches!(grid.parties()[at].role, Role::Site(_)) {
+        return;
+    }
+    let all = draw.percent(50);
+    let lost = if all { ALL_NODES } else { Capacity(draw.whole(1, 3) as u32) };
+    let (times, mut when) = (draw.whole(2, 6), moment(draw));
+    grid.troubles.count(if all { "all_nodes_flapping" } else { "nodes_flapping" });
+    for _ in 0..times {
+        let back = (when + Millis(draw.whole(500, 5_000))).min(HEALED);
+        grid.arrange(when, Trouble::Lose(at, "cluster".into(), lost));
+        grid.arrange(back, Trouble::Restore(at, "cluster".into(), lost));
+        when = (back + Millis(draw.whole(500, 5_000))).min(HEALED);
+    }
+}
+
+/// The server of a batch system restarts: it is silent for some seconds, and then does not know of any node for some more.
+fn restart_without_nodes(draw: &mut Draw, grid: &mut Grid, at: usize) {
+    let from = moment(draw);
+    let until = (from + Millis(draw.whole(200, 8_000))).min(HEALED);
+    let known = (until + Millis(draw.whole(500, 20_000))).min(HEALED);
+    grid.troubles.count("batch_restarted_without_nodes");
+    grid.arrange(from, Trouble::Batch(at, BatchTrouble::Silence(until, false)));
+    grid.arrange(from, Trouble::Lose(at, "cluster".into(), ALL_NODES));
+    grid.arrange(known, Trouble::Restore(at, "cluster".into(), ALL_NODES));
 }
 
 /// An owner or an operator does something at a party itself.

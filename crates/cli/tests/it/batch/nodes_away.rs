@@ -1,0 +1,207 @@
+//! Nodes that are away for some seconds under promises that take the whole cluster, while jobs of another user wait for
+//! any core that is not reserved. What the batch system has not lost is not given away: the reservations stay in Slurm as they
+//! are, by name and core, no waiting job starts, and the site says what is missing until the nodes are back.
+//!
+//! Nodes go away in both ways: an operator sets them down, and their daemons are killed.
+
+use super::cluster::{Cluster, Reserved};
+use super::terminal::Terminal;
+use super::until;
+use crate::services::asking::{Asker, book, new_id, now, part, together};
+use crate::services::grid::Grid;
+use crate::services::runtime;
+use bookahead_api as api;
+use bookahead_plan::Seconds;
+use bookahead_protocol::{Call, ReservationId};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// A user that every Debian knows and nobody logs in as.
+const BOB: &str = "games";
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const CORES: u32 = 4;
+const ALL: u32 = 12;
+
+/// Longer than the cases of one test take together.
+const LENGTH: i64 = 240;
+
+/// After the nodes are back the site says so within this time: some looks.
+const SOON: Duration = Duration::from_secs(6);
+
+/// All cores of a cluster promised twice, now and right after that, and jobs of Bob that wait for a core.
+struct Promised {
+    cluster: Cluster,
+    grid: Grid,
+    ada: Asker,
+    ids: [ReservationId; 2],
+    /// As Slurm shows them.
+    reserved: Vec<Reserved>,
+    bobs: Vec<String>,
+}
+
+impl Promised {
+    async fn on(cluster: Cluster, move_after: &str) -> Promised {
+        cluster.open_to_others();
+        let mut grid = Grid::new();
+        let site = cluster.site("north", "", "").replace("move_after = \"2s\"", move_after);
+        grid.start("site", "north", &site, None).await;
+        let ada = grid.asker("north");
+        let begin = now() + Seconds(4);
+        let mut ids = [new_id(); 2];
+        for (id, at) in ids.iter_mut().zip([begin, begin + Seconds(LENGTH)]) {
+            *id = ada.get(book(new_id(), together(vec![part(ALL, at, LENGTH)]))).await.id;
+        }
+        // One that needs everything, and some that would fit on any node that is given away.
+        let bobs = [(ALL, 10), (CORES, 10), (CORES, 1), (1, 1)];
+        let bobs = bobs.map(|(cores, minutes)| cluster.submit_as(BOB, cores, minutes));
+        until(|| {
+            let shown = cluster.tell(&["scontrol", "-o", "show", "res"]);
+            if shown.contains(" State=ACTIVE ") { Ok(()) } else { Err(shown) }
+        });
+        let reserved = cluster.reservations();
+        let cores: Vec<u32> = reserved.iter().map(|one| one.cores).collect();
+        assert_eq!(cores, [ALL; 2], "{reserved:?}");
+        Promised { cluster, grid, ada, ids, reserved, bobs: bobs.into() }
+    }
+
+    /// How much the site says is missing of each.
+    async fn missing(&self) -> [u32; 2] {
+        let mut missing = [0; 2];
+        for (missing, id) in missing.iter_mut().zip(self.ids) {
+            let shown = self.ada.client().show(id).await.unwrap();
+            assert!(matches!(shown.state, api::State::Committed | api::State::Active), "{shown:?}");
+            *missing = shown.missing[0];
+        }
+        missing
+    }
+
+    /// Slurm keeps the very same reservations, made none since it started, and runs nothing of Bob's.
+    #[track_caller]
+    fn is_untouched(&self, made: usize) {
+        assert_eq!(self.cluster.reservations(), self.reserved);
+        let jobs = self.cluster.jobs();
+        let of_bob: Vec<_> = jobs.iter().filter(|job| self.bobs.contains(&job.native)).collect();
+        assert_eq!(of_bob.len(), self.bobs.len(), "{jobs:?}");
+        assert!(of_bob.iter().all(|job| job.state == "PENDING"), "{of_bob:?}");
+        assert_eq!(self.made(), made, "reservations were made");
+    }
+
+    /// How many reservations the controller has made since it was started.
+    fn made(&self) -> usize {
+        let log = self.cluster.folder().join("slurm/log/slurmctld.log");
+        fs::read_to_string(log).unwrap().matches("Created reservation").count()
+    }
+
+    /// Nodes with so many cores are away for so long. Meanwhile nothing changes in Slurm, and the site says that these cores
+    /// are missing, and never that more are.
+    async fn endures(&self, away: Duration, cores: u32) {
+        let (ends, made) = (Instant::now() + away, self.made());
+        let mut told = [0; 2];
+        while Instant::now() < ends {
+            self.is_untouched(made);
+            told = self.missing().await;
+            assert!(told.iter().all(|missing| [0, cores].contains(missing)), "{told:?} of {cores}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(told, [cores; 2], "what is missing is not told after {away:?}");
+    }
+
+    /// The nodes are back: soon nothing is missing, and nothing else has changed.
+    async fn is_whole_again(&self) {
+        let (began, made) = (Instant::now(), self.made());
+        loop {
+            let missing = self.missing().await;
+            self.is_untouched(made);
+            if missing == [0; 2] {
+                break;
+            }
+            assert!(began.elapsed() < SOON, "{missing:?} are missing after {:?}", began.elapsed());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        eprintln!("whole again {:?} after the nodes were back", began.elapsed());
+    }
+
+    /// The owner has all promised cores, and the jobs that waited start when the promises are given up and not before.
+    async fn serves_its_owner_first(&self) {
+        let terminal = Terminal::at(&self.grid.of("north").url());
+        terminal.folder.write("script.sh", "#!/bin/sh\nsleep 600\n");
+        let (capacity, id) = (ALL.to_string(), self.ids[0].to_string());
+        let words = ["submit", "--capacity", &capacity, "--reservation", &id, "script.sh"];
+        let job = terminal.document(&words)["id"].as_str().unwrap().to_owned();
+        until(|| match self.cluster.job(&job) {
+            Some(job) if job.state == "RUNNING" && job.nodes == "n[1-3]" => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        self.is_untouched(self.made());
+        for id in self.ids {
+            self.ada.get(Call::Cancel { id }).await;
+        }
+        until(|| {
+            let jobs = self.cluster.jobs();
+            let runs = jobs.iter().any(|job| self.bobs.contains(&job.native) && job.state == "RUNNING");
+            if runs { Ok(()) } else { Err(format!("{jobs:?}")) }
+        });
+        self.grid.check_journals();
+    }
+
+    /// Waits until Slurm shows nodes as away, or none, while nothing else changes.
+    #[track_caller]
+    fn until_away(&self, nodes: &[&str]) {
+        let made = self.made();
+        until(|| {
+            self.is_untouched(made);
+            let shown = self.cluster.tell(&["sinfo", "-h", "-N", "-o", "%N %T"]);
+            let away = |line: &&str| ["down", "unk", "*"].iter().any(|mark| line.contains(mark));
+            let away = shown.lines().filter(away).filter_map(|line| line.split(' ').next());
+            if away.collect::<Vec<_>>() == nodes { Ok(()) } else { Err(shown.clone()) }
+        });
+    }
+}
+
+#[test]
+fn daemons_that_are_killed_and_a_controller_that_starts_without_nodes_cost_no_promised_core() {
+    runtime().block_on(async {
+        let mut promised = Promised::on(Cluster::of_watched(3, CORES), "move_after = \"2s\"").await;
+        promised.cluster.daemons().stop_node("n2");
+        promised.until_away(&["n2"]);
+        // With the time until Slurm missed it, that is half a minute.
+        promised.endures(Duration::from_secs(18), CORES).await;
+        promised.cluster.daemons().start_node("n2").unwrap();
+        promised.until_away(&[]);
+        promised.is_whole_again().await;
+
+        let daemons = promised.cluster.daemons();
+        daemons.stop_controller();
+        NODES.iter().for_each(|node| daemons.stop_node(node));
+        daemons.start_controller().unwrap();
+        promised.until_away(&NODES);
+        let (ends, made) = (Instant::now() + Duration::from_secs(6), promised.made());
+        while Instant::now() < ends {
+            promised.is_untouched(made);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        NODES.iter().for_each(|node| promised.cluster.daemons().start_node(node).unwrap());
+        promised.until_away(&[]);
+        promised.is_whole_again().await;
+        assert_eq!(promised.made(), 0, "reservations were made after the restart");
+        promised.serves_its_owner_first().await;
+    });
+}
+
+#[test]
+fn nodes_that_are_set_down_for_some_seconds_cost_no_promised_core() {
+    runtime().block_on(async {
+        let promised = Promised::on(Cluster::of_frail(3, CORES), "").await;
+        promised.cluster.fail("n2");
+        promised.endures(Duration::from_secs(16), CORES).await;
+        promised.cluster.bring_back("n2");
+        promised.is_whole_again().await;
+
+        promised.cluster.fail("n[1-3]");
+        promised.endures(Duration::from_secs(15), ALL).await;
+        NODES.iter().for_each(|node| promised.cluster.bring_back(node));
+        promised.is_whole_again().await;
+        promised.serves_its_owner_first().await;
+    });
+}
