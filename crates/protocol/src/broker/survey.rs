@@ -175,11 +175,13 @@ impl Broker {
     fn no_offers(&mut self, purpose: Purpose, problem: Problem, step: &mut Step) {
         match purpose {
             Purpose::Tell { client, .. } => step.reply(client, problem.into()),
-            Purpose::Book(id) if self.tries.contains_key(&id) => self.ask_again(id, problem, step),
             Purpose::Book(id) => {
                 // What a peer says that cannot answer now passes; what is said of a booking is remembered.
                 let passes = problem.why.is_passing();
                 let problem = if passes { Problem::new(Why::Silence) } else { problem };
+                if self.tries.contains_key(&id) {
+                    return self.ask_again(id, problem, step);
+                }
                 self.close(id, Outcome::Refused(problem), step);
             }
         }
@@ -412,7 +414,7 @@ impl Broker {
     /// Tries a candidate, and keeps the search for the case that it is refused.
     fn try_found(&mut self, id: ReservationId, search: Search, candidate: &Candidate, step: &mut Step) {
         if let Some(tried) = self.tries.get_mut(&id) {
-            tried.search = Some(search);
+            (tried.search, tried.empty) = (Some(search), 0);
         }
         self.try_candidate(id, candidate, step);
     }

@@ -24,6 +24,9 @@ const FIRST_WAIT: Millis = Millis(10);
 /// The wait is not doubled more often: by then it is more than half a second, and 64 who want the same come one by one.
 const MOST_DOUBLINGS: u32 = 6;
 
+/// So many surveys in a row without a candidate are enough: what others only held for a moment is free again by then.
+const MOST_EMPTY: u32 = 5;
+
 /// What is known of a booking of which a candidate was found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Try {
@@ -38,11 +41,21 @@ pub(super) struct Try {
     /// When all are asked again.
     pub(super) again: Option<Moment>,
     rounds: u32,
+    /// Surveys since the last candidate.
+    pub(super) empty: u32,
 }
 
 impl Try {
     pub(super) fn new(survey: Survey, until: Moment) -> Try {
-        Try { search: None, survey: Box::new(survey), left_out: Vec::new(), until, again: None, rounds: 0 }
+        Try {
+            search: None,
+            survey: Box::new(survey),
+            left_out: Vec::new(),
+            until,
+            again: None,
+            rounds: 0,
+            empty: 0,
+        }
     }
 
     /// Whether a peer did not answer.
@@ -74,11 +87,12 @@ impl Broker {
         let Some(tried) = self.tries.get_mut(&id) else { return };
         let longest = FIRST_WAIT.0 << tried.rounds.min(MOST_DOUBLINGS);
         let at = step.now + Millis(1 + drawn(id, tried.rounds, longest));
-        if attempts >= self.rules.attempts || at > tried.until {
+        if attempts >= self.rules.attempts || at > tried.until || tried.empty > MOST_EMPTY {
             return self.close(id, Outcome::Refused(problem), step);
         }
         (tried.again, tried.search) = (Some(at), None);
         tried.rounds += 1;
+        tried.empty += 1;
         self.retries.insert((at, id));
     }
 
