@@ -14,7 +14,7 @@ use crate::message::{Answer, Caller, Envelope, Offer, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, Objective, Part, Request};
 use bookahead_plan::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// What a survey is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,6 +48,8 @@ pub(super) struct Survey {
     problems: Vec<(usize, Problem)>,
     /// Whether this is the second time, with begins that others offered.
     aligned: bool,
+    /// Who did not answer: they are not asked again.
+    pub(super) silent: BTreeSet<Name>,
 }
 
 impl Broker {
@@ -66,14 +68,13 @@ impl Broker {
 
     pub(super) fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
         survey.until = step.now + self.rules.survey_time;
-        let tried = survey.booking().and_then(|id| self.tries.get(&id));
         for (at, part) in survey.request.parts.iter().enumerate() {
             let before = survey.to_ask.len();
-            let heard = |peer: &&Name| tried.is_none_or(|tried| !tried.is_silent(peer));
+            let heard = |peer: &&Name| !survey.silent.contains(*peer);
             survey.to_ask.extend(self.suitable(part).filter(heard).map(|peer| (peer.clone(), at)));
             if survey.to_ask.len() == before {
                 let nobody = Why::NoSuchResource { part: at, kind: part.kind.clone() };
-                let why = if tried.is_some() { Why::Silence } else { nobody };
+                let why = if survey.silent.is_empty() { nobody } else { Why::Silence };
                 return self.no_offers(survey.purpose, Problem::new(why), step);
             }
         }
@@ -135,6 +136,7 @@ impl Broker {
             Some(Answer::Reservation(_)) => {}
             // The time is up for all.
             None => {
+                survey.silent.insert(peer.clone());
                 let unheard = survey.to_ask.drain(..).map(|(_, part)| part).chain([part]);
                 survey.problems.extend(unheard.map(|part| (part, Problem::new(Why::Silence))));
             }
@@ -217,13 +219,14 @@ impl Survey {
             found: vec![Vec::new(); parts],
             problems: Vec::new(),
             aligned: false,
+            silent: BTreeSet::new(),
         }
     }
 
     /// The same again, from the beginning.
     pub(super) fn afresh(&self) -> Survey {
-        let purpose = self.purpose.clone();
-        Survey::new(purpose, &self.caller, self.permission, &self.request, &[])
+        let again = Survey::new(self.purpose.clone(), &self.caller, self.permission, &self.request, &[]);
+        Survey { silent: self.silent.clone(), ..again }
     }
 
     /// Where sites rate single begins, those of one part rarely meet those of another. Asks for the begins that would
@@ -393,9 +396,11 @@ impl Broker {
             Goal::First { survey, .. } => match survey.purpose.clone() {
                 Purpose::Tell { client, most } => (client, most, Vec::new()),
                 Purpose::Book(id) => {
-                    self.tries
-                        .entry(id)
-                        .or_insert_with(|| Try::new(*survey, step.now + self.rules.retry_time));
+                    let until = step.now + self.rules.retry_time;
+                    match self.tries.get_mut(&id) {
+                        Some(tried) => tried.survey = survey,
+                        None => drop(self.tries.insert(id, Try::new(survey, until))),
+                    }
                     return self.try_found(id, pending.search, candidate, step);
                 }
             },

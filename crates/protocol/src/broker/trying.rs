@@ -33,7 +33,7 @@ pub(super) struct Try {
     /// Where to go on if the candidate is refused.
     pub(super) search: Option<Search>,
     /// To ask the same again.
-    survey: Box<Survey>,
+    pub(super) survey: Box<Survey>,
     /// What could not be had for another reason than that somebody was quicker.
     left_out: Vec<Excluded>,
     /// Nobody is asked again after that.
@@ -46,21 +46,8 @@ pub(super) struct Try {
 }
 
 impl Try {
-    pub(super) fn new(survey: Survey, until: Moment) -> Try {
-        Try {
-            search: None,
-            survey: Box::new(survey),
-            left_out: Vec::new(),
-            until,
-            again: None,
-            rounds: 0,
-            empty: 0,
-        }
-    }
-
-    /// Whether a peer did not answer.
-    pub(super) fn is_silent(&self, peer: &Name) -> bool {
-        self.left_out.iter().any(|what| matches!(what, Excluded::Peer(silent) if silent == peer))
+    pub(super) fn new(survey: Box<Survey>, until: Moment) -> Try {
+        Try { search: None, survey, left_out: Vec::new(), until, again: None, rounds: 0, empty: 0 }
     }
 
     pub(super) fn left_out(&self) -> impl Iterator<Item = &Excluded> {
@@ -208,6 +195,9 @@ impl Broker {
         };
         if let Some(tried) = self.tries.get_mut(&id) {
             tried.search.iter_mut().for_each(|search| search.without(&left_out));
+            if let Excluded::Peer(silent) = &left_out {
+                tried.survey.silent.insert(silent.clone());
+            }
             tried.left_out.push(left_out);
         }
         self.try_next(id, step);
