@@ -56,7 +56,9 @@ impl fmt::Debug for Name {
 
 /// A text that is no identity.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{text:?} is not an identity of this kind; it should be {prefix}_ and hexadecimal digits")]
+#[error(
+    "{text:?} is not an identity of this kind; it should be {prefix}_ and hexadecimal digits in lower case, without zeros in front"
+)]
 pub struct NotAnIdentity {
     text: String,
     prefix: &'static str,
@@ -87,7 +89,9 @@ macro_rules! identity {
                 let digits = text.strip_prefix(concat!($prefix, "_"));
                 let plain = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
                 let number = plain.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-                number.map($name).ok_or_else(|| NotAnIdentity { text: text.into(), prefix: $prefix })
+                // There is one way to write each, so that what is sent and what comes back are the same text.
+                let identity = number.map($name).filter(|identity| identity.to_string() == text);
+                identity.ok_or_else(|| NotAnIdentity { text: text.into(), prefix: $prefix })
             }
         }
 
@@ -173,7 +177,16 @@ mod tests {
         }
         assert_eq!(ReservationId(made[1]).to_string(), "rsv_10000000000000001");
         assert_eq!("rsv_10000000000000001".parse(), Ok(ReservationId(made[1])));
-        for wrong in ["", "rsv_", "key_1", "rsv_g", "rsv_+5", "rsv_100000000000000000000000000000000"] {
+        for wrong in [
+            "",
+            "rsv_",
+            "key_1",
+            "rsv_g",
+            "rsv_+5",
+            "rsv_00ab",
+            "rsv_AB",
+            "rsv_100000000000000000000000000000000",
+        ] {
             assert!(wrong.parse::<ReservationId>().is_err(), "{wrong}");
         }
     }

@@ -85,7 +85,7 @@ pub enum Why {
     NoCandidate {
         /// How many combinations were tried to be held.
         tried: u32,
-        /// Whether all there are were looked at; otherwise the search stopped at its bound.
+        /// Whether all that was offered was looked at; otherwise the search, or its time, came to an end before.
         all: bool,
     },
     #[error("nobody who could serve it answered in time; ask again later")]
@@ -257,7 +257,11 @@ fn sentence(reason: Reason) -> &'static str {
 }
 
 fn no_candidate(tried: u32, all: bool) -> String {
-    let searched = if all { "there is no other" } else { "the search stopped at its bound" };
+    let searched = match (all, tried) {
+        (true, _) => "nothing else that was offered would do",
+        (false, 0) => "the search stopped at its bound",
+        (false, _) => "others were quicker, or the search stopped at its bound; ask again",
+    };
     match tried {
         0 => format!("no combination of slots fulfils the request; {searched}"),
         1 => format!("the one combination that was tried could not be held; {searched}"),

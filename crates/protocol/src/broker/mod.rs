@@ -3,8 +3,8 @@
 //!
 //! The course of a booking: *survey* (probe every peer that could serve a part, in parallel and bounded) → *search* for
 //! the best candidate, in slices → *try* to hold it → all held: the owner may look and decide, or it is committed at
-//! once; one refused or silent: the others are given back and the next candidate without it is tried → *decide* to
-//! commit → all committed, or one part is lost and all are given back.
+//! once; one refused or silent: the others are given back, and the next candidate is tried, after another survey where
+//! somebody else was quicker → *decide* to commit → all committed, or one part is lost and all are given back.
 //!
 //! What must not be lost is an [`Event`]: the surroundings write all events of an [`Effects`] down before anything of it
 //! is sent. After a restart they replay them through [`Broker::apply`] and call [`Broker::resume`]: what was only tried
@@ -24,7 +24,7 @@ pub use booking::{Booking, Child, name_here};
 pub use event::{Answered, Asked, Event, Outcome, Pick, Snapshot};
 pub use survey::SLICE;
 
-use crate::candidates::{Budget, Search};
+use crate::candidates::Budget;
 use crate::clock::{Millis, Moment};
 use crate::flaw::{Broken, Flaw};
 use crate::ids::{Identities, Key, Name, ReservationId};
@@ -39,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use survey::{Pending, Survey};
+use trying::Try;
 
 /// How much work a search may take by default: 0.2 to 0.5 seconds, and about 100 megabytes at most, since what a search keeps
 /// is counted as work too. Four parts with 2,000 slots each usually take less than a twentieth of it.
@@ -64,6 +65,8 @@ pub struct Rules {
     pub attempts: u32,
     /// What is left out after a refusal.
     pub after_refusal: LeftOut,
+    /// After a refusal peers are asked again for this long at most.
+    pub retry_time: Millis,
     /// The longest hold that an owner gets.
     pub longest_hold: Millis,
     /// At most so many bookings and surveys, and so many calls that are passed on, are under way at once.
@@ -80,7 +83,7 @@ pub struct Rules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeftOut {
-    /// The slot that was refused: something else took it, and the resource may have others.
+    /// Nothing where somebody else was quicker: peers are asked again. The slot where there was another reason.
     #[default]
     Slot,
     /// The resource, as the co-reservation paper does.
@@ -98,6 +101,7 @@ impl Default for Rules {
             hold_time: Millis::seconds(10),
             attempts: 20,
             after_refusal: LeftOut::Slot,
+            retry_time: Millis::seconds(10),
             longest_hold: Millis::seconds(900),
             under_way: 10_000,
             retention: Seconds(86_400),
@@ -143,13 +147,6 @@ struct Client {
     call: Call,
 }
 
-/// A booking whose first survey is under way.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Opening {
-    asked: Asked,
-    survey: Option<u64>,
-}
-
 /// What is known of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Peer {
@@ -175,9 +172,13 @@ pub struct Broker {
     surveys: BTreeMap<u64, Survey>,
     next_survey: u64,
     /// Bookings whose first survey is under way.
-    opening: BTreeMap<ReservationId, Opening>,
-    /// Where to go on if the candidate that is tried is refused.
-    searches: BTreeMap<ReservationId, Search>,
+    opening: BTreeMap<ReservationId, Asked>,
+    /// The surveys for bookings.
+    booking_surveys: BTreeMap<ReservationId, u64>,
+    /// Bookings of which a candidate was found.
+    tries: BTreeMap<ReservationId, Try>,
+    /// When peers are asked again for which of them.
+    retries: BTreeSet<(Moment, ReservationId)>,
     /// Searches under way, the next to be advanced first.
     pending: VecDeque<Pending>,
     /// Who waits for the answer of a booking.
@@ -273,7 +274,8 @@ impl Broker {
     pub fn next_timer(&self) -> Option<Moment> {
         let agenda = self.agenda.first().map(|(at, _)| *at);
         let search = self.pending.front().map(|pending| pending.due);
-        [agenda, search, self.calls.next()].into_iter().flatten().min()
+        let retry = self.retries.first().map(|(at, _)| *at);
+        [agenda, search, retry, self.calls.next()].into_iter().flatten().min()
     }
 
     /// The fold: takes over what happened.
@@ -344,6 +346,7 @@ impl Broker {
             }
         }
         self.pass_time(&mut step);
+        self.retry(&mut step);
         self.advance_searches(0, &mut step);
         step.effects
     }

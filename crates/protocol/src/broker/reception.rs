@@ -5,7 +5,7 @@
 
 use super::booking::{About, Booking};
 use super::survey::{Purpose, Survey};
-use super::{Answered, Asked, Broker, Client, Effects, Event, Opening, Outcome, Outgoing, Step};
+use super::{Answered, Asked, Broker, Client, Effects, Event, Outcome, Outgoing, Step};
 use crate::clock::Moment;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::level::{Received, release};
@@ -98,7 +98,7 @@ impl Broker {
 
     fn reserve(&mut self, client: Client, id: ReservationId, asked: Asked, survey: Survey, step: &mut Step) {
         let known = self.bookings.get(&id).map(|booking| booking.asked.as_ref());
-        let known = known.or_else(|| self.opening.get(&id).map(|opening| Some(&opening.asked)));
+        let known = known.or_else(|| self.opening.get(&id).map(Some));
         match known {
             Some(Some(before)) if *before != asked => {
                 return step.refuse(client, Why::IdTaken(id));
@@ -109,12 +109,12 @@ impl Broker {
         if let Err(malformed) = asked.request.check() {
             return step.refuse(client, malformed);
         }
-        let under_way = [self.opening.len(), self.searches.len(), self.surveys.len(), self.pending.len()];
+        let under_way = [self.opening.len(), self.tries.len(), self.surveys.len(), self.pending.len()];
         if under_way.iter().sum::<usize>() >= self.rules.under_way {
             return step.refuse(client, Why::Busy);
         }
         self.clients.entry(id).or_default().push(client);
-        self.opening.insert(id, Opening { asked, survey: None });
+        self.opening.insert(id, asked);
         self.begin_survey(survey, step);
     }
 
@@ -173,7 +173,7 @@ impl Broker {
     }
 
     fn cancel(&mut self, client: Client, id: ReservationId, caller: &Caller, step: &mut Step) {
-        if let Some(Opening { asked, .. }) = self.opening.get(&id) {
+        if let Some(asked) = self.opening.get(&id) {
             if asked.caller.user != caller.user {
                 return step.refuse(client, Why::NotOwner(id));
             }

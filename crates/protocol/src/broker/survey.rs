@@ -4,6 +4,7 @@
 //! [`Broker::next_timer`] is due.
 
 use super::booking::About;
+use super::trying::Try;
 use super::{Broker, Client, Outcome, Outgoing, Step, name_here};
 use crate::candidates::{Candidate, Found, Progress, Search};
 use crate::clock::Moment;
@@ -13,7 +14,7 @@ use crate::message::{Answer, Caller, Envelope, Offer, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, Objective, Part, Request};
 use bookahead_plan::Time;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// What a survey is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,6 +48,8 @@ pub(super) struct Survey {
     problems: Vec<(usize, Problem)>,
     /// Whether this is the second time, with begins that others offered.
     aligned: bool,
+    /// Who did not answer: they are not asked again.
+    pub(super) silent: BTreeSet<Name>,
 }
 
 impl Broker {
@@ -63,22 +66,22 @@ impl Broker {
         self.ask_around(survey, step);
     }
 
-    fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
+    pub(super) fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
         survey.until = step.now + self.rules.survey_time;
         for (at, part) in survey.request.parts.iter().enumerate() {
             let before = survey.to_ask.len();
-            survey.to_ask.extend(self.suitable(part).map(|peer| (peer.clone(), at)));
+            let heard = |peer: &&Name| !survey.silent.contains(*peer);
+            survey.to_ask.extend(self.suitable(part).filter(heard).map(|peer| (peer.clone(), at)));
             if survey.to_ask.len() == before {
-                let why = Why::NoSuchResource { part: at, kind: part.kind.clone() };
+                let nobody = Why::NoSuchResource { part: at, kind: part.kind.clone() };
+                let why = if survey.silent.is_empty() { nobody } else { Why::Silence };
                 return self.no_offers(survey.purpose, Problem::new(why), step);
             }
         }
         let number = self.next_survey;
         self.next_survey += 1;
-        if let Purpose::Book(id) = &survey.purpose
-            && let Some(opening) = self.opening.get_mut(id)
-        {
-            opening.survey = Some(number);
+        if let Some(id) = survey.booking() {
+            self.booking_surveys.insert(id, number);
         }
         self.surveys.insert(number, survey);
         self.go_on_asking(number, step);
@@ -133,6 +136,7 @@ impl Broker {
             Some(Answer::Reservation(_)) => {}
             // The time is up for all.
             None => {
+                survey.silent.insert(peer.clone());
                 let unheard = survey.to_ask.drain(..).map(|(_, part)| part).chain([part]);
                 survey.problems.extend(unheard.map(|part| (part, Problem::new(Why::Silence))));
             }
@@ -147,6 +151,7 @@ impl Broker {
 
     fn surveyed_all(&mut self, number: u64, step: &mut Step) {
         let Some(survey) = self.surveys.remove(&number) else { return };
+        survey.booking().and_then(|id| self.booking_surveys.remove(&id));
         self.calls.forget(About::probes(number));
         if let Some(problem) = nothing_found(&survey) {
             return self.no_offers(survey.purpose, problem, step);
@@ -176,14 +181,17 @@ impl Broker {
                 // What a peer says that cannot answer now passes; what is said of a booking is remembered.
                 let passes = problem.why.is_passing();
                 let problem = if passes { Problem::new(Why::Silence) } else { problem };
+                if self.tries.contains_key(&id) {
+                    return self.ask_again(id, problem, step);
+                }
                 self.close(id, Outcome::Refused(problem), step);
             }
         }
     }
 
     /// Nobody wants to know any more.
-    pub(super) fn drop_survey(&mut self, number: Option<u64>) {
-        if let Some(number) = number {
+    pub(super) fn drop_survey(&mut self, id: ReservationId) {
+        if let Some(number) = self.booking_surveys.remove(&id) {
             self.surveys.remove(&number);
             self.calls.forget(About::probes(number));
         }
@@ -211,7 +219,14 @@ impl Survey {
             found: vec![Vec::new(); parts],
             problems: Vec::new(),
             aligned: false,
+            silent: BTreeSet::new(),
         }
+    }
+
+    /// The same again, from the beginning.
+    pub(super) fn afresh(&self) -> Survey {
+        let again = Survey::new(self.purpose.clone(), &self.caller, self.permission, &self.request, &[]);
+        Survey { silent: self.silent.clone(), ..again }
     }
 
     /// Where sites rate single begins, those of one part rarely meet those of another. Asks for the begins that would
@@ -342,7 +357,9 @@ impl Broker {
 
     /// Searches what a survey found.
     fn search_found(&mut self, now: Moment, mut survey: Survey) {
-        let search = Search::new(&survey.request, std::mem::take(&mut survey.found), self.rules.search);
+        let mut search = Search::new(&survey.request, std::mem::take(&mut survey.found), self.rules.search);
+        let tried = survey.booking().and_then(|id| self.tries.get(&id));
+        tried.into_iter().flat_map(Try::left_out).for_each(|left_out| search.without(left_out));
         self.begin_search(now, search, Goal::First { survey: Box::new(survey), earliest: false });
     }
 
@@ -376,9 +393,16 @@ impl Broker {
 
     fn found(&mut self, mut pending: Pending, candidate: &Candidate, step: &mut Step) {
         let (client, most, mut offers) = match pending.goal {
-            Goal::First { survey, .. } => match survey.purpose {
+            Goal::First { survey, .. } => match survey.purpose.clone() {
                 Purpose::Tell { client, most } => (client, most, Vec::new()),
-                Purpose::Book(id) => return self.try_found(id, pending.search, candidate, step),
+                Purpose::Book(id) => {
+                    let until = step.now + self.rules.retry_time;
+                    match self.tries.get_mut(&id) {
+                        Some(tried) => tried.survey = survey,
+                        None => drop(self.tries.insert(id, Try::new(survey, until))),
+                    }
+                    return self.try_found(id, pending.search, candidate, step);
+                }
             },
             Goal::Offers { client, most, offers } => (client, most, offers),
             Goal::Next(id) => return self.try_found(id, pending.search, candidate, step),
@@ -394,7 +418,9 @@ impl Broker {
 
     /// Tries a candidate, and keeps the search for the case that it is refused.
     fn try_found(&mut self, id: ReservationId, search: Search, candidate: &Candidate, step: &mut Step) {
-        self.searches.insert(id, search);
+        if let Some(tried) = self.tries.get_mut(&id) {
+            (tried.search, tried.empty) = (Some(search), 0);
+        }
         self.try_candidate(id, candidate, step);
     }
 
@@ -421,9 +447,12 @@ impl Broker {
         }
     }
 
-    /// A booking is over: nobody needs a candidate for it any more.
+    /// Nobody needs a candidate for a booking any more.
     pub(super) fn drop_searches(&mut self, id: ReservationId) {
-        self.searches.remove(&id);
+        self.drop_survey(id);
+        if let Some(at) = self.tries.remove(&id).and_then(|tried| tried.again) {
+            self.retries.remove(&(at, id));
+        }
         self.pending.retain(|pending| pending.booking() != Some(id));
     }
 }

@@ -1,11 +1,12 @@
 //! Trying candidates, committing what is held, and giving back what is not wanted any more. The parts of a candidate are held
-//! all at once; if one is refused or silent, the others are given back and the next best candidate without it is tried.
+//! all at once; if one is refused or silent, the others are given back and the next best candidate without it is tried. Where
+//! it was refused because somebody else was quicker, all peers are asked again, after a while that is drawn.
 //! Commits and cancels go on until every peer has answered: that is what makes it all or nothing.
 
 use super::booking::{About, Child, Pending};
-use super::survey::Goal;
+use super::survey::{Goal, Survey};
 use super::{Asked, Broker, Event, LeftOut, Outcome, Outgoing, Pick, Step};
-use crate::candidates::{Candidate, Excluded};
+use crate::candidates::{Candidate, Excluded, Search};
 use crate::clock::{Millis, Moment};
 use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
 use crate::flaw::Flaw;
@@ -16,11 +17,49 @@ use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
 
+/// Those who were refused the same wait for up to this time, each another, before they ask again; twice as long with every
+/// round. A survey and a hold take a few milliseconds where nobody has to ask a batch system.
+const FIRST_WAIT: Millis = Millis(10);
+
+/// The wait is not doubled more often: by then it is more than half a second, and 64 who want the same come one by one.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// So many surveys in a row without a candidate are enough: what others only held for a moment is free again by then.
+const MOST_EMPTY: u32 = 5;
+
+/// What is known of a booking of which a candidate was found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Try {
+    /// Where to go on if the candidate is refused.
+    pub(super) search: Option<Search>,
+    /// To ask the same again.
+    pub(super) survey: Box<Survey>,
+    /// What could not be had for another reason than that somebody was quicker.
+    left_out: Vec<Excluded>,
+    /// Nobody is asked again after that.
+    until: Moment,
+    /// When all are asked again.
+    pub(super) again: Option<Moment>,
+    rounds: u32,
+    /// Surveys since the last candidate.
+    pub(super) empty: u32,
+}
+
+impl Try {
+    pub(super) fn new(survey: Box<Survey>, until: Moment) -> Try {
+        Try { search: None, survey, left_out: Vec::new(), until, again: None, rounds: 0, empty: 0 }
+    }
+
+    pub(super) fn left_out(&self) -> impl Iterator<Item = &Excluded> {
+        self.left_out.iter()
+    }
+}
+
 impl Broker {
     /// Looks for the next best candidate, unless enough were tried.
     fn try_next(&mut self, id: ReservationId, step: &mut Step) {
         let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
-        let Some(search) = self.searches.remove(&id) else { return };
+        let Some(search) = self.tries.get_mut(&id).and_then(|tried| tried.search.take()) else { return };
         if tried < self.rules.attempts {
             return self.begin_search(step.now, search, Goal::Next(id));
         }
@@ -28,10 +67,38 @@ impl Broker {
         self.close(id, Outcome::Refused(Problem::new(why)), step);
     }
 
+    /// Somebody else was quicker: asks all again after a while, unless that was tried often enough. Then `problem` is why it
+    /// is refused.
+    pub(super) fn ask_again(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
+        let attempts = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
+        let Some(tried) = self.tries.get_mut(&id) else { return };
+        let longest = FIRST_WAIT.0 << tried.rounds.min(MOST_DOUBLINGS);
+        let at = step.now + Millis(1 + drawn(id, tried.rounds, longest));
+        if attempts >= self.rules.attempts || at > tried.until || tried.empty > MOST_EMPTY {
+            return self.close(id, Outcome::Refused(problem), step);
+        }
+        (tried.again, tried.search) = (Some(at), None);
+        tried.rounds += 1;
+        tried.empty += 1;
+        self.retries.insert((at, id));
+    }
+
+    /// Asks all again for bookings whose time has come.
+    pub(super) fn retry(&mut self, step: &mut Step) {
+        while let Some(&(at, id)) = self.retries.first().filter(|(at, _)| *at <= step.now) {
+            self.retries.remove(&(at, id));
+            if let Some(tried) = self.tries.get_mut(&id) {
+                tried.again = None;
+                let survey = tried.survey.afresh();
+                self.ask_around(survey, step);
+            }
+        }
+    }
+
     /// Writes down who will be asked for what, then asks.
     pub(super) fn try_candidate(&mut self, id: ReservationId, candidate: &Candidate, step: &mut Step) {
         let known = self.bookings.get(&id).and_then(|booking| booking.asked.clone());
-        let opened = self.opening.remove(&id).map(|opening| opening.asked);
+        let opened = self.opening.remove(&id);
         let Some(asked) = opened.or(known) else { return };
         let picks: Vec<Pick> = candidate
             .slots()
@@ -107,21 +174,31 @@ impl Broker {
                 let resource = child.pick.slot.resource.clone();
                 let start = child.pick.slot.interval.begin;
                 let left_out = match (answer, self.rules.after_refusal) {
-                    (None, _) => Excluded::Peer(peer),
-                    (Some(_), LeftOut::Resource) => Excluded::Resource { peer, resource },
-                    (Some(_), LeftOut::Slot) => Excluded::Slot { peer, resource, start },
+                    (None, _) => Some(Excluded::Peer(peer)),
+                    (Some(_), LeftOut::Resource) => Some(Excluded::Resource { peer, resource }),
+                    (Some(Answer::Problem(problem)), LeftOut::Slot) if is_taken(&problem.why) => None,
+                    (Some(_), LeftOut::Slot) => Some(Excluded::Slot { peer, resource, start }),
                 };
-                self.give_up(id, &left_out, step);
+                self.give_up(id, left_out, step);
             }
         }
     }
 
-    fn give_up(&mut self, id: ReservationId, left_out: &Excluded, step: &mut Step) {
+    /// Gives back the candidate that is tried, and goes on without what could not be had.
+    fn give_up(&mut self, id: ReservationId, left_out: Option<Excluded>, step: &mut Step) {
         self.calls.forget(About::holds(id));
         self.note(Event::GaveUp { id }, step);
         self.give_back(id, step);
-        if let Some(search) = self.searches.get_mut(&id) {
-            search.without(left_out);
+        let Some(left_out) = left_out else {
+            let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
+            return self.ask_again(id, Problem::new(Why::NoCandidate { tried, all: false }), step);
+        };
+        if let Some(tried) = self.tries.get_mut(&id) {
+            tried.search.iter_mut().for_each(|search| search.without(&left_out));
+            if let Excluded::Peer(silent) = &left_out {
+                tried.survey.silent.insert(silent.clone());
+            }
+            tried.left_out.push(left_out);
         }
         self.try_next(id, step);
     }
@@ -138,11 +215,11 @@ impl Broker {
         if until <= step.now && !asked.book {
             // It would be over before the owner could hear of it.
             return match first {
-                Some(shortest) => self.give_up(id, &shortest, step),
+                Some(shortest) => self.give_up(id, Some(shortest), step),
                 None => self.close(id, Outcome::Expired, step),
             };
         }
-        self.searches.remove(&id);
+        self.drop_searches(id);
         self.note(Event::Held { id, until }, step);
         if asked.book {
             let Asked { request, hold_for, .. } = asked;
@@ -213,10 +290,7 @@ impl Broker {
 
     /// It is over: says so to whoever waits, and gives back what there is.
     pub(super) fn close(&mut self, id: ReservationId, outcome: Outcome, step: &mut Step) {
-        let opened = self.opening.remove(&id).map(|opening| {
-            self.drop_survey(opening.survey);
-            opening.asked
-        });
+        let opened = self.opening.remove(&id);
         let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
         self.drop_searches(id);
         self.calls.forget(About::holds(id));
@@ -278,4 +352,19 @@ impl Broker {
             self.note(Event::Settled { id }, step);
         }
     }
+}
+
+/// Whether a refusal says that there is no room any more, or no time now: it may be different a moment later.
+fn is_taken(why: &Why) -> bool {
+    matches!(why, Why::NoSlot(_) | Why::NoCandidate { .. }) || why.is_passing()
+}
+
+/// A number below `bound` that depends on the booking and the round alone, so that a broker behaves the same for the same calls.
+fn drawn(id: ReservationId, round: u32, bound: i64) -> i64 {
+    // SplitMix64: neighbouring ids get numbers far apart.
+    let mut mixed = (id.0 as u64) ^ ((id.0 >> 64) as u64) ^ (u64::from(round) << 32);
+    mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    i64::try_from((mixed ^ (mixed >> 31)) % bound.unsigned_abs().max(1)).unwrap_or(0)
 }

@@ -1,6 +1,7 @@
 //! Integration tests of the simulator, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod contention;
 mod equals_oracles;
 mod equals_reference;
 mod faults;
