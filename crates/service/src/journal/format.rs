@@ -7,6 +7,7 @@
 use super::error::{Damage, JournalError};
 use super::lock::beside;
 use super::{Durability, Kind, Options};
+use crc::{CRC_64_XZ, Crc, Digest, Table};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs;
 use std::path::Path;
@@ -227,25 +228,8 @@ pub(crate) fn meta(path: &Path, connection: &Connection) -> Result<Meta, Journal
     Ok(meta)
 }
 
-const POLYNOMIAL: u64 = 0xc96c_5795_d787_0f42;
-
-const TABLE: [u64; 256] = table();
-
-const fn table() -> [u64; 256] {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut rest = byte as u64;
-        let mut bit = 0;
-        while bit < 8 {
-            rest = if rest & 1 == 1 { (rest >> 1) ^ POLYNOMIAL } else { rest >> 1 };
-            bit += 1;
-        }
-        table[byte] = rest;
-        byte += 1;
-    }
-    table
-}
+/// CRC-64 as XZ has it, 16 bytes at a time: one at a time took a fifth of the work of the thread that writes the journal.
+static SUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 
 /// The checksum of a record, which stands for all records up to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,16 +253,16 @@ pub(crate) fn of_snapshot(up_to: u64, schema: u32, written_at: i64, chain: Chain
     sum.number(chain.0).bytes(state).done()
 }
 
-struct Sum(u64);
+struct Sum(Digest<'static, u64, Table<16>>);
 
 impl Sum {
     fn new() -> Sum {
-        Sum(u64::MAX)
+        Sum(SUM.digest())
     }
 
-    fn bytes(self, bytes: &[u8]) -> Sum {
-        let next = |sum: u64, byte: &u8| TABLE[usize::from(sum as u8 ^ byte)] ^ (sum >> 8);
-        Sum(bytes.iter().fold(self.0, next))
+    fn bytes(mut self, bytes: &[u8]) -> Sum {
+        self.0.update(bytes);
+        self
     }
 
     fn number(self, number: u64) -> Sum {
@@ -286,7 +270,7 @@ impl Sum {
     }
 
     fn done(self) -> u64 {
-        !self.0
+        self.0.finalize()
     }
 }
 
