@@ -3,7 +3,7 @@
 
 use super::cluster::Cluster;
 use crate::services::asking::{Asker, hold, new_id, now, part, together};
-use crate::services::grid::Grid;
+use crate::services::grid::{Grid, site};
 use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_plan::{Seconds, Time};
@@ -24,7 +24,8 @@ const GRANTED: usize = 45;
 /// Within this time.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// What needs no batch command is answered within this time, 99 times of 100.
+/// What needs no batch command is answered within this time, 99 times of 100, or as fast as an idle site without a batch system
+/// on the same machine: where that is slow too, something else took the processors.
 const PROMPT: Duration = Duration::from_millis(100);
 
 /// This many are held before, to be committed meanwhile.
@@ -84,6 +85,7 @@ impl World {
         let mut grid = Grid::new();
         let batch = format!("commands = \"{}\"", slowed.path().display());
         grid.start("site", "north", &cluster.site("north", &batch, ""), None).await;
+        grid.start("site", "idle", &site("idle", ""), None).await;
         let ada = grid.asker("north");
         let mut held = Vec::new();
         let begin = now() + Seconds(7_200);
@@ -113,7 +115,7 @@ impl World {
 
 /// How long each question took that needs no batch command, until all have been answered.
 async fn meanwhile(
-    ada: &Asker,
+    (ada, idle): (&Asker, &Asker),
     held: &[ReservationId],
     asked: &[JoinHandle<(Answer, Duration)>],
 ) -> Vec<(&'static str, Duration)> {
@@ -122,6 +124,9 @@ async fn meanwhile(
     let began = Instant::now();
     while asked.iter().any(|one| !one.is_finished()) && began.elapsed() < 2 * WITHIN {
         let mut note = |what, since: Instant| took.push((what, since.elapsed()));
+        let since = Instant::now();
+        idle.client().list(&api::ListQuery::default()).await.unwrap();
+        note("idle", since);
         let since = Instant::now();
         client.list(&api::ListQuery::default()).await.unwrap();
         note("list", since);
@@ -153,13 +158,17 @@ fn p99(mut took: Vec<Duration>) -> Duration {
 
 #[track_caller]
 fn assert_prompt(took: &[(&'static str, Duration)]) {
-    for what in ["list", "show", "health", "metrics", "commit"] {
+    let mut most = PROMPT;
+    for what in ["idle", "list", "show", "health", "metrics", "commit"] {
         let of: Vec<Duration> = took.iter().filter(|(one, _)| *one == what).map(|(_, took)| *took).collect();
         assert!(!of.is_empty(), "{what} was never asked");
         let (count, longest) = (of.len(), of.iter().max().copied().unwrap_or_default());
         let p99 = p99(of);
         eprintln!("{what}: {count} times, p99 {p99:?}, longest {longest:?}");
-        assert!(p99 < PROMPT, "{what} took {p99:?}");
+        if what == "idle" {
+            most = most.max(2 * p99);
+        }
+        assert!(p99 < most, "{what} took {p99:?}");
     }
 }
 
@@ -188,10 +197,10 @@ async fn granted(asked: Vec<JoinHandle<(Answer, Duration)>>) -> usize {
 fn a_slow_slurm_keeps_nobody_waiting_who_does_not_need_it_and_grants_what_fits() {
     runtime().block_on(async {
         let world = World::new().await;
-        let ada = world.grid.asker("north");
+        let (ada, idle) = (world.grid.asker("north"), world.grid.asker("idle"));
         world.slowed.by("3");
         let asked = world.ask_for_fifty();
-        let took = meanwhile(&ada, &world.held, &asked).await;
+        let took = meanwhile((&ada, &idle), &world.held, &asked).await;
         assert!(granted(asked).await >= GRANTED);
         assert_prompt(&took);
         world.slowed.by("0");
@@ -203,14 +212,14 @@ fn a_slow_slurm_keeps_nobody_waiting_who_does_not_need_it_and_grants_what_fits()
 fn a_controller_that_stands_still_for_half_a_minute_costs_nobody_else_anything() {
     runtime().block_on(async {
         let mut world = World::new().await;
-        let ada = world.grid.asker("north");
+        let (ada, idle) = (world.grid.asker("north"), world.grid.asker("idle"));
         world.cluster.daemons().stop_controller();
         let asked = world.ask_for_fifty();
         let going_on = async {
             tokio::time::sleep(Duration::from_secs(30)).await;
         };
         let held = world.held.clone();
-        let watch = async { meanwhile(&ada, &held, &asked).await };
+        let watch = async { meanwhile((&ada, &idle), &held, &asked).await };
         let ((), took) = tokio::join!(
             async {
                 going_on.await;
