@@ -24,8 +24,8 @@ const GRANTED: usize = 45;
 /// Within this time.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// What needs no batch command is answered within this time, 99 times of 100, or as fast as an idle site without a batch system
-/// on the same machine: where that is slow too, something else took the processors.
+/// What needs no batch command is answered within this time, 99 times of 100. An idle site without a batch system is asked beside
+/// it: where that is slow too, something else took the processors.
 const PROMPT: Duration = Duration::from_millis(100);
 
 /// This many are held before, to be committed meanwhile.
@@ -158,17 +158,13 @@ fn p99(mut took: Vec<Duration>) -> Duration {
 
 #[track_caller]
 fn assert_prompt(took: &[(&'static str, Duration)]) {
-    let mut most = PROMPT;
     for what in ["idle", "list", "show", "health", "metrics", "commit"] {
         let of: Vec<Duration> = took.iter().filter(|(one, _)| *one == what).map(|(_, took)| *took).collect();
         assert!(!of.is_empty(), "{what} was never asked");
         let (count, longest) = (of.len(), of.iter().max().copied().unwrap_or_default());
         let p99 = p99(of);
         eprintln!("{what}: {count} times, p99 {p99:?}, longest {longest:?}");
-        if what == "idle" {
-            most = most.max(2 * p99);
-        }
-        assert!(p99 < most, "{what} took {p99:?}");
+        assert!(what == "idle" || p99 < PROMPT, "{what} took {p99:?}");
     }
 }
 
