@@ -74,6 +74,7 @@ fn rules() -> Rules {
 
 fn about() -> Heartbeat {
     Heartbeat {
+        changes: None,
         name: "north".into(),
         url: String::new(),
         role: Role::Site,

@@ -49,6 +49,7 @@ converted!(
     u64 = u64,
     i32 = i32,
     bool = bool,
+    usize = usize,
     String = String,
     Name = Name,
     ReservationId = ReservationId,

@@ -31,10 +31,11 @@ pub use operation::Operation;
 pub use problem::{Blocker, BlockerKind, Code, Problem, Relaxation};
 pub use request::{Constraint, Objective, Part, Request, Requirement};
 pub use reservation::{
-    Attach, AttachedJob, Change, Commit, Condition, Extend, Hold, Release, Reservation, Reserve, State,
+    Attach, AttachedJob, Change, Commit, Condition, Extend, GivenUp, Hold, Loss, Lost, Release, Reservation,
+    Reserve, State,
 };
 pub use site::{
-    AttributeValue, BatchHealth, BatchState, Block, BlockKind, Health, Heartbeat, Load, Reachability,
-    Resource, ResourceSchedule, Resources, Role, Schedule, Site, Sites, Status,
+    AttributeValue, BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat, Load,
+    Reachability, Resource, ResourceSchedule, Resources, Role, Schedule, Site, Sites, Status,
 };
 pub use time::{FineTimestamp, OutOfCalendar, Timestamp};

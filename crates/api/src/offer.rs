@@ -73,7 +73,9 @@ pub struct Slot {
     pub end: Timestamp,
     /// How much.
     pub capacity: u32,
-    /// It may also begin later, by up to so much, as far as is known at this moment. Ratings are those of the begin.
+    /// It may also begin later, by up to so much, as far as is known at this moment. Ratings are those of the begin. In an
+    /// offer of several parts the others may have to begin later too: for each begin of one part in its range there are begins of
+    /// the others in theirs with which the offer fulfils the request.
     #[serde(default)]
     pub slack_seconds: i64,
     /// What is free throughout, also if it begins later, where the site tells.

@@ -69,13 +69,14 @@ pub struct Extend {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Commit {
-    /// Jobs to run in it; more can be attached later.
+    /// Waiting jobs of its owner at the site, to be moved into it; more can be given later. If one cannot be moved, nothing is
+    /// committed. A broker takes them once it is committed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<JobIdText>)]
     pub jobs: Vec<JobId>,
 }
 
-/// One more job for a committed reservation.
+/// One more waiting job for a committed reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Attach {
@@ -87,7 +88,8 @@ pub struct Attach {
     pub job: JobId,
 }
 
-/// Other terms for a committed reservation; the old ones stand if the new ones cannot be had.
+/// Other terms for a committed or active reservation; the old ones stand if the new ones cannot be had. Once it is active only its
+/// end can change, and its capacity to less.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -96,15 +98,15 @@ pub struct Change {
 }
 
 /// Give back part of a reservation early, or all that is left of it.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// The part of the reservation, counted from 0.
-    #[serde(default)]
-    pub part: usize,
-    /// From when on; the past cannot be given back.
+    /// The part of the reservation, counted from 0. Required where there are several; cancel the reservation to give back all.
+    pub part: Option<usize>,
+    /// From when on, before its end; the past cannot be given back.
     pub from: Timestamp,
-    /// Capacity to keep. Default: none.
+    /// Capacity to keep, at most what it has. Default: none.
     #[serde(default)]
     pub keep: u32,
 }
@@ -142,6 +144,11 @@ pub struct Reservation {
     /// Whether all that was promised is there.
     #[serde(default)]
     pub condition: Condition,
+    /// Of a booking at a broker: what its sites no longer have, by part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
+    /// Of what was given up: by whom.
+    pub given_up: Option<GivenUp>,
     /// Version of its terms: grows with every change; the entity tag begins with it.
     pub version: u32,
 }
@@ -157,6 +164,45 @@ words! {
         Degraded,
         /// A part of a co-reservation was lost at its site; the other parts stand.
         Broken,
+    }
+}
+
+/// Something that a part no longer has, though it was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Loss {
+    /// The part, counted from 0.
+    pub part: usize,
+    /// When the broker noticed it.
+    pub since: Timestamp,
+    /// Why.
+    pub why: Lost,
+}
+
+words! {
+    /// Why a part no longer has what was promised. In all cases but `degraded` nothing is left of it.
+    Lost = protocol::Lost {
+        /// Capacity is missing at its site; `missing` says how much.
+        Degraded,
+        /// Its owner gave it up at its site, or released all of it.
+        GivenUp,
+        /// An operator of its site gave it up.
+        Revoked,
+        /// Its site ended it, or could not keep it.
+        Ended,
+        /// Its site does not know it any more.
+        Forgotten,
+    }
+}
+
+words! {
+    /// Who gave a reservation up.
+    GivenUp = protocol::ledger::Because {
+        /// Its owner.
+        Owner,
+        /// An operator of the site.
+        Operator,
+        /// It was a hold, and the capacity for it failed.
+        Lost,
     }
 }
 
@@ -256,8 +302,9 @@ impl Release {
 }
 
 same_fields!(Reservation = protocol::Reservation {
-    id, owner, state, slots, jobs, missing, condition, version
+    id, owner, state, slots, jobs, missing, condition, losses, given_up, version
 } { held_for_ms = held_for });
+same_fields!(Loss = protocol::Loss { part, since, why });
 converted!(AttachedJob = (usize, JobId));
 
 impl From<AttachedJob> for (usize, JobId) {

@@ -1,12 +1,12 @@
 //! What there is: sites and brokers with what they say of themselves, their resources, when those are taken, and whether all
 //! is well.
 
-use crate::description::NameText;
+use crate::description::{NameText, ReservationIdText};
 use crate::reservation::State;
 use crate::time::Timestamp;
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
-use bookahead_protocol::Name;
+use bookahead_protocol::{Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
@@ -48,9 +48,26 @@ pub struct Heartbeat {
     /// How long a hold takes the sender of late, in milliseconds: most of it is the wait for a batch system.
     #[schema(example = 850)]
     pub hold_takes_ms: Option<u64>,
+    /// What has changed of what it promised: a broker asks about those that it booked.
+    pub changes: Option<Changes>,
     /// The version of its software.
     #[schema(example = "0.1.0")]
     pub version: Option<String>,
+}
+
+/// What has changed of what a site or broker promised, since it was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Changes {
+    /// When it was started, in milliseconds since 1970: numbers of another epoch say nothing.
+    #[schema(example = 1794819600000_i64)]
+    pub epoch_ms: i64,
+    /// The number of the last change.
+    pub number: u64,
+    /// The reservations that were changed last, the newest last; at most 256. Where more have changed since it was last asked,
+    /// any may have.
+    #[schema(value_type = Vec<ReservationIdText>, max_items = 256)]
+    pub recent: Vec<ReservationId>,
 }
 
 /// How much is asked of a resource at the moment: what a job broker chooses by.
@@ -97,6 +114,8 @@ pub struct Site {
     /// How long a hold takes it of late, in milliseconds, where it tells.
     #[schema(example = 850)]
     pub hold_takes_ms: Option<u64>,
+    /// What has changed of what it promised; only of the one that answers.
+    pub changes: Option<Changes>,
     /// Whether it answers.
     pub state: Reachability,
     /// The version of its software, where it told.

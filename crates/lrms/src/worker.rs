@@ -122,6 +122,7 @@ impl Shared {
                 BatchReport::Kept { order: *order, id: backing.id, outcome }
             }
             BatchOrder::Submit { order, job } => of_job(order, job.id, batch.submit(now, job)),
+            BatchOrder::Bind { order, job } => of_job(order, job.id, batch.bind(now, job)),
             BatchOrder::Go { order, job } => of_job(order, *job, batch.go(now, *job)),
             BatchOrder::Cancel { order, job } => of_job(order, *job, batch.cancel(now, *job)),
             BatchOrder::Look { order } => {
@@ -260,7 +261,7 @@ impl Queues {
 fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
     match order {
         BatchOrder::Keep { backing, .. } => vec![(Key::Reservation(backing.id), true)],
-        BatchOrder::Submit { job, .. } => {
+        BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } => {
             let inside = job.reservation.map(|id| (Key::Reservation(id), false));
             inside.into_iter().chain([(Key::Job(job.id), true)]).collect()
         }

@@ -26,6 +26,9 @@ pub enum BatchOrder {
     Keep { order: OrderId, backing: Backing },
     /// Take a job. The same id twice changes nothing if it is the same job.
     Submit { order: OrderId, job: Box<Job> },
+    /// A job that waits is to run inside the reservation that it names now. Saying it twice changes nothing; one that runs, is
+    /// over or unknown is refused.
+    Bind { order: OrderId, job: Box<Job> },
     /// A job that claims may run.
     Go { order: OrderId, job: JobId },
     /// End a job, whether it waits or runs. An unknown one, or one that is over, is left as it is.
@@ -45,7 +48,7 @@ pub enum BatchReport {
         /// Whether it is kept exactly as ordered.
         outcome: Result<(), BatchError>,
     },
-    /// What came of [`BatchOrder::Submit`], [`BatchOrder::Go`] or [`BatchOrder::Cancel`].
+    /// What came of [`BatchOrder::Submit`], [`BatchOrder::Bind`], [`BatchOrder::Go`] or [`BatchOrder::Cancel`].
     Job {
         order: OrderId,
         job: JobId,
@@ -160,6 +163,7 @@ impl BatchOrder {
         match self {
             BatchOrder::Keep { order, .. }
             | BatchOrder::Submit { order, .. }
+            | BatchOrder::Bind { order, .. }
             | BatchOrder::Go { order, .. }
             | BatchOrder::Cancel { order, .. }
             | BatchOrder::Look { order } => *order,
@@ -251,6 +255,8 @@ pub enum Ended {
     ReservationOver,
     /// Capacity failed, and what was left is promised to others.
     Displaced,
+    /// The batch system ended it for a reason of its own, such as a node that failed under it.
+    Failed(String),
     /// Its end is not known.
     Lost,
     /// There is nothing to run, or nowhere to run it.
@@ -284,6 +290,7 @@ impl fmt::Display for Ended {
             Ended::Limit => f.write_str("it ran out of time"),
             Ended::ReservationOver => f.write_str("its reservation ended or shrank"),
             Ended::Displaced => f.write_str("capacity failed, and what was left is promised to others"),
+            Ended::Failed(why) => write!(f, "the batch system ended it: {why}"),
             Ended::Lost => f.write_str("its end is not known"),
             Ended::CouldNotStart(why) => write!(f, "it could not start: {why}"),
             Ended::NoGo => f.write_str("its turn came and it got no go in time; it did not run"),

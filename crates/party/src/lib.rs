@@ -22,7 +22,7 @@ pub use crate::batch::{
 };
 pub use crate::broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
 pub use crate::queries::{Filter, Queries, Viewer};
-pub use crate::register::{Heartbeat, Known, Load, OfferedResource, Role};
+pub use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 pub use crate::step::{
     CallId, Input, JobCall, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark,
     Reply,

@@ -5,8 +5,8 @@
 use bookahead_plan::Time;
 use bookahead_protocol::broker::name_here;
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Millis, Moment, Name, Resource, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use bookahead_protocol::{Millis, Moment, Name, ReservationId, Resource, Value};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What a party is.
@@ -35,8 +35,47 @@ pub struct Heartbeat {
     pub loads: Vec<Load>,
     /// How long a hold takes it of late, where it tells.
     pub hold_takes: Option<Millis>,
+    /// What has changed of what it promised, where it tells.
+    pub changes: Option<Arc<Changes>>,
     /// The version of its software.
     pub version: Option<String>,
+}
+
+/// What has changed of what a party promised, in this life of it: brokers that booked it ask how it is now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// When this life began, which tells it from others.
+    pub epoch: Moment,
+    /// How many changes there were.
+    pub number: u64,
+    /// The reservations that were changed last, the newest last; at most [`MOST_CHANGES`].
+    pub recent: VecDeque<ReservationId>,
+}
+
+/// As many changes are told one by one: more than happen between two heartbeats of a busy site, in a few kilobytes.
+pub const MOST_CHANGES: usize = 256;
+
+impl Changes {
+    /// In a life that begins now.
+    pub(crate) fn new(epoch: Moment) -> Changes {
+        Changes { epoch, ..Changes::default() }
+    }
+
+    pub(crate) fn note(&mut self, id: ReservationId) {
+        self.number += 1;
+        if self.recent.len() == MOST_CHANGES {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(id);
+    }
+
+    /// What has changed since `before` was told; None where that cannot be said.
+    pub(crate) fn since(&self, before: Option<&Changes>) -> Option<Vec<ReservationId>> {
+        let before = before.filter(|before| before.epoch == self.epoch)?;
+        let new = usize::try_from(self.number.checked_sub(before.number)?).ok()?;
+        let first = self.recent.len().checked_sub(new)?;
+        Some(self.recent.range(first..).copied().collect())
+    }
 }
 
 /// A resource, and the brokers through which it is reached from whoever tells of it.

@@ -229,8 +229,13 @@ pub trait Party: Queries + Clone + Send + 'static {
     fn start(&mut self, now: Moment) -> Result<Output<Self::Event>, String>;
     /// Takes an input.
     fn step(&mut self, now: Moment, input: Input) -> Output<Self::Event>;
-    /// When it wants [`Input::Time`].
+    /// When it wants [`Input::Time`]. While it has something to compute, that is a moment in the past.
     fn wake_at(&self) -> Option<Moment>;
+
+    /// The same without what it has to compute, which may be put off while inputs wait.
+    fn deadline(&self) -> Option<Moment> {
+        self.wake_at()
+    }
     /// What stands for all its events so far.
     fn state(&self) -> Self::State;
 

@@ -14,6 +14,8 @@ pub enum Flaw {
     HoldsTakeNoRoom,
     /// A ledger accepts late commits without looking whether the room is still free.
     LateCommitsUnseen,
+    /// A broker does not look after what it booked.
+    ForgetParts,
     /// A race of copies grants every claim.
     GrantTwoClaims,
 }

@@ -148,8 +148,8 @@ pub fn cancel(id: ReservationId) -> Call {
 }
 
 /// Anybody may give back what is his.
-pub fn release(id: ReservationId, part: usize, from: Time, keep: Capacity) -> Call {
-    Call::Release { id, part, from, keep }
+pub fn release(id: ReservationId, from: Time, keep: Capacity) -> Call {
+    Call::Release { id, part: None, from, keep }
 }
 
 impl Call {

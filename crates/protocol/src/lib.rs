@@ -31,6 +31,8 @@ pub mod request;
 pub use clock::{Millis, Moment};
 pub use ids::{JobId, Key, Name, ReservationId};
 pub use life_cycle::{IllegalMove, Move, State};
-pub use message::{Answer, Call, Caller, Condition, Envelope, Impact, Offer, Rating, Reservation, Slot};
+pub use message::{
+    Answer, Call, Caller, Condition, Envelope, Impact, Loss, Lost, Offer, Rating, Reservation, Slot,
+};
 pub use problem::{Problem, Why};
 pub use request::{Constraint, Objective, Part, Request, Requirement, Resource, Test, Value};

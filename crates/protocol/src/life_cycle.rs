@@ -204,14 +204,15 @@ impl Move {
     fn done(self) -> &'static str {
         match self {
             Move::Request => "requested again",
-            Move::Hold => "held",
+            Move::Hold => "held longer",
             Move::Reject => "rejected",
             Move::Expire => "expired",
             Move::Commit => "committed",
             Move::RequestChange | Move::SettleChange => "changed",
             Move::Extend => "extended",
             Move::Begin => "begun",
-            Move::Complete => "completed",
+            // Time aside, a release is what completes one.
+            Move::Complete => "released",
             Move::Cancel => "cancelled",
             Move::Terminate => "terminated",
         }
@@ -226,7 +227,13 @@ impl fmt::Display for State {
 
 impl fmt::Display for IllegalMove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a reservation that is {} cannot be {}", self.from, self.attempted.done())
+        write!(f, "a reservation that is {} cannot be {}", self.from, self.attempted.done())?;
+        match (self.from, self.attempted) {
+            (State::Held, Move::RequestChange | Move::Extend | Move::Complete) => {
+                f.write_str("; commit or cancel it first")
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -250,6 +257,8 @@ mod tests {
         let error = State::Cancelled.after(Move::Commit).unwrap_err();
         assert_eq!(error, IllegalMove { from: State::Cancelled, attempted: Move::Commit });
         assert_eq!(error.to_string(), "a reservation that is cancelled cannot be committed");
+        let held = State::Held.after(Move::Complete).unwrap_err().to_string();
+        assert_eq!(held, "a reservation that is held cannot be released; commit or cancel it first");
         let legal = State::ALL.into_iter().flat_map(|from| Move::ALL.map(|by| from.after(by)));
         assert_eq!(legal.filter(Result::is_ok).count(), MOVES.len());
     }

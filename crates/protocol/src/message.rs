@@ -3,6 +3,7 @@
 
 use crate::clock::Millis;
 use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::ledger::Because;
 use crate::life_cycle::State;
 use crate::problem::Problem;
 use crate::request::Request;
@@ -76,7 +77,7 @@ pub enum Call {
         /// Its new end.
         end: Time,
     },
-    /// Make it final, with jobs that are to run in it or without.
+    /// Make it final, with waiting jobs that are to run in it or without.
     Commit {
         id: ReservationId,
         /// Its jobs, as far as they are known.
@@ -84,7 +85,8 @@ pub enum Call {
     },
     /// One more job for a committed reservation.
     Attach { id: ReservationId, part: usize, job: JobId },
-    /// Other terms for a committed reservation; the old ones stand if the new ones cannot be had.
+    /// Other terms for a committed reservation; the old ones stand if the new ones cannot be had. Once it is active, only its end can
+    /// change, and its capacity to less.
     Change {
         id: ReservationId,
         /// The version that the owner has seen; refused if it is no longer that one.
@@ -95,7 +97,8 @@ pub enum Call {
     /// Give back part of it, or all that is left of it, early.
     Release {
         id: ReservationId,
-        part: usize,
+        /// Which part; None means the only one, and is refused where there are several.
+        part: Option<usize>,
         /// From when on; what is past is past.
         from: Time,
         /// How much stays.
@@ -138,7 +141,9 @@ pub struct Slot {
     pub interval: Interval,
     /// How much.
     pub capacity: Capacity,
-    /// It may also begin later, by up to so much, as far as is known at this moment. Ratings are those of the begin.
+    /// It may also begin later, by up to so much, as far as is known at this moment. Ratings are those of the begin. In an
+    /// offer of several parts the others may have to begin later too: for each begin of one part in its range there are begins of
+    /// the others in theirs with which the offer fulfils the request.
     pub slack: Seconds,
     /// What is free throughout, also if it begins later, where the site tells.
     pub free: Option<Capacity>,
@@ -185,8 +190,40 @@ pub struct Reservation {
     /// Whether all of it is there.
     #[serde(default)]
     pub condition: Condition,
+    /// What a broker has noticed to be gone or missing, by part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
+    /// Of what was given up: by whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<Because>,
     /// Grows with every change of terms.
     pub version: u32,
+}
+
+/// Something that a part no longer has, though it was promised.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Loss {
+    /// Which part.
+    pub part: usize,
+    /// When that was noticed.
+    pub since: Time,
+    /// Why.
+    pub why: Lost,
+}
+
+/// Why a part no longer has what was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Lost {
+    /// Capacity is missing at its site.
+    Degraded,
+    /// Its owner gave it up at its site.
+    GivenUp,
+    /// An operator of its site gave it up.
+    Revoked,
+    /// Its site ended it, or it could not be kept.
+    Ended,
+    /// Its site does not know it any more.
+    Forgotten,
 }
 
 /// Whether all that was promised is there. Not a state: a reservation goes on with its life in any condition.
@@ -226,6 +263,24 @@ impl Condition {
             Condition::Whole => "whole",
             Condition::Degraded => "degraded",
             Condition::Broken => "broken",
+        }
+    }
+}
+
+impl Lost {
+    /// Whether nothing is left of the part.
+    pub fn is_gone(self) -> bool {
+        self != Lost::Degraded
+    }
+
+    /// A word for people and programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Lost::Degraded => "degraded",
+            Lost::GivenUp => "given-up",
+            Lost::Revoked => "revoked",
+            Lost::Ended => "ended",
+            Lost::Forgotten => "forgotten",
         }
     }
 }

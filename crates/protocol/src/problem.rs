@@ -6,7 +6,7 @@ use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, State};
 use crate::request::Malformed;
 use bookahead_plan::placement::{Reason, Relaxation};
-use bookahead_plan::{Interval, Seconds};
+use bookahead_plan::{Capacity, Interval, Seconds};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -80,6 +80,12 @@ pub enum Why {
     Changed { seen: u32, now: u32 },
     #[error("there is no part {0} in it")]
     NoSuchPart(usize),
+    /// Something was to be released, and it was not said of which part.
+    #[error("it has {0} parts; name the one to release, or cancel it to give back all of them")]
+    WhichPart(usize),
+    /// Nothing would be given back.
+    #[error("{0}")]
+    NotReleased(NotReleased),
     /// No combination of slots fulfils the request.
     #[error("{}", no_candidate(*.tried, *.all))]
     NoCandidate {
@@ -147,6 +153,31 @@ pub enum Impossible {
     /// All or nothing holds for changes too, and nobody negotiates that yet.
     #[error("the terms of several parts cannot be changed together; cancel and reserve again")]
     ChangeOfSeveralParts,
+    #[error(
+        "it has begun: only its end can change, and its capacity to less; for another begin or resource, reserve again"
+    )]
+    BeginOfActive,
+    #[error("it has begun: its capacity cannot grow; reserve more beside it")]
+    MoreOfActive,
+    #[error("that end is past; to end it now, release it")]
+    EndIsPast,
+    /// All or nothing: a site that refused a job would cost every part.
+    #[error(
+        "a broker takes jobs only for a reservation that is committed; commit it first, then attach them"
+    )]
+    JobsWithCommit,
+    #[error("it has several parts; attach each job to the part in which it is to run")]
+    JobsOfSeveralParts,
+}
+
+/// Why a release would give back nothing.
+#[allow(missing_docs, reason = "the messages say it")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error, Serialize, Deserialize)]
+pub enum NotReleased {
+    #[error("it ends before the time from which it was to be released; name an earlier time")]
+    AfterEnd,
+    #[error("it has a capacity of {} then, which is less than the {} to keep; keep less to give something back", .has.0, .keep.0)]
+    KeepsMore { has: Capacity, keep: Capacity },
 }
 
 /// What can be limited.
@@ -195,6 +226,8 @@ impl Why {
             Why::KeyTaken(_) => "key-taken",
             Why::Changed { .. } => "changed",
             Why::NoSuchPart(_) => "no-such-part",
+            Why::WhichPart(_) => "which-part",
+            Why::NotReleased(_) => "not-released",
             Why::NoCandidate { .. } => "no-candidate",
             Why::Silence => "silence",
             Why::Interrupted => "interrupted",
@@ -257,14 +290,15 @@ fn sentence(reason: Reason) -> &'static str {
 }
 
 fn no_candidate(tried: u32, all: bool) -> String {
-    let searched = match (all, tried) {
-        (true, _) => "nothing else that was offered would do",
-        (false, 0) => "the search stopped at its bound",
-        (false, _) => "others were quicker, or the search stopped at its bound; ask again",
+    let searched = if all {
+        "nothing else that was offered would do"
+    } else {
+        "others were quicker, or the search stopped at its bound; ask again"
     };
-    match tried {
-        0 => format!("no combination of slots fulfils the request; {searched}"),
-        1 => format!("the one combination that was tried could not be held; {searched}"),
+    match (tried, all) {
+        (0, true) => "no combination of the slots that were offered fulfils the request".to_owned(),
+        (0, false) => "no combination was found before the search stopped at its bound".to_owned(),
+        (1, _) => format!("the one combination that was tried could not be held; {searched}"),
         _ => format!("none of {tried} combinations could be held; {searched}"),
     }
 }

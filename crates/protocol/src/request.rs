@@ -315,10 +315,17 @@ impl Resource {
     pub fn meets(&self, requirement: &Requirement) -> bool {
         let own = match requirement.attribute.as_str() {
             "site" => Some(Value::Text(self.site.clone())),
-            "name" => Some(Value::Text(self.name.clone())),
+            "name" => return self.own_names().any(|name| requirement.test.holds(&Value::Text(name))),
             _ => self.attributes.get(&requirement.attribute).cloned(),
         };
         own.is_some_and(|value| requirement.test.holds(&value))
+    }
+
+    /// Its name, and what it may be called by those below: each broker puts the name of a peer in front.
+    fn own_names(&self) -> impl Iterator<Item = Name> {
+        let name = self.name.as_str();
+        let below = name.match_indices('/').map(|(at, _)| Name::from(&name[at + 1..]));
+        [self.name.clone()].into_iter().chain(below)
     }
 
     /// What a part would cost here, in thousandths.
@@ -422,6 +429,9 @@ mod resource_tests {
         assert!(!cluster.suits(&part(asks("infiniband", Test::Present))));
         assert!(cluster.suits(&part(asks("site", Test::Is(Value::Text("north".into()))))));
         assert!(!cluster.suits(&part(asks("site", Test::AtMost(9)))));
+        let named = |name: &str| part(asks("name", Test::Is(Value::Text(name.into()))));
+        let through_broker = Resource { name: "low/north/cluster".into(), ..cluster.clone() };
+        assert!(through_broker.suits(&named("cluster")) && !through_broker.suits(&named("low")));
         assert!(!cluster.suits(&Part { kind: "seats".into(), ..part(vec![]) }));
         assert!(!cluster.suits(&Part { resource: Some("other".into()), ..part(vec![]) }));
         assert_eq!(cluster.cost(&part(vec![])), 4_000, "four units for two hours at half a coin");

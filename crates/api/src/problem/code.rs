@@ -46,6 +46,10 @@ codes! {
         "Send a request with several parts to a broker.";
     NoSuchPart = "no-such-part", 422, "No such part",
         "Parts are counted from 0; look at the reservation to see how many it has.";
+    WhichPart = "which-part", 422, "It has several parts",
+        "Name the part to release (part in the document, --part on the command line), or cancel the reservation.";
+    NotReleased = "not-released", 422, "Nothing would be released",
+        "Name an earlier time, or keep less than the reservation has; to end it now, keep nothing.";
     NoSuchResource = "no-such-resource", 422, "No such resource",
         "Ask for another kind, less capacity or fewer attributes; the list of resources says what there is.";
     Unsupported = "unsupported", 422, "Not possible with what this is",
@@ -157,6 +161,8 @@ impl Code {
             Why::KeyTaken(_) => Code::KeyTaken,
             Why::Changed { .. } => Code::Changed,
             Why::NoSuchPart(_) => Code::NoSuchPart,
+            Why::WhichPart(_) => Code::WhichPart,
+            Why::NotReleased(_) => Code::NotReleased,
             Why::NoCandidate { .. } => Code::NoCandidate,
             Why::Silence => Code::Silence,
             Why::Interrupted => Code::Interrupted,

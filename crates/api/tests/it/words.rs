@@ -3,12 +3,13 @@
 use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
-use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit};
+use bookahead_protocol::ledger::Because;
+use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit, NotReleased};
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
-    Call, Condition, Constraint, IllegalMove, Impact, JobId, Key, Millis, Move, Name, Objective, Offer, Part,
-    Problem, Rating, Request, Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Value,
-    Why,
+    Call, Condition, Constraint, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis, Move, Name, Objective,
+    Offer, Part, Problem, Rating, Request, Requirement, Reservation, ReservationId, Resource, Slot, State,
+    Test, Value, Why,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -134,7 +135,7 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
             version,
             request
         }),
-        (id(), place(), time(), capacity()).prop_map(|(id, part, from, keep)| Call::Release {
+        (id(), option::of(place()), time(), capacity()).prop_map(|(id, part, from, keep)| Call::Release {
             id,
             part,
             from,
@@ -193,8 +194,14 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
     let conditions = select(vec![Condition::Whole, Condition::Degraded, Condition::Broken]);
     let rest =
         (option::of(millis()), vec((place(), job()), 0..3), vec(capacity(), 0..3), conditions, any::<u32>());
-    (who, rest).prop_map(|((id, owner, state, slots), (held_for, jobs, missing, condition, version))| {
-        Reservation { id, owner, state, slots, held_for, jobs, missing, condition, version }
+    let why = select(vec![Lost::Degraded, Lost::GivenUp, Lost::Revoked, Lost::Ended, Lost::Forgotten]);
+    let loss = (place(), time(), why).prop_map(|(part, since, why)| Loss { part, since, why });
+    let by = select(vec![Because::Owner, Because::Operator, Because::Lost]);
+    let lost = (vec(loss, 0..3), option::of(by));
+    (who, rest, lost).prop_map(|(who, rest, (losses, given_up))| {
+        let (id, owner, state, slots) = who;
+        let (held_for, jobs, missing, condition, version) = rest;
+        Reservation { id, owner, state, slots, held_for, jobs, missing, condition, losses, given_up, version }
     })
 }
 
@@ -330,7 +337,16 @@ fn refused() -> impl Strategy<Value = Why> {
 }
 
 fn too_late_or_wrong() -> impl Strategy<Value = Why> {
-    let impossible = vec![Impossible::JobsOfAHold, Impossible::TooManyJobs, Impossible::ChangeOfSeveralParts];
+    let impossible = vec![
+        Impossible::JobsOfAHold,
+        Impossible::TooManyJobs,
+        Impossible::ChangeOfSeveralParts,
+        Impossible::BeginOfActive,
+        Impossible::MoreOfActive,
+        Impossible::EndIsPast,
+        Impossible::JobsWithCommit,
+        Impossible::JobsOfSeveralParts,
+    ];
     prop_oneof![
         id().prop_map(Why::Unknown),
         (select(State::ALL.to_vec()), select(Move::ALL.to_vec()))
@@ -342,6 +358,10 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
         any::<u128>().prop_map(|key| Why::KeyTaken(Key(key))),
         (any::<u32>(), any::<u32>()).prop_map(|(seen, now)| Why::Changed { seen, now }),
         place().prop_map(Why::NoSuchPart),
+        place().prop_map(Why::WhichPart),
+        Just(Why::NotReleased(NotReleased::AfterEnd)),
+        (capacity(), capacity())
+            .prop_map(|(has, keep)| Why::NotReleased(NotReleased::KeepsMore { has, keep })),
         Just(Why::Interrupted),
         Just(Why::PartLost),
         select(impossible).prop_map(Why::Unsupported),

@@ -1,6 +1,6 @@
 //! What becomes of a reservation: `bookahead commit`, `bookahead hold` and `bookahead extend` make a hold final or longer and
-//! a reservation longer, `bookahead release` gives part of it back. `bookahead change` gives a committed one other terms: what
-//! is not named stays as it is, and the old terms stand if the new ones cannot be had.
+//! a reservation longer, `bookahead release` gives part of it back. `bookahead change` gives a committed or active one other
+//! terms: what is not named stays as it is, and the old terms stand if the new ones cannot be had.
 
 use super::place::Place;
 use super::refusal::Usage;
@@ -9,6 +9,7 @@ use super::request::values::{Length, some_time};
 use super::reserve::{show, with_commands};
 use super::session::{Session, by_clock};
 use super::when::When;
+use crate::output::say;
 use crate::times::written;
 use anyhow::{Result, bail};
 use bookahead_api::{
@@ -24,7 +25,7 @@ pub(crate) struct CommitArguments {
     #[arg(value_name = "rsv_ID")]
     id: ReservationId,
 
-    /// A job that is to run in it; may be repeated
+    /// A waiting job of yours that is to run in it; may be repeated
     #[arg(long, value_name = "job_ID")]
     job: Vec<JobId>,
 
@@ -113,9 +114,10 @@ pub(crate) struct ReleaseArguments {
     #[arg(value_name = "rsv_ID")]
     id: ReservationId,
 
-    /// Which of its parts, counted from 0 as 'bookahead show' does
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    part: usize,
+    /// Which of its parts, counted from 0 as 'bookahead show' does; required if it has several ('bookahead
+    /// cancel' gives back all)
+    #[arg(long, value_name = "N")]
+    part: Option<usize>,
 
     /// From when on
     #[arg(long, value_name = "TIME", default_value = "now")]
@@ -134,7 +136,12 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
         let from = session.read(&arguments.from)?;
         let release = Release { part: arguments.part, from, keep: arguments.keep };
         let reservation = session.ask("releasing", session.timed_client().release(arguments.id, &release))?;
-        show(session, &reservation)
+        show(session, &reservation)?;
+        // The table shows what it has now.
+        if arguments.keep > 0 && from > session.server_now() {
+            say!("from {} on it has {}", session.dates.wall(from), arguments.keep);
+        }
+        Ok(())
     })
 }
 

@@ -5,9 +5,10 @@ use crate::client::dates::{Dates, countdown, length, utc_span};
 use crate::client::request::values::shown;
 use crate::output::{Table, count};
 use bookahead_api::{
-    AttributeValue, Job, JobState, Load, Offers, Reachability, Reservation, Resource, Role, Site, Slot, State,
+    AttributeValue, Condition, Job, JobState, Load, Loss, Lost, Offers, Reachability, Reservation, Resource,
+    Role, Site, Slot, State,
 };
-use bookahead_protocol::{Name, life_cycle};
+use bookahead_protocol::{self as protocol, Name, life_cycle};
 use std::collections::BTreeMap;
 use std::io::{self, Write, stdout};
 
@@ -70,8 +71,25 @@ pub(crate) fn state_word(state: State) -> &'static str {
 fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     match reservation.held_for_ms {
         Some(millis) => format!("held for {}", countdown(left(millis))),
-        None => state_word(reservation.state).to_owned(),
+        None if reservation.condition == Condition::Whole => state_word(reservation.state).to_owned(),
+        None => {
+            let condition = protocol::Condition::from(reservation.condition).word();
+            format!("{}, {condition}", state_word(reservation.state))
+        }
     }
+}
+
+/// `part 1, since 14:05: gone: an operator of its site gave it up`.
+fn loss(loss: &Loss, dates: &Dates) -> String {
+    let Loss { part, since, why } = loss;
+    let why = match why {
+        Lost::Degraded => "less is left than was promised",
+        Lost::GivenUp => "gone: its owner gave it up",
+        Lost::Revoked => "gone: an operator of its site gave it up",
+        Lost::Ended => "gone: its site ended it",
+        Lost::Forgotten => "gone: its site does not know it any more",
+    };
+    format!("part {part}, since {}: {why}", dates.wall(*since))
 }
 
 pub(crate) fn print_reservation(
@@ -82,6 +100,9 @@ pub(crate) fn print_reservation(
     let mut out = stdout().lock();
     writeln!(out, "{}: {}", reservation.id, state(reservation, left))?;
     writeln!(out, "of {}, version {}", reservation.owner, reservation.version)?;
+    for one in &reservation.losses {
+        writeln!(out, "{}", loss(one, dates))?;
+    }
     if !reservation.slots.is_empty() {
         write!(out, "\n{}", parts(reservation, dates).table())?;
     }

@@ -117,6 +117,7 @@ impl Broker {
             attempts: self.attempts.unwrap_or(usual.attempts),
             after_refusal: self.after_refusal.unwrap_or(usual.after_refusal),
             retry_time: self.retry_time.unwrap_or(usual.retry_time),
+            watch_every: usual.watch_every,
             probes_at_once: self.probes_at_once.unwrap_or(usual.probes_at_once),
             enough_slots: self.enough_slots,
             slots: self.slots.unwrap_or(usual.slots),

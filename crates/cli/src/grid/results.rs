@@ -165,8 +165,9 @@ fn word(outcome: Option<&Outcome>, state: State) -> &'static str {
         None => state.word(),
         Some(Outcome::Refused(_)) => "refused",
         Some(Outcome::Expired) => "expired",
-        Some(Outcome::Cancelled) => "cancelled",
+        Some(Outcome::Cancelled | Outcome::Revoked) => "cancelled",
         Some(Outcome::PartLost) => "part lost",
+        Some(Outcome::Lost) => "lost",
     }
 }
 

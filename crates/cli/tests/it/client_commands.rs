@@ -241,6 +241,39 @@ fn a_script_runs_in_a_reservation_and_a_program_in_the_queue() {
 }
 
 #[test]
+fn a_waiting_job_given_with_the_commit_runs_in_the_reservation() {
+    let asking = Asking::site(SITE);
+    let words = ["reserve", "--capacity", "64", "--duration", "1h", "--from", "+3s"];
+    let id = asking.document(&words)["id"].as_str().unwrap().to_owned();
+    let out = asking.folder.path("out.txt");
+    asking.folder.write("job.sh", format!("#!/bin/sh\necho ran > {}\n", out.display()));
+    let job = asking.document(&["submit", "--capacity", "64", "--limit", "1h", "job.sh"]);
+    assert_eq!((&job["state"], &job["reservation"]), (&"waiting".into(), &Value::Null), "{job}");
+    let job = job["id"].as_str().unwrap();
+    let unknown = asking.ends(3, &["commit", &id, "--job", job, "--job", "job_77"]);
+    assert!(unknown.err.contains("error: job-refused: job_77 is not known here"), "{unknown:?}");
+    assert_eq!(asking.document(&["show", &id])["state"], "held");
+    let committed = asking.document(&["commit", &id, "--job", job]);
+    assert_eq!(committed["jobs"][0]["job"], job);
+    let done = asking.until(&["show", job], |job| job["state"] == "done");
+    assert_eq!(done["reservation"], id.as_str());
+    assert_eq!(asking.folder.text("out.txt"), "ran\n");
+    assert_eq!(asking.document(&["show", &id])["state"], "active");
+    let longer = asking.document(&["change", &id, "--duration", "2h"]);
+    assert_eq!((&longer["state"], &longer["version"]), (&"active".into(), &2.into()));
+    let wider = asking.ends(3, &["change", &id, "--capacity", "65"]);
+    assert!(wider.err.contains("its capacity cannot grow"), "{wider:?}");
+    let later = asking.ends(3, &["change", &id, "--from", "+1h", "--duration", "1h"]);
+    assert!(later.err.contains("only its end can change"), "{later:?}");
+    let released = asking.document(&["release", &id, "--keep", "8"]);
+    assert_eq!(released["slots"][0]["capacity"], 8);
+    let more = asking.ends(3, &["release", &id, "--keep", "500"]);
+    assert!(more.err.contains("a capacity of 8"), "{more:?}");
+    let after_end = asking.ends(3, &["release", &id, "--from", "+3h"]);
+    assert!(after_end.err.contains("it ends before"), "{after_end:?}");
+}
+
+#[test]
 fn a_co_reservation_from_a_file_is_held_and_committed_through_a_broker() {
     let folder =
         Folder::with("broker.toml", "name = \"grid\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"200ms\"\n");
@@ -270,9 +303,10 @@ fn a_co_reservation_from_a_file_is_held_and_committed_through_a_broker() {
         ["--part", "name=a capacity=4 duration=1h", "--part", "capacity=2 duration=30m", "--together"];
     let booked = asking.document(&[&["reserve", "--book", "--until", "+9h"], &parts[..]].concat());
     assert_eq!(booked["slots"].as_array().unwrap().len(), 2);
-    asking
-        .run(&["change", booked["id"].as_str().unwrap(), "--capacity", "1"])
-        .assert_refused(2, &["2 parts"]);
+    let booked = booked["id"].as_str().unwrap();
+    asking.run(&["change", booked, "--capacity", "1"]).assert_refused(2, &["2 parts"]);
+    asking.run(&["release", booked]).assert_refused(3, &["which-part", "it has 2 parts", "--part"]);
+    assert_eq!(asking.document(&["show", booked])["state"], "committed");
 }
 
 #[test]

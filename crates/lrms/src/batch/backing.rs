@@ -321,7 +321,10 @@ impl State {
     fn order(&mut self, now: Moment, backing: &Backing) -> Result<Order, LrmsError> {
         let now = self.reach(now);
         let place = self.place(&backing.resource)?.0.clone();
-        let wanted = plan::of(&backing.spans, self.terms_now());
+        let mut wanted = plan::of(&backing.spans, self.terms_now());
+        if !self.traits.moves_jobs {
+            wanted = plan::lasting(wanted, self.now.second());
+        }
         if wanted.len() >= MOST_PIECES as usize {
             let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
             return Err(refused(backing.id, why));

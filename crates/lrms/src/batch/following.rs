@@ -284,7 +284,7 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
         FactState::Failed { why } if fact.started.is_none() => {
             (JobState::Killed(Ended::CouldNotStart(why.clone())), ended)
         }
-        FactState::Failed { .. } => (JobState::Killed(Ended::Displaced), ended),
+        FactState::Failed { why } => (JobState::Killed(Ended::Failed(why.clone())), ended),
     }
 }
 

@@ -133,6 +133,11 @@ impl Batch {
         Ok(Batch { system, settings, state, looked: Condvar::new() })
     }
 
+    /// Whether a job that waits can be given a reservation.
+    pub fn binds_jobs(&self) -> bool {
+        self.state().traits.moves_jobs
+    }
+
     /// What is there: a look that begins after this was called.
     pub fn look(&self, now: Moment) -> Result<Look, LrmsError> {
         self.look_anew(now)?;

@@ -217,6 +217,25 @@ pub(super) fn of(spans: &[Span], now: Now) -> Vec<Span> {
     if now.step > Seconds(1) { widened(&added, now.step) } else { added }
 }
 
+/// A release takes effect with the next second, and some more pass until it is ordered.
+const A_MOMENT: Seconds = Seconds(2);
+
+/// Where less is wanted in a moment, it is wanted now: else the reservation with the jobs would end then, and its jobs with it,
+/// for one that they cannot move to.
+pub(super) fn lasting(mut spans: Vec<Span>, now: Time) -> Vec<Span> {
+    let ends = |span: &Span| span.interval.begin <= now && span.interval.end <= now + A_MOMENT;
+    let follows =
+        |one: &Span, next: &Span| next.interval.begin == one.interval.end && next.capacity <= one.capacity;
+    for at in (0..spans.len()).rev() {
+        let Some(one) = spans.get(at).copied().filter(ends) else { continue };
+        if let Some(next) = spans.iter_mut().find(|next| follows(&one, next)) {
+            next.interval.begin = one.interval.begin;
+            spans.remove(at);
+        }
+    }
+    spans
+}
+
 /// In steps: in each as much as is taken at any instant inside it. Spans that follow each other within one step do not
 /// add up there.
 fn widened(spans: &[Span], step: Seconds) -> Vec<Span> {
@@ -262,6 +281,25 @@ fn ceiling(time: Time, step: Seconds) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn less_in_a_moment_is_less_now_and_later_is_later() {
+        let span = |begin, end, capacity| Span {
+            interval: Interval::new(Time(begin), Time(end)),
+            capacity: Capacity(capacity),
+        };
+        let lasting = |spans: &[Span]| lasting(spans.to_vec(), Time(100));
+        assert_eq!(lasting(&[span(50, 101, 8), span(101, 900, 4)]), [span(50, 900, 4)]);
+        for other in [
+            &[span(50, 110, 8), span(110, 900, 4)][..],
+            &[span(50, 101, 4), span(101, 900, 8)],
+            &[span(50, 101, 8), span(105, 900, 4)],
+            &[span(50, 101, 8)],
+            &[],
+        ] {
+            assert_eq!(lasting(other), other);
+        }
+    }
 
     fn span(begin: i64, end: i64, capacity: u32) -> Span {
         Span { interval: Interval::new(Time(begin), Time(end)), capacity: Capacity(capacity) }

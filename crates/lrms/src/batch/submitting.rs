@@ -7,7 +7,7 @@ use super::tag::job_name;
 use super::{Batch, State};
 use crate::builtin::processes::command;
 use crate::error::LrmsError;
-use bookahead_party::{Ended, Job};
+use bookahead_party::{Ended, Job, JobState};
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{JobId, Moment, ReservationId};
 
@@ -38,6 +38,37 @@ impl Batch {
         let until = job.reservation.and_then(|id| state.pieces.end(id));
         let entry = Entry::submitted(job, submitted?, state.now.second(), until, begun);
         state.jobs.add(entry);
+        Ok(())
+    }
+
+    /// Lets a job that waits run inside its reservation. Saying it twice changes nothing.
+    pub fn bind(&self, now: Moment, job: &Job) -> Result<(), LrmsError> {
+        self.meet(now, job.id)?;
+        if job.reservation.is_some_and(|id| self.state().pieces.is_unsure(id)) {
+            self.look_anew(now)?;
+        }
+        let (native, handles) = {
+            let state = self.state();
+            let refused = |said: &str| LrmsError::Refused {
+                what: format!("to put {} into a reservation", job.id),
+                said: said.into(),
+            };
+            let known = state.jobs.get(job.id).filter(|known| known.state == JobState::Waiting);
+            let known = known.ok_or_else(|| refused("it runs already, is over, or nobody knows it"))?;
+            let id = job.reservation.ok_or_else(|| refused("it names none"))?;
+            if known.reservation == Some(id) {
+                return Ok(());
+            }
+            let place = &state.place(&job.resource)?.0;
+            (known.native.clone(), state.handles(job, place, id)?)
+        };
+        self.system.bind(&native, &handles)?;
+        let mut state = self.state();
+        let (begun, until) = (state.looks.begun, job.reservation.and_then(|id| state.pieces.end(id)));
+        if let Some(known) = state.jobs.get_mut(job.id) {
+            known.job = Some(job.clone());
+            (known.reservation, known.until, known.stamp) = (job.reservation, until, begun);
+        }
         Ok(())
     }
 

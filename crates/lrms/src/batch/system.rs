@@ -64,6 +64,12 @@ pub trait JobSystem {
     /// Submits a job, and answers what it is called there.
     fn submit(&self, job: &Submission) -> Result<String, LrmsError>;
 
+    /// Lets a job that waits run inside these reservations. Only where [`Traits::moves_jobs`] says so.
+    fn bind(&self, native: &str, _: &[Handle]) -> Result<(), LrmsError> {
+        let said = "it cannot give a reservation to a job that waits".into();
+        Err(LrmsError::Refused { what: format!("to put the job {native} into a reservation"), said })
+    }
+
     /// Lets a job run that was submitted with [`Submission::go_within`].
     fn go(&self, native: &str) -> Result<(), LrmsError>;
 

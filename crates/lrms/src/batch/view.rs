@@ -103,8 +103,9 @@ impl<'a> ResourceView<'a> {
         let inside: Vec<&Reserved> = job
             .reservations
             .iter()
-            .filter_map(|handle| self.reservations.get(handle).copied())
-            .filter(|reserved| reserved.interval.begin <= self.latest_now())
+            .filter_map(|handle| self.reservation_of_job(handle))
+            // A job that started in it shows that it has begun, also where the look itself began before that.
+            .filter(|reserved| Some(reserved.interval.begin) <= job.started.max(Some(self.latest_now())))
             .collect();
         let untold = job.placed.is_empty();
         if untold && inside.is_empty() && job.resources.contains(&self.place.resource) {
@@ -113,6 +114,13 @@ impl<'a> ResourceView<'a> {
         let outside = move |node: &str| !inside.iter().any(|reserved| reserved.cores.contains_key(node));
         let taken = job.placed.iter().filter(move |(node, cores)| **cores > 0 && outside(node));
         Some(taken.filter_map(|(node, cores)| Some((*self.nodes.get(node.as_str())?, *cores))))
+    }
+
+    /// A reservation that is not over, or one that is and whose jobs are being ended: they take nothing of what is left.
+    fn reservation_of_job(&self, handle: &Handle) -> Option<&'a Reserved> {
+        let leaving =
+            || self.picture.reservations.iter().find(|one| one.handle == *handle && one.name.is_empty());
+        self.reservations.get(handle).copied().or_else(leaving)
     }
 
     /// Now, by the clock that is ahead.

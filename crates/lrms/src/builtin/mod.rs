@@ -205,6 +205,7 @@ impl Builtin {
                 vec![BatchReport::Kept { order, id: backing.id, outcome }]
             }
             BatchOrder::Submit { order, job } => of_job(order, job.id, self.submit(&job)),
+            BatchOrder::Bind { order, job } => of_job(order, job.id, self.bind(&job)),
             BatchOrder::Go { order, job } => of_job(order, job, self.go(job)),
             BatchOrder::Cancel { order, job } => of_job(order, job, self.cancel(job)),
             BatchOrder::Look { order } => vec![self.looked(Some(order))],
@@ -277,6 +278,26 @@ impl Builtin {
         if let Some(processes) = &self.processes {
             processes.add(&record)?;
         }
+        self.take(record, None);
+        Ok(())
+    }
+
+    /// A job that waits in the queue runs inside its reservation instead.
+    fn bind(&mut self, job: &Job) -> Result<(), LrmsError> {
+        let waits = self.register.get(job.id).filter(|known| known.state == JobState::Waiting);
+        let Some(known) = waits else {
+            let said = "it runs already, is over, or nobody knows it".into();
+            return Err(LrmsError::Refused { what: format!("to put {} into a reservation", job.id), said });
+        };
+        if known.job == *job {
+            return Ok(());
+        }
+        let record = Record { job: job.clone(), submitted: known.submitted, order: known.order };
+        self.check_room(job)?;
+        if let Some(processes) = &self.processes {
+            processes.add(&record)?;
+        }
+        self.cluster(&job.resource)?.remove(job.id);
         self.take(record, None);
         Ok(())
     }

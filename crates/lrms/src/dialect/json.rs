@@ -20,10 +20,12 @@ pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>
     }
     let (_, after) = text.split_once(&format!("\"{list}\""))?;
     let mut rest = after.trim_start().strip_prefix(':')?.trim_start().strip_prefix('[')?;
+    let key = first_key(rest).unwrap_or_default();
     let (mut objects, mut odd) = (Vec::new(), 0);
     while odd < MOST_UNREADABLE {
         rest = rest.trim_start_matches([',', ' ', '\t', '\r', '\n']);
-        if rest.is_empty() || rest.starts_with(']') {
+        // A list inside of a damaged object ends so, too.
+        if rest.is_empty() || (rest.starts_with(']') && next_alike(rest, key).is_none()) {
             break;
         }
         let end = end_of_object(rest);
@@ -34,7 +36,7 @@ pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>
             }
             None => {
                 odd += 1;
-                rest = next_object(rest).or_else(|| rest.rfind(']').and_then(|at| rest.get(at..)))?;
+                rest = next_object(rest, key).or_else(|| rest.rfind(']').and_then(|at| rest.get(at..)))?;
             }
         }
     }
@@ -69,11 +71,28 @@ fn end_of_object(text: &str) -> Option<usize> {
     None
 }
 
-/// What follows the next `}` that has an object behind it; the comma between may be lost.
-fn next_object(text: &str) -> Option<&str> {
+/// The key that the first object begins with, in its quotes.
+fn first_key(list: &str) -> Option<&str> {
+    let begin = list.trim_start().strip_prefix('{')?.trim_start();
+    let end = begin.strip_prefix('"')?.find('"')?;
+    begin.get(..end + 2)
+}
+
+/// What follows the next `}` that has an object behind it (the comma between may be lost), or begins with the key that the first
+/// object begins with: where the end of an object is lost, nothing else tells it from the next.
+fn next_object<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let rests = text.match_indices('}').filter_map(|(at, _)| text.get(at + 1..));
     let mut nexts = rests.map(|rest| rest.trim_start_matches([',', ' ', '\t', '\r', '\n']));
-    nexts.find(|next| next.starts_with('{'))
+    let behind = nexts.find(|next| next.starts_with('{'));
+    behind.into_iter().chain(next_alike(text, key)).max_by_key(|next| next.len())
+}
+
+fn next_alike<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let mut begins = text.match_indices('{').filter(|(at, _)| *at > 0 && !key.is_empty());
+    begins.find_map(|(at, _)| {
+        let begin = text.get(at..)?;
+        begin.strip_prefix('{')?.trim_start().starts_with(key).then_some(begin)
+    })
 }
 
 fn escaped(text: &str) -> String {

@@ -17,6 +17,11 @@ pub(super) const LEAD: Seconds = Seconds(3);
 /// And so much where even that was over before PBS saw it.
 const LONG_LEAD: Seconds = Seconds(15);
 
+/// A reservation that has just begun gets another select so long after its begin. In the second of the begin OpenPBS 23.06.06
+/// does not give back what it had (`resources_assigned` of its vnodes stays until the server is restarted); one second more for
+/// clocks that are read to the second.
+const BEGUN_FOR: Seconds = Seconds(2);
+
 const NO_ROOM: &str = "the scheduler denies it: there is no room then, or a job without walltime runs there";
 
 /// What the scheduler says, by the second word that is printed.
@@ -89,6 +94,10 @@ impl ReservationSystem for Pbs {
         }
         if !can_become(&old, &select, wanted) {
             return Ok(None);
+        }
+        if has_begun && select != old.select {
+            let early = old.reserved.interval.begin + BEGUN_FOR - now;
+            std::thread::sleep(Duration::from_secs(u64::try_from(early.0).unwrap_or(0)));
         }
         let command = request.alteration(handle, &old, interval, &select)?;
         request.alter(&command)?;
@@ -169,7 +178,7 @@ impl<'a> Request<'a> {
             return refused(what(self.wanted), otherwise);
         }
         let why = format!(
-            "cores are still being freed by {}, deleted while a job ran in it; try again in {} s",
+            "cores are still being freed by {}, deleted or over while a job ran in it; try again in {} s",
             leaving.join(", "),
             FREED_WITHIN.0
         );

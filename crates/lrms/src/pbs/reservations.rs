@@ -38,7 +38,7 @@ pub(super) enum State {
 }
 
 /// How long PBS keeps the cores of a deleted reservation in which a job runs: it looks again after 30 seconds whether the jobs
-/// are gone, as was seen of OpenPBS 23.06, and answers a moment later.
+/// are gone, as was seen of OpenPBS 23.06, and answers a moment later. Beyond its own end it keeps none, though it is listed.
 pub(super) const FREED_WITHIN: Seconds = Seconds(32);
 
 /// All reservations: those that are there, those that are leaving (with a name that is empty, until their cores are free), and
@@ -51,7 +51,7 @@ pub(super) fn list(
     let (mut all, odd) = shown(tools, &tools.command("pbs_rstat").arg("-F"), vnodes)?;
     for known in all.iter_mut().filter(|known| known.state == State::Leaving) {
         let Reserved { name, interval, accounts, .. } = &mut known.reserved;
-        interval.end = clock + FREED_WITHIN;
+        interval.end = interval.end.min(clock + FREED_WITHIN);
         interval.begin = interval.begin.min(interval.end);
         name.clear();
         accounts.clear();
@@ -73,10 +73,11 @@ pub(super) fn one(tools: &Tools, handle: &Handle, vnodes: &Vnodes) -> Result<Opt
     Ok(all.into_iter().find(is_there))
 }
 
-/// Those that are being deleted and have cores for some of this time still.
+/// Those that are being deleted and may have cores for some of this time still. One that is over is listed for as long as jobs
+/// in it are being ended.
 pub(super) fn leaving(tools: &Tools, vnodes: &Vnodes, during: Interval) -> Result<Vec<Handle>, LrmsError> {
     let (all, _) = shown(tools, &tools.command("pbs_rstat").arg("-F"), vnodes)?;
-    let meets = |other: Interval| other.begin < during.end && during.begin < other.end;
+    let meets = |other: Interval| other.begin < during.end && during.begin < other.end + FREED_WITHIN;
     let leaving = all.into_iter().filter(|known| known.state == State::Leaving);
     Ok(leaving.map(|known| known.reserved).filter(|one| meets(one.interval)).map(|one| one.handle).collect())
 }

@@ -85,16 +85,18 @@ pub(super) fn read(printed: &str) -> Result<(Vec<SlurmJob>, usize), LrmsError> {
     let begin = printed.find('{').ok_or_else(|| unreadable("it is no JSON".into()))?;
     let text = printed.get(begin..).unwrap_or_default();
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Queue>();
-    match documents.next() {
-        Some(Ok(Queue { jobs: Some(jobs) })) => Ok(numbered(jobs, 0)),
-        Some(Ok(Queue { jobs: None })) => Err(unreadable("it has no jobs in it".into())),
-        Some(Err(why)) => {
-            let (objects, odd) = json::objects(text, "jobs").ok_or_else(|| unreadable(why.to_string()))?;
-            let jobs = objects.into_iter().filter_map(|job| serde_json::from_value(job.into()).ok());
-            Ok(numbered(jobs.collect(), odd))
-        }
-        None => Err(unreadable("it is no JSON".into())),
-    }
+    let document = documents.next().ok_or_else(|| unreadable("it is no JSON".into()))?;
+    let behind = text.get(documents.byte_offset()..).unwrap_or_default();
+    let why = match document {
+        // A damaged job can seem to end the whole, with other jobs behind it.
+        Ok(Queue { jobs: Some(jobs) }) if !behind.contains('{') => return Ok(numbered(jobs, 0)),
+        Ok(Queue { jobs: None }) => return Err(unreadable("it has no jobs in it".into())),
+        Ok(_) => "it ends before its end".into(),
+        Err(why) => why.to_string(),
+    };
+    let (objects, odd) = json::objects(text, "jobs").ok_or_else(|| unreadable(why))?;
+    let jobs = objects.into_iter().filter_map(|job| serde_json::from_value(job.into()).ok());
+    Ok(numbered(jobs.collect(), odd))
 }
 
 /// Without those that have no number.

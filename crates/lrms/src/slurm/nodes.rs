@@ -35,13 +35,18 @@ impl SlurmNode {
     }
 }
 
-/// The nodes in what was printed, in the order in which Slurm numbers them.
+/// The nodes in what was printed, in the order in which Slurm numbers them. Where one cannot be read the whole is refused: a
+/// node that is not shown would count as taken out of the cluster.
 pub(super) fn read(printed: &str) -> Result<Vec<SlurmNode>, LrmsError> {
     let unreadable = |line: &str| LrmsError::Unreadable {
         command: COMMAND.into(),
         why: format!("{:?} is no node", line.chars().take(80).collect::<String>()),
     };
-    let lines = printed.lines().filter(|line| line.starts_with("NodeName="));
+    // A line may have lost its beginning; all else is a warning or `No nodes in the system`.
+    let is_node = |line: &&str| {
+        line.starts_with("Node") || line.contains(" CPUTot=") || line.contains(" CoresPerSocket=")
+    };
+    let lines = printed.lines().filter(is_node);
     lines.map(|line| node(line).ok_or_else(|| unreadable(line))).collect()
 }
 

@@ -10,7 +10,7 @@ use super::commands::{self, invalid_project, is_about_projects, scontrol};
 use super::delete::{self, JOB_OVER, named};
 use super::{Slurm, outcome};
 use crate::batch::accounts::is_project;
-use crate::batch::{JobFact, JobSystem, Submission, Unit};
+use crate::batch::{Handle, JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::script::{by_shell, from_home, job_script, output_file};
 use crate::dialect::{Tools, ended, refused, submitted, the_job};
@@ -44,6 +44,20 @@ impl JobSystem for Slurm {
         // `17`, or `17;cluster`.
         let id = submitted(&command, &outcome)?;
         Ok(id.split(';').next().unwrap_or_default().to_owned())
+    }
+
+    fn bind(&self, native: &str, reservations: &[Handle]) -> Result<(), LrmsError> {
+        let what = format!("to put the job {native} into a reservation");
+        let Some(native) = named(native) else { return Err(refused(what, "that is no job")) };
+        let names = reservations.iter().map(|handle| handle.0.as_str()).collect::<Vec<_>>().join(",");
+        let words = [
+            "update".to_owned(),
+            format!("JobId={native}"),
+            format!("ReservationName={names}"),
+            format!("Comment={INSIDE}{names}"),
+        ];
+        let command = scontrol(&self.tools, words);
+        ended(&command, &self.tools.run(&command)?, what, &[], &[&JOB_OVER[..], &["eservation"]].concat())
     }
 
     fn go(&self, native: &str) -> Result<(), LrmsError> {

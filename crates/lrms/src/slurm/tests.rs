@@ -1,14 +1,17 @@
-//! Whatever commands print, reading it never panics.
+//! Whatever commands print, reading it never panics; and damage to one record hides no other, unless the whole is refused.
 
 use super::{Settings, clock, formats, json, nodes, outcome, picture, reservations};
 use crate::batch::{Place, Unit};
-use crate::dialect::damage::survives;
+use crate::dialect::damage::{loses_only_one, survives};
+use crate::error::LrmsError;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 const NODES: &str = include_str!("../../tests/it/slurm/fixtures/22.05/nodes.txt");
 const RESERVATIONS: &str = include_str!("../../tests/it/slurm/fixtures/22.05/reservations.txt");
 const QUEUE: &str = include_str!("../../tests/it/slurm/fixtures/22.05/squeue.json");
+
+const LATER_QUEUE: &str = include_str!("../../tests/it/slurm/fixtures/25.05/squeue.json");
 
 fn config() -> ProptestConfig {
     ProptestConfig {
@@ -45,6 +48,61 @@ fn damaged_outputs_are_read_or_refused() {
     survives(RESERVATIONS, |text| drop(reservations::read(text)));
     survives(QUEUE, |text| drop(json::read(text)));
     survives("JobID|State\n7|COMPLETED\n7.batch|COMPLETED\n", |text| drop(outcome::read(text, &settings())));
+}
+
+/// The names of the records that were read, all others being counted; or `all` where the whole is refused as unreadable.
+fn what_is_left<T>(
+    read: Result<(Vec<T>, usize), LrmsError>,
+    name: impl Fn(T) -> String,
+    all: &[String],
+) -> Vec<String> {
+    match read {
+        Ok((records, odd)) => {
+            let left: Vec<String> = records.into_iter().map(name).collect();
+            assert!(left.len() + odd >= all.len(), "{left:?} and {odd} more were {all:?}");
+            left
+        }
+        Err(LrmsError::Unreadable { .. }) => all.to_vec(),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn numbers(queue: &str) -> Result<Vec<String>, LrmsError> {
+    Ok(json::read(queue)?.0.into_iter().map(|job| job.job_id.0.unwrap_or(0).to_string()).collect())
+}
+
+#[test]
+fn damage_to_one_job_loses_no_other_job() {
+    for queue in [QUEUE, LATER_QUEUE] {
+        let all = numbers(queue).unwrap();
+        assert!(all.len() > 9, "{all:?}");
+        let refused = std::cell::Cell::new(0);
+        loses_only_one(queue, |text| {
+            // Where the list and its first job begin, it may be lost with the next: nothing tells then how jobs begin.
+            if text.lines().next() != queue.lines().next() {
+                drop(json::read(text));
+                return all.clone();
+            }
+            refused.set(refused.get() + usize::from(json::read(text).is_err()));
+            // Of some nothing is left that looks like a job.
+            let vanished = all.len().saturating_sub(text.matches("{\"job_id\":").count());
+            let read = json::read(text).map(|(jobs, odd)| (jobs, odd + vanished));
+            what_is_left(read, |job| job.job_id.0.unwrap_or(0).to_string(), &all)
+        });
+        // Only where what is around the jobs is damaged.
+        assert!(refused.get() < 400, "{} of 2000 were refused", refused.get());
+    }
+}
+
+#[test]
+fn damage_to_a_node_is_never_taken_for_a_node_that_is_gone() {
+    let nodes: Vec<String> = nodes::read(NODES).unwrap().into_iter().map(|node| node.name).collect();
+    loses_only_one(NODES, |text| {
+        // Of some nothing is left that looks like a node.
+        let vanished = NODES.lines().count() - text.lines().filter(|line| line.contains("CPUTot=")).count();
+        let read = nodes::read(text).map(|read| (read, vanished));
+        what_is_left(read, |node| node.name, &nodes)
+    });
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use crate::{Drive, at, backing, builtin, cpu, inside, job, span, state, status};
 use bookahead_lrms::Builtin;
-use bookahead_party::{Ended, JobState};
+use bookahead_party::{BatchOrder, BatchReport, Ended, JobState, OrderId};
 use bookahead_plan::{Capacity, Policy, Time};
 
 const RUNNING: JobState = JobState::Running;
@@ -38,6 +38,31 @@ fn a_guest_starts_when_its_reservation_begins_however_long_the_queue_is() {
     builtin.pass(at(26));
     assert_eq!(state(&mut builtin, 50), JobState::Done { exit: 0 });
     assert_eq!(status(&mut builtin, 50).ended, Some(Time(25)));
+}
+
+#[test]
+fn a_job_that_waits_in_the_queue_becomes_a_guest() {
+    let mut builtin = reserved();
+    builtin.submit(at(0), &job(1, 8, 9, 9)).unwrap();
+    builtin.submit(at(0), &job(2, 4, 15, 15)).unwrap();
+    builtin.pass(at(1));
+    assert_eq!(states(&mut builtin), [RUNNING, WAITING]);
+    let mut bind = |second, job| {
+        let order = BatchOrder::Bind { order: OrderId(1), job: Box::new(job) };
+        match builtin.carry_out(at(second), order).remove(0) {
+            BatchReport::Job { outcome, .. } => outcome,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(bind(2, inside(job(2, 4, 15, 15), 7)), Ok(()));
+    assert_eq!(bind(2, inside(job(2, 4, 15, 15), 7)), Ok(()), "said twice");
+    assert!(bind(2, inside(job(1, 8, 9, 9), 7)).is_err(), "it runs");
+    assert!(bind(2, inside(job(3, 1, 9, 9), 7)).is_err(), "nobody knows it");
+    builtin.pass(at(10));
+    assert_eq!(state(&mut builtin, 2), RUNNING);
+    assert_eq!(builtin.seen(at(10)).view.running.len(), 0, "it runs inside");
+    builtin.pass(at(26));
+    assert_eq!(status(&mut builtin, 2).ended, Some(Time(25)));
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod queries;
 
 pub use event::{BrokerEvent, BrokerState, JobEvent, JobRules, PartThere};
 
-use crate::register::{Heartbeat, Register};
+use crate::register::{Changes, Heartbeat, Register};
 use crate::step::{
     CallId, Input, Level, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark, Reply,
 };
@@ -36,6 +36,8 @@ pub struct Broker {
     jobs: Jobs,
     register: Arc<Register>,
     register_changes: u64,
+    /// What has changed of what was promised.
+    changes: Arc<Changes>,
     about: Heartbeat,
     /// Which booking the keys of calls stand for, so that a key never stands for two. Follows from the bookings.
     keys: BTreeMap<Key, ReservationId>,
@@ -59,6 +61,7 @@ struct Waiting {
 #[derive(Debug, Clone)]
 pub struct BrokerFacts {
     register: Arc<Register>,
+    changes: Arc<Changes>,
     seen: Arc<Seen>,
 }
 
@@ -81,6 +84,7 @@ impl Broker {
             jobs: Jobs::new(job_rules),
             register: Arc::new(Register::new(identity, named, open)),
             register_changes: 0,
+            changes: Arc::default(),
             about,
             keys: BTreeMap::new(),
             keys_of: BTreeSet::new(),
@@ -124,6 +128,7 @@ impl Broker {
     fn carry_out(&mut self, effects: Effects, origin: &Origin, step: &mut Step) {
         for event in effects.events {
             self.note_keys(&event);
+            self.note_change(&event);
             if let Some(notice) = self.notice(step.now, &event) {
                 step.out.notices.push((step.out.events.len(), notice));
             }
@@ -189,6 +194,18 @@ impl Broker {
         step.out.answer_job(call, done.and_then(|()| self.jobs.job(id).ok_or_else(unknown)));
     }
 
+    /// Tells brokers above of what was done to something that was promised.
+    fn note_change(&mut self, event: &Event) {
+        if let Event::PartSeen { id, .. }
+        | Event::Changed { id, .. }
+        | Event::Closed { id, .. }
+        | Event::Ended { id, .. } = event
+        {
+            Arc::make_mut(&mut self.changes).note(*id);
+            self.register_changes += 1;
+        }
+    }
+
     fn note_keys(&mut self, event: &Event) {
         match event {
             Event::Answered { id, answered } => {
@@ -230,9 +247,16 @@ impl Broker {
             return Err(Problem::new(Why::NotAdmittedAsPeer(why)));
         }
         let name = heartbeat.name.clone();
+        let before = self.register.get(&name).and_then(|known| known.said.changes.clone());
+        let changes = heartbeat.changes.clone();
         let is_back = Arc::make_mut(&mut self.register).heard(step.now, heartbeat, round_trip)?;
         self.register_changes += 1;
         self.introduce(&name);
+        if let Some(changes) = changes.filter(|changes| before.as_ref() != Some(changes)) {
+            let changed = changes.since(before.as_deref());
+            let effects = self.head.look_after(step.now, &name, changed.as_deref());
+            self.carry_out(effects, &Origin::default(), step);
+        }
         if is_back {
             let message = format!("{name} can be asked from now on");
             step.remark(Remark::new(Level::Info, "peer_up", message).at(name));
@@ -298,6 +322,7 @@ impl Party for Broker {
 
     fn start(&mut self, now: Moment) -> Result<Output<BrokerEvent>, String> {
         let mut step = Step::new(now);
+        self.changes = Arc::new(Changes::new(now));
         let effects = self.head.resume(now);
         let life = effects.events.iter().find_map(|event| match event {
             Event::Woke { life } => Some(*life),
@@ -370,6 +395,10 @@ impl Party for Broker {
         [self.head.next_timer(), self.jobs.next_timer()].into_iter().flatten().min()
     }
 
+    fn deadline(&self) -> Option<Moment> {
+        [self.head.next_deadline(), self.jobs.next_timer()].into_iter().flatten().min()
+    }
+
     fn state(&self) -> BrokerState {
         BrokerState { bookings: self.head.snapshot(), jobs: self.jobs.history() }
     }
@@ -381,6 +410,7 @@ impl Party for Broker {
             jobs: self.jobs.read_copy(),
             register: self.register.clone(),
             register_changes: self.register_changes,
+            changes: self.changes.clone(),
             about: self.about.clone(),
             keys: BTreeMap::new(),
             keys_of: BTreeSet::new(),
@@ -396,11 +426,15 @@ impl Party for Broker {
 
     fn facts(&self) -> (u64, BrokerFacts) {
         let (seen_changes, seen) = self.jobs.seen();
-        (self.register_changes + seen_changes, BrokerFacts { register: self.register.clone(), seen })
+        (
+            self.register_changes + seen_changes,
+            BrokerFacts { register: self.register.clone(), changes: self.changes.clone(), seen },
+        )
     }
 
     fn set_facts(&mut self, facts: BrokerFacts) {
         self.register = facts.register;
+        self.changes = facts.changes;
         self.jobs.seen = facts.seen;
     }
 }
@@ -412,6 +446,7 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         Event::Held { .. } => "held",
         Event::Committed { .. } | Event::Attached { .. } => "committed",
         Event::Changed { .. } => "change-settled",
+        Event::PartSeen { .. } => event.word(),
         Event::Began { .. } => "begun",
         Event::Ended { .. } => "completed",
         Event::Closed { .. } if state == Some(State::Terminated) => "terminated",

@@ -52,7 +52,9 @@ impl Queries for Broker {
         let takes_room =
             |booking: &&Booking| booking.state.holds_capacity() && booking.state != State::Requested;
         for booking in self.head.bookings().filter(takes_room) {
-            for slot in booking.children.iter().map(|child| child.pick.slot_here()) {
+            let there = |part: &usize| booking.has_part(*part);
+            for slot in booking.children.iter().enumerate().filter(|(part, _)| there(part)) {
+                let slot = slot.1.pick.slot_here();
                 let within = slot.interval.begin < window.end && window.begin < slot.interval.end;
                 if let Some(schedule) = drawn.get_mut(&slot.resource).filter(|_| within)
                     && schedule.blocks.len() < MOST_BLOCKS
@@ -70,10 +72,16 @@ impl Queries for Broker {
         let said = Heartbeat {
             resources: self.register.offered().collect(),
             hold_takes: self.register.hold_takes(),
+            changes: Some(self.changes.clone()),
             ..self.about.clone()
         };
         let itself = Known { said, last_heard: Some(now.second()), round_trip: None, up: true };
-        std::iter::once(itself).chain(self.register.all().cloned()).collect()
+        let told = |known: &Known| {
+            let mut known = known.clone();
+            known.said.changes = None;
+            known
+        };
+        std::iter::once(itself).chain(self.register.all().map(told)).collect()
     }
 
     fn job(&self, id: JobId) -> Option<JobView> {

@@ -3,7 +3,7 @@
 
 use crate::batch::{Job, JobState};
 use bookahead_plan::{Seconds, Time};
-use bookahead_protocol::{JobId, Key};
+use bookahead_protocol::{JobId, Key, ReservationId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +15,14 @@ pub enum JobEvent {
     Submitted { job: Job, key: Key, at: Time },
     /// The batch system has taken it.
     Handed { id: JobId },
+    /// It waited in the queue, and belongs to a reservation from now on.
+    Given { id: JobId, reservation: ReservationId },
+    /// The batch system was told so.
+    Bound {
+        id: JobId,
+        /// Whether it did so; otherwise the job runs, or waits, where it was.
+        bound: bool,
+    },
     /// The batch system calls it so.
     Named { id: JobId, native: String },
     /// Its turn has come, and it waits for a go.
@@ -43,6 +51,12 @@ pub struct Record {
     /// Whether the batch system is known to have taken it: then it is never handed over again.
     #[serde(default)]
     pub handed: bool,
+    /// Whether it came without a reservation and was given one later.
+    #[serde(default)]
+    pub given: bool,
+    /// Whether the batch system has still to be told of that.
+    #[serde(default)]
+    pub binding: bool,
     /// What the batch system calls it.
     #[serde(default)]
     pub native: Option<String>,
@@ -61,6 +75,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether it is this job, as it was submitted.
+    pub(super) fn is(&self, job: &Job) -> bool {
+        let reservation = self.job.reservation.filter(|_| !self.given);
+        Job { reservation, ..self.job.clone() } == *job
+    }
+
     /// How it stands.
     pub fn state(&self) -> JobState {
         match &self.over {
@@ -89,11 +109,33 @@ impl Jobs {
         match event {
             JobEvent::Submitted { job, key, at } => {
                 let (job, key, submitted) = (job.clone(), *key, *at);
-                let (handed, claims, may_run) = (false, false, false);
+                let (handed, given, binding, claims, may_run) = (false, false, false, false, false);
                 let (native, started, over) = (None, None, None);
-                self.insert(Record { job, key, submitted, handed, native, claims, may_run, started, over });
+                self.insert(Record {
+                    job,
+                    key,
+                    submitted,
+                    handed,
+                    given,
+                    binding,
+                    native,
+                    claims,
+                    may_run,
+                    started,
+                    over,
+                });
             }
             JobEvent::Handed { id } => self.edit(*id, |record| record.handed = true),
+            JobEvent::Given { id, reservation } => self.edit(*id, |record| {
+                record.job.reservation = Some(*reservation);
+                (record.given, record.binding) = (true, true);
+            }),
+            JobEvent::Bound { id, bound } => self.edit(*id, |record| {
+                record.binding = false;
+                if !bound {
+                    (record.job.reservation, record.given) = (None, false);
+                }
+            }),
             JobEvent::Named { id, native } => {
                 self.edit(*id, |record| record.native = Some(native.clone()));
             }

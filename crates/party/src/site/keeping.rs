@@ -122,9 +122,7 @@ impl Site {
             Err(BatchError::Unknown(why)) => {
                 keep.kept = None;
                 keep.stuck = true;
-                if !self.counts_as_silence(step.now) {
-                    step.remark(Remark::new(Level::Warn, "batch_order_unanswered", why).of(id));
-                }
+                self.note_unanswered(&why, step);
                 self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
         }
@@ -239,6 +237,10 @@ impl Site {
         };
         if self.is_silent() {
             self.doubt_until = step.now + DOUBT_AFTER_SILENCE;
+        }
+        if step.now < self.doubt_until {
+            // What is not judged now is judged as soon as it may be.
+            self.next_look = self.next_look.min(self.doubt_until);
         }
         self.note_look(at, &look, step);
         self.note_skew(&look, step);

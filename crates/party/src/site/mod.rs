@@ -7,6 +7,7 @@
 //!
 //! A job is written down before the batch system hears of it. After a restart a site looks before it orders anything.
 
+mod binding;
 mod jobs;
 mod keeping;
 mod orders;
@@ -16,8 +17,8 @@ mod submission;
 pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
 
-use crate::batch::{Backing, BatchOrder, BatchReport};
-use crate::register::Heartbeat;
+use crate::batch::{Backing, BatchOrder, BatchReport, OrderId};
+use crate::register::{Changes, Heartbeat};
 use crate::step::{CallId, Input, Level, Missing, Notice, Output, Party, Remark, Reply};
 use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, What};
@@ -26,6 +27,7 @@ use bookahead_protocol::{Call, Envelope, JobId, Millis, Moment, ReservationId};
 use orders::Orders;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// What a site writes down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,8 @@ pub struct SiteOptions {
     pub look_every: Millis,
     /// After nodes of a reservation have been away for this long it is moved to others, if there is room for all of it.
     pub move_after: Millis,
+    /// Whether a job that waits in the batch system can be given a reservation.
+    pub binds_jobs: bool,
 }
 
 /// What becomes of reservations that the batch system keeps for this site while its book is new: the journal was lost, or the
@@ -99,7 +103,12 @@ const HOLDS_REMEMBERED: usize = 16;
 
 impl Default for SiteOptions {
     fn default() -> SiteOptions {
-        SiteOptions { on_lost_journal: None, look_every: LOOK_EVERY, move_after: MOVE_AFTER }
+        SiteOptions {
+            on_lost_journal: None,
+            look_every: LOOK_EVERY,
+            move_after: MOVE_AFTER,
+            binds_jobs: true,
+        }
     }
 }
 
@@ -122,6 +131,8 @@ pub struct Site {
     early: Vec<(Moment, CallId, Envelope)>,
     /// Submissions that wait for the batch system to take the job, until then.
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
+    /// Jobs that the batch system is being told to put into their reservations.
+    binding: BTreeMap<JobId, OrderId>,
     /// Of a scheduler in this process: what it keeps until a change is durable.
     unsettled: BTreeMap<ReservationId, (crate::OrderId, Vec<Span>)>,
     /// How long the last holds took.
@@ -178,6 +189,7 @@ impl Site {
             waiting: BTreeMap::new(),
             early: Vec::new(),
             submitting: BTreeMap::new(),
+            binding: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             holds_took: VecDeque::new(),
             next_look: Moment(0),
@@ -241,8 +253,12 @@ impl Site {
         {
             return calls.push((call, envelope));
         }
+        if let Err(problem) = self.check_jobs(&envelope) {
+            return step.out.answer(call, problem);
+        }
         let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
-        if self.asks() && (blind || self.is_silent()) && self.needs_look(&envelope) {
+        let needs_look = self.needs_look(&envelope) && (blind || self.is_silent());
+        if self.asks() && (needs_look || blind && self.may_find(&envelope.call)) {
             if !self.is_silent() && self.early.len() < MOST_EARLY {
                 // A quarter of the limit, since what is asked for then may wait for all of it.
                 let until = step.now + Millis(self.rules.consent.unwrap_or(Millis::ZERO).0 / 4);
@@ -261,6 +277,16 @@ impl Site {
             }
             Some(id) => self.waiting.entry(id).or_default().push((call, envelope)),
             None => step.out.answer(call, handled.answer),
+        }
+    }
+
+    /// Whether the first look at the batch system may change the answer to a call that only asks: what is kept there may be
+    /// adopted.
+    fn may_find(&self, call: &Call) -> bool {
+        match call {
+            Call::Probe { .. } => true,
+            Call::Show { id } => self.ledger.entry(*id).is_none(),
+            _ => false,
         }
     }
 
@@ -290,11 +316,15 @@ impl Site {
     /// Takes over what the ledger has decided: writes it down, tells those who watch and those who wait, and orders what the
     /// batch system is to keep.
     fn book(&mut self, events: Vec<ledger::Event>, changes: Vec<Change>, step: &mut Step) {
-        let mut settled = Vec::new();
+        let (mut settled, mut given) = (Vec::new(), Vec::new());
         for event in events {
+            if let What::Committed { id, jobs, .. } = &event.what {
+                given.extend(jobs.iter().map(|job| (*job, *id)));
+            }
             if let Some(notice) = self.notice(step.now, &event) {
                 step.out.notices.push((step.out.events.len(), notice));
             }
+            self.note_change(&event.what);
             if let Some(id) = event.what.id().filter(|id| self.settles(*id, &event.what)) {
                 settled.push((id, event.what.clone()));
             }
@@ -306,6 +336,9 @@ impl Site {
             } else {
                 self.tell_scheduler(change, step);
             }
+        }
+        for (job, id) in given {
+            self.bind(job, id, step);
         }
         for (id, by) in settled {
             self.answer_waiting(id, &by, step);
@@ -437,6 +470,7 @@ impl Party for Site {
 
     fn start(&mut self, now: Moment) -> Result<Output<SiteEvent>, String> {
         let mut step = Step::new(now);
+        self.facts.changes = Arc::new(Changes::new(now));
         // What ended meanwhile needs no resource any more.
         let ticked = self.ledger.tick(now);
         self.book(ticked.events, Vec::new(), &mut step);

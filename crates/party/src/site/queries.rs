@@ -4,12 +4,12 @@
 use super::{HOLDS_REMEMBERED, Site, Step};
 use crate::batch::Look;
 use crate::queries::{BatchHealth, BatchState, Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
-use crate::register::{Heartbeat, Known, Load, OfferedResource, Role};
+use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
 use bookahead_plan::{Interval, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobView;
-use bookahead_protocol::ledger::{Offered, View, Views};
+use bookahead_protocol::ledger::{Offered, View, Views, What};
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -54,6 +54,8 @@ pub struct SiteFacts {
     /// When the order was given that is under way for longest.
     oldest_order: Option<Moment>,
     hold_takes: Option<Millis>,
+    /// What has changed of what was promised.
+    pub(super) changes: Arc<Changes>,
 }
 
 impl Site {
@@ -77,23 +79,40 @@ impl Site {
 
     /// Notes that the batch system does not answer. That is told when it begins, and once more when it has ended: not for every
     /// question, nor where it answers one question and not the next.
+    /// Tells brokers of what was done to something that was promised.
+    pub(super) fn note_change(&mut self, what: &What) {
+        let changes = matches!(
+            what,
+            What::Cancelled { .. }
+                | What::Terminated { .. }
+                | What::Completed { .. }
+                | What::Released { .. }
+                | What::ChangeSettled { .. }
+                | What::Missing { .. }
+        );
+        if let Some(id) = what.id().filter(|_| changes) {
+            Arc::make_mut(&mut self.facts.changes).note(id);
+            self.facts_number += 1;
+        }
+    }
+
     pub(super) fn note_silence(&mut self, why: &str, step: &mut Step) {
         if self.facts.silent.is_none() {
             self.facts.silent = Some(step.now);
             self.facts_number += 1;
         }
-        if !self.counts_as_silence(step.now) {
-            self.silence = Some(Silence { since: step.now, last: step.now, unanswered: 1, answers: None });
-            step.remark(Remark::new(Level::Error, "batch_silent", why));
-        }
+        self.note_unanswered(why, step);
     }
 
-    /// Whether something that went unanswered belongs to a silence that was told; it is counted then.
-    pub(super) fn counts_as_silence(&mut self, now: Moment) -> bool {
-        let Some(silence) = &mut self.silence else { return false };
-        (silence.last, silence.answers) = (now, None);
-        silence.unanswered += 1;
-        true
+    /// Counts a look or an order that went unanswered; the first is told.
+    pub(super) fn note_unanswered(&mut self, why: &str, step: &mut Step) {
+        if let Some(silence) = &mut self.silence {
+            (silence.last, silence.answers) = (step.now, None);
+            silence.unanswered += 1;
+            return;
+        }
+        self.silence = Some(Silence { since: step.now, last: step.now, unanswered: 1, answers: None });
+        step.remark(Remark::new(Level::Error, "batch_silent", why));
     }
 
     /// The batch system has answered.
@@ -226,7 +245,8 @@ impl Queries for Site {
         let own = |resource| OfferedResource { resource, through: Vec::new() };
         let resources = self.resources().into_iter().map(own).collect();
         let hold_takes = self.facts.hold_takes;
-        let said = Heartbeat { resources, loads, hold_takes, ..self.about.clone() };
+        let changes = Some(self.facts.changes.clone());
+        let said = Heartbeat { resources, loads, hold_takes, changes, ..self.about.clone() };
         vec![Known { said, last_heard: Some(now.second()), round_trip: None, up: true }]
     }
 
@@ -249,7 +269,7 @@ impl Queries for Site {
         if !call.only_asks() {
             return None;
         }
-        if self.asks() && self.facts.looked.is_none() && matches!(call, Call::Probe { .. }) {
+        if self.asks() && self.facts.looked.is_none() && self.may_find(call) {
             return None;
         }
         let views = self.facts.views.clone();

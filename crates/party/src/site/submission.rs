@@ -64,11 +64,11 @@ impl Site {
             let why = "a job has a capacity of at least 1 and a limit of at least one second";
             return Err(Problem::new(Why::MalformedJob(why.into())));
         }
-        if self.jobs.with_key(key).is_some_and(|known| known.job != job) {
+        if self.jobs.with_key(key).is_some_and(|known| !known.is(&job)) {
             return Err(Problem::new(Why::KeyTaken(key)));
         }
         if let Some(known) = self.jobs.get(id) {
-            return if known.job == job { Ok(None) } else { Err(Problem::new(Why::JobTaken(id))) };
+            return if known.is(&job) { Ok(None) } else { Err(Problem::new(Why::JobTaken(id))) };
         }
         if let Some(reservation) = job.reservation {
             self.attach(caller, reservation, id, step)?;
@@ -131,9 +131,16 @@ impl Site {
     ) {
         self.orders.ended(step.now, order);
         self.orders.job_reported(id);
+        if self.binding.get(&id) == Some(&order) {
+            self.binding.remove(&id);
+            return self.on_bound(id, outcome, step);
+        }
         let submits = self.jobs.get(id).is_some_and(|record| !record.handed && record.over.is_none());
         match outcome {
-            Ok(()) if submits => self.note_job(JobEvent::Handed { id }, step),
+            Ok(()) if submits => {
+                self.note_job(JobEvent::Handed { id }, step);
+                self.order_bind(id, step);
+            }
             Ok(()) => {}
             Err(BatchError::Refused(why)) if submits => {
                 step.remark(Remark::new(Level::Warn, "job_refused", why.clone()).of_job(id));
@@ -141,10 +148,13 @@ impl Site {
                 self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);
                 return self.answer_submitting(id, &Err(Problem::new(Why::JobRefused(why))), step);
             }
+            // A look tells whether it was carried out; what was not is ordered again then.
             Err(why) => {
-                // A look tells whether it was carried step; what was not is ordered again then.
-                if why.is_refusal() || !self.counts_as_silence(step.now) {
-                    step.remark(Remark::new(Level::Warn, "job_order_failed", why.to_string()).of_job(id));
+                match &why {
+                    BatchError::Refused(why) => {
+                        step.remark(Remark::new(Level::Warn, "job_order_failed", why.clone()).of_job(id));
+                    }
+                    BatchError::Unknown(why) => self.note_unanswered(why, step),
                 }
                 self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
@@ -232,7 +242,7 @@ impl Site {
         step.out.batch.push(BatchOrder::Go { order, job: id });
     }
 
-    fn owned_job(&self, caller: &Caller, id: JobId) -> Result<&Record, Problem> {
+    pub(super) fn owned_job(&self, caller: &Caller, id: JobId) -> Result<&Record, Problem> {
         let record = self.jobs.get(id).ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
         let allowed = caller.may_act_for(&record.job.user);
         if allowed { Ok(record) } else { Err(Problem::new(Why::NotJobOwner(id))) }
@@ -268,6 +278,7 @@ impl Site {
                     }
                     let at = status.ended.or(status.started).unwrap_or(step.now.second());
                     self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, step);
+                    self.order_bind(id, step);
                     if record.may_run && status.state == JobState::Claiming {
                         self.order_go(id, step);
                     }
@@ -315,7 +326,7 @@ fn described(state: &JobState) -> (JobWord, Option<i32>, Option<String>) {
             let word = match why {
                 Ended::Cancelled => JobWord::Cancelled,
                 Ended::Limit => JobWord::OutOfTime,
-                Ended::ReservationOver | Ended::Displaced => JobWord::ReservationOver,
+                Ended::ReservationOver | Ended::Displaced | Ended::Failed(_) => JobWord::ReservationOver,
                 Ended::Lost => JobWord::Lost,
                 Ended::CouldNotStart(_) | Ended::NoGo => JobWord::CouldNotStart,
             };

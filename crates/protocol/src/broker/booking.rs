@@ -7,8 +7,9 @@ use super::event::{Answered, Asked, Event, Outcome, Pick};
 use crate::clock::{Millis, Moment};
 use crate::deadline::RoundTrips;
 use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::ledger::Because;
 use crate::life_cycle::{Move, State};
-use crate::message::{Answer, Call, Condition, Outgoing, Reservation, Slot};
+use crate::message::{Answer, Call, Condition, Loss, Lost, Outgoing, Reservation, Slot};
 use crate::problem::{Problem, Why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -22,12 +23,26 @@ const MOST_ANSWERED: usize = 64;
 pub struct Child {
     /// Where, what and by which name.
     pub pick: Pick,
+    /// What its peer has of it less than was promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<PartLoss>,
     /// Until when it is held, as far as we were told in this life of the broker.
     #[serde(skip)]
     pub(super) held_until: Option<Moment>,
     /// Whether the peer said that it is committed, in this life of the broker.
     #[serde(skip)]
     pub(super) committed: bool,
+}
+
+/// What is gone of a part, or missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PartLoss {
+    /// When that was noticed.
+    pub since: Moment,
+    /// Why.
+    pub why: Lost,
+    /// How much of the capacity.
+    pub missing: Capacity,
 }
 
 /// What a broker has promised, or is about to.
@@ -64,7 +79,7 @@ pub struct Booking {
 impl Child {
     /// One of which its peer has said nothing yet.
     fn new(pick: Pick) -> Child {
-        Child { pick, held_until: None, committed: false }
+        Child { pick, loss: None, held_until: None, committed: false }
     }
 }
 
@@ -90,7 +105,8 @@ impl Booking {
 
     /// As its events tell of it: without what peers have said in this life of the broker.
     pub(super) fn as_written(&self) -> Booking {
-        let children = self.children.iter().map(|child| Child::new(child.pick.clone())).collect();
+        let as_written = |child: &Child| Child { loss: child.loss, ..Child::new(child.pick.clone()) };
+        let children = self.children.iter().map(as_written).collect();
         Booking { children, ..self.clone() }
     }
 
@@ -129,6 +145,13 @@ impl Booking {
                 {
                     child.pick.slot = slot.clone();
                     self.version += 1;
+                }
+            }
+            Event::PartSeen { part, at, loss, .. } => {
+                if let Some(child) = self.children.get_mut(*part) {
+                    let before = child.loss.filter(|before| loss.is_some_and(|(why, _)| why == before.why));
+                    let since = before.map_or(*at, |before| before.since);
+                    child.loss = loss.map(|(why, missing)| PartLoss { since, why, missing });
                 }
             }
             Event::Answered { answered, .. } => {
@@ -189,14 +212,19 @@ impl Booking {
         self.leftovers.is_empty() && self.state != State::Requested && !self.is_being_committed()
     }
 
+    fn parts_there(&self) -> impl Iterator<Item = &Child> {
+        let there = |(part, child)| self.has_part(part).then_some(child);
+        self.children.iter().enumerate().filter_map(there)
+    }
+
     /// When its first part begins.
     pub(super) fn begins(&self) -> Option<Time> {
-        self.children.iter().map(|child| child.pick.slot.interval.begin).min()
+        self.parts_there().map(|child| child.pick.slot.interval.begin).min()
     }
 
     /// When its last part ends.
     pub(super) fn ends(&self) -> Option<Time> {
-        self.children.iter().map(|child| child.pick.slot.interval.end).max()
+        self.parts_there().map(|child| child.pick.slot.interval.end).max()
     }
 
     /// When time alone changes it next: a hold expires, a reservation begins or ends, what is over is forgotten.
@@ -215,6 +243,7 @@ impl Booking {
     /// What its owner may see. Resources have the names that the broker gives them.
     pub fn view(&self, now: Moment) -> Reservation {
         let held = self.state == State::Held && self.decided.is_none();
+        let losses = || self.children.iter().map(|child| child.loss);
         Reservation {
             id: self.id,
             owner: self.owner().clone(),
@@ -222,10 +251,45 @@ impl Booking {
             slots: self.children.iter().map(|child| child.pick.slot_here()).collect(),
             held_for: self.until.filter(|_| held).map(|until| until - now),
             jobs: self.jobs.clone(),
-            missing: vec![Capacity::ZERO; self.children.len()],
-            condition: Condition::Whole,
+            missing: losses().map(|loss| loss.map_or(Capacity::ZERO, |loss| loss.missing)).collect(),
+            condition: self.condition(),
+            losses: losses()
+                .enumerate()
+                .filter_map(|(part, loss)| {
+                    loss.map(|loss| Loss { part, since: loss.since.second(), why: loss.why })
+                })
+                .collect(),
+            given_up: self.given_up(),
             version: self.version,
         }
+    }
+
+    /// Whether all of it is there, as far as its sites have told.
+    pub fn condition(&self) -> Condition {
+        let losses = || self.children.iter().filter_map(|child| child.loss);
+        if losses().any(|loss| loss.why.is_gone()) {
+            Condition::Broken
+        } else if losses().next().is_some() {
+            Condition::Degraded
+        } else {
+            Condition::Whole
+        }
+    }
+
+    /// Who gave it up.
+    fn given_up(&self) -> Option<Because> {
+        let revoked = |child: &Child| child.loss.is_some_and(|loss| loss.why == Lost::Revoked);
+        match self.outcome.as_ref()? {
+            Outcome::Cancelled => Some(Because::Owner),
+            Outcome::Revoked => Some(Because::Operator),
+            Outcome::Lost if self.children.iter().any(revoked) => Some(Because::Operator),
+            _ => None,
+        }
+    }
+
+    /// Whether its site still has a part, as far as it has told.
+    pub fn has_part(&self, part: usize) -> bool {
+        self.children.get(part).is_some_and(|child| child.loss.is_none_or(|loss| !loss.why.is_gone()))
     }
 
     /// Whose it is; nobody's where it was cancelled before it was heard of.
@@ -241,11 +305,15 @@ impl Booking {
     /// The answer to whoever asks for it once it is decided one way or the other.
     pub(super) fn answer(&self, now: Moment) -> Answer {
         match &self.outcome {
-            None | Some(Outcome::Cancelled) if self.asked.is_some() => Answer::Reservation(self.view(now)),
-            None | Some(Outcome::Cancelled) => Problem::new(Why::CancelledBefore(self.id)).into(),
+            None | Some(Outcome::Cancelled | Outcome::Revoked) if self.asked.is_some() => {
+                Answer::Reservation(self.view(now))
+            }
+            None | Some(Outcome::Cancelled | Outcome::Revoked) => {
+                Problem::new(Why::CancelledBefore(self.id)).into()
+            }
             Some(Outcome::Refused(problem)) => problem.clone().into(),
             Some(Outcome::Expired) => Problem::new(Why::Expired).into(),
-            Some(Outcome::PartLost) => Problem::new(Why::PartLost).into(),
+            Some(Outcome::PartLost | Outcome::Lost) => Problem::new(Why::PartLost).into(),
         }
     }
 }
@@ -283,6 +351,8 @@ pub(super) enum About {
     Commit { id: ReservationId, part: usize },
     /// Giving something back.
     Cancel { id: ReservationId, child: ReservationId },
+    /// How a part is.
+    Show { id: ReservationId, part: usize },
     /// An owner's call, passed on.
     Forwarded { key: Key, part: usize },
 }

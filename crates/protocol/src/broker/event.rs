@@ -7,9 +7,10 @@ use super::{Broker, Rules};
 use crate::Millis;
 use crate::clock::Moment;
 use crate::ids::{Identities, JobId, Key, Name, ReservationId};
-use crate::message::{Answer, Call, Caller, Slot};
+use crate::message::{Answer, Call, Caller, Lost, Slot};
 use crate::problem::Problem;
 use crate::request::Request;
+use bookahead_plan::Capacity;
 use serde::{Deserialize, Serialize};
 
 /// What somebody wants, and how.
@@ -58,8 +59,12 @@ pub enum Outcome {
     Expired,
     /// Its owner gave it up.
     Cancelled,
+    /// An operator gave it up.
+    Revoked,
     /// It was to be committed and one part could not be: all are given back.
     PartLost,
+    /// Its sites have nothing left of it.
+    Lost,
 }
 
 /// Something that happened to a booking.
@@ -102,6 +107,14 @@ pub enum Event {
         /// Its slot now.
         slot: Slot,
     },
+    /// The peer of a part told how it is, and that is other than was known.
+    PartSeen {
+        id: ReservationId,
+        part: usize,
+        at: Moment,
+        /// What is gone or missing, and how much; None where it is whole.
+        loss: Option<(Lost, Capacity)>,
+    },
     /// Its first part has begun.
     Began { id: ReservationId },
     /// Its last part has ended.
@@ -139,6 +152,7 @@ impl Event {
             | Event::Committed { id }
             | Event::Attached { id, .. }
             | Event::Changed { id, .. }
+            | Event::PartSeen { id, .. }
             | Event::Answered { id, .. }
             | Event::Began { id }
             | Event::Ended { id, .. }
@@ -159,13 +173,17 @@ impl Event {
             Event::Committed { .. } => "committed",
             Event::Attached { .. } => "attached",
             Event::Changed { .. } => "changed",
+            Event::PartSeen { loss: None, .. } => "whole",
+            Event::PartSeen { loss: Some((Lost::Degraded, _)), .. } => "degraded",
+            Event::PartSeen { .. } => "broken",
             Event::Answered { .. } => "answered",
             Event::Began { .. } => "began",
             Event::Ended { .. } => "ended",
             Event::Closed { outcome: Outcome::Refused(_), .. } => "refused",
             Event::Closed { outcome: Outcome::Expired, .. } => "expired",
-            Event::Closed { outcome: Outcome::Cancelled, .. } => "cancelled",
+            Event::Closed { outcome: Outcome::Cancelled | Outcome::Revoked, .. } => "cancelled",
             Event::Closed { outcome: Outcome::PartLost, .. } => "part-lost",
+            Event::Closed { outcome: Outcome::Lost, .. } => "lost",
             Event::Settled { .. } => "settled",
             Event::Forgot { .. } => "forgot",
         }
@@ -207,6 +225,7 @@ impl Broker {
         for booking in snapshot.bookings {
             let due = booking.next_change(broker.rules.retention);
             broker.agenda.extend(due.map(|due| (due, booking.id)));
+            broker.watched.note(&booking);
             broker.bookings.insert(booking.id, booking);
         }
         broker

@@ -18,6 +18,7 @@ mod event;
 mod reception;
 mod survey;
 mod trying;
+mod watching;
 
 pub use crate::message::Outgoing;
 pub use booking::{Booking, Child, name_here};
@@ -31,7 +32,7 @@ use crate::ids::{Identities, Key, Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call};
 use crate::problem::{Problem, Why};
-use crate::request::Resource;
+use crate::request::{Part, Resource};
 use bookahead_plan::Seconds;
 use booking::{About, Calls};
 use reception::ForwardedCall;
@@ -40,6 +41,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use survey::{Pending, Survey};
 use trying::Try;
+use watching::{WATCH_EVERY, Watched};
 
 /// How much work a search may take by default: 0.2 to 0.5 seconds, and about 100 megabytes at most, since what a search keeps
 /// is counted as work too. Four parts with 2,000 slots each usually take less than a twentieth of it.
@@ -52,11 +54,12 @@ pub struct Rules {
     pub maker: u64,
     /// At most so many probes of one survey are under way at once.
     pub probes_at_once: usize,
-    /// Peers that have not answered a survey after this time are left out.
+    /// Peers that have not answered a survey after this time are left out; brokers after as much more for each level of
+    /// brokers from there to the sites.
     pub survey_time: Millis,
     /// So many slots for each part are enough to stop a survey early; None waits for everybody.
     pub enough_slots: Option<usize>,
-    /// Asks each peer for at most so many slots.
+    /// Asks each peer for at most so many slots on each resource.
     pub slots: u32,
     /// A peer that has not answered a hold after this time counts as having refused, unless it tells how long a hold takes
     /// it ([`Broker::hold_time`]).
@@ -71,6 +74,8 @@ pub struct Rules {
     pub longest_hold: Millis,
     /// At most so many bookings and surveys, and so many calls that are passed on, are under way at once.
     pub under_way: usize,
+    /// How often peers are asked about all parts of what is booked; None where nobody looks after them.
+    pub watch_every: Option<Millis>,
     /// How long what is over stays known.
     pub retention: Seconds,
     /// How much work a search may take.
@@ -104,6 +109,7 @@ impl Default for Rules {
             retry_time: Millis::seconds(10),
             longest_hold: Millis::seconds(900),
             under_way: 10_000,
+            watch_every: Some(WATCH_EVERY),
             retention: Seconds(86_400),
             search: Budget { work: MOST_WORK },
             search_time: Millis::seconds(5),
@@ -153,6 +159,35 @@ struct Peer {
     resources: Vec<Resource>,
     /// How long a hold takes it of late, where it tells.
     hold_takes: Option<Millis>,
+    /// So many brokers are there on the longest path through it to a site; 0 for a site.
+    brokers: u32,
+}
+
+/// The most slots that a broker asks a peer for, and tells for a request of one part: twenty of each of fifty resources, in an
+/// answer of about 300 kB.
+const MOST_SLOTS: u32 = 1_000;
+
+impl Peer {
+    fn new(resources: Vec<Resource>, hold_takes: Option<Millis>) -> Peer {
+        // A broker puts the names of its peers in front.
+        let brokers = |resource: &Resource| resource.name.as_str().matches('/').count();
+        let brokers = resources.iter().map(brokers).max().unwrap_or(0);
+        Peer { hold_takes, brokers: u32::try_from(brokers).unwrap_or(u32::MAX), resources }
+    }
+
+    /// How many slots it is asked for: as many of each resource that suits the part. A broker that is asked for no more than
+    /// a site would have to leave out most of what its sites told.
+    fn slots_for(&self, part: &Part, rules: &Rules) -> u32 {
+        let suitable = self.resources.iter().filter(|resource| resource.suits(part)).count().max(1);
+        let slots = u32::try_from(suitable).unwrap_or(u32::MAX).saturating_mul(rules.slots);
+        slots.min(MOST_SLOTS.max(rules.slots))
+    }
+
+    /// When it is left out of a survey. A broker waits for its own peers first: one site that is silent must not make all the
+    /// others below that broker silent too.
+    fn survey_time(&self, rules: &Rules) -> Millis {
+        Millis(rules.survey_time.0.saturating_mul(i64::from(self.brokers) + 1))
+    }
 }
 
 /// A broker.
@@ -166,6 +201,8 @@ pub struct Broker {
     /// When time alone changes a booking.
     agenda: BTreeSet<(Moment, ReservationId)>,
     life: Option<u32>,
+    /// The parts of what is booked.
+    watched: Watched,
     // What follows is lost with a crash.
     identities: Identities,
     calls: Calls,
@@ -204,7 +241,7 @@ impl Broker {
 
     /// Gets to know a peer, or what it offers now, and how long a hold takes it, where it tells.
     pub fn register(&mut self, peer: Name, resources: Vec<Resource>, hold_takes: Option<Millis>) {
-        self.peers.insert(peer, Peer { resources, hold_takes });
+        self.peers.insert(peer, Peer::new(resources, hold_takes));
     }
 
     /// Asks a peer nothing new. What is under way with it is brought to its end.
@@ -272,10 +309,15 @@ impl Broker {
 
     /// When [`Broker::tick`] has something to do. While a search is under way that is a moment in the past.
     pub fn next_timer(&self) -> Option<Moment> {
-        let agenda = self.agenda.first().map(|(at, _)| *at);
         let search = self.pending.front().map(|pending| pending.due);
+        [search, self.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// The same without searches: they can be put off while there is something else to do.
+    pub fn next_deadline(&self) -> Option<Moment> {
+        let agenda = self.agenda.first().map(|(at, _)| *at);
         let retry = self.retries.first().map(|(at, _)| *at);
-        [agenda, search, retry, self.calls.next()].into_iter().flatten().min()
+        [agenda, retry, self.next_watch(), self.calls.next()].into_iter().flatten().min()
     }
 
     /// The fold: takes over what happened.
@@ -300,6 +342,7 @@ impl Broker {
         };
         let booking = self.bookings.entry(id).or_insert_with(|| Booking::new(id, asked));
         booking.apply(event);
+        self.watched.note(booking);
         if let Some(at) = booking.next_change(self.rules.retention) {
             self.agenda.insert((at, id));
         }
@@ -347,6 +390,7 @@ impl Broker {
         }
         self.pass_time(&mut step);
         self.retry(&mut step);
+        self.watch(&mut step);
         self.advance_searches(0, &mut step);
         step.effects
     }
@@ -357,6 +401,7 @@ impl Broker {
             About::Probe { survey, part } => self.surveyed(survey, part, ended.to(), answer, step),
             About::Hold { id, part } => self.hold_ended(id, part, ended, answer, step),
             About::Commit { id, part } => self.commit_ended(id, part, answer, step),
+            About::Show { id, part } => self.shown(id, part, answer, step),
             About::Cancel { id, child } => self.cancel_ended(id, child, answer, step),
             About::Forwarded { key, part } => self.forward_ended(key, part, ended.sent, answer, step),
         }

@@ -5,7 +5,8 @@
 
 use super::booking::{About, Booking};
 use super::survey::{Purpose, Survey};
-use super::{Answered, Asked, Broker, Client, Effects, Event, Outcome, Outgoing, Step};
+use super::watching::is_promised;
+use super::{Answered, Asked, Broker, Client, Effects, Event, MOST_SLOTS, Outcome, Outgoing, Step};
 use crate::clock::Moment;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::level::{Received, release};
@@ -14,7 +15,7 @@ use crate::message::{Answer, Call, Caller, Envelope};
 use crate::problem::{Impossible, Problem, Why};
 use std::collections::BTreeMap;
 
-/// Nobody looks at more offers, and each costs a search.
+/// Nobody looks at more combinations, and each costs a search. Single slots are found at once: see [`MOST_SLOTS`].
 const MOST_OFFERS: u32 = 100;
 
 impl Broker {
@@ -31,7 +32,8 @@ impl Broker {
         let received = Received::of(&envelope.call);
         match &envelope.call {
             Call::Probe { request, most, starts } => {
-                let purpose = Purpose::Tell { client, most: (*most).min(MOST_OFFERS) };
+                let bound = if request.parts.len() == 1 { MOST_SLOTS } else { MOST_OFFERS };
+                let purpose = Purpose::Tell { client, most: (*most).min(bound) };
                 let starts = &starts[..starts.len().min(self.rules.slots as usize)];
                 let survey = Survey::new(purpose, caller, received.probing(), request, starts);
                 self.begin_survey(survey, &mut step);
@@ -147,11 +149,16 @@ impl Broker {
             Ok(booking) => booking,
             Err(why) => return step.refuse(client, why),
         };
+        let with_jobs = matches!(&envelope.call, Call::Commit { jobs, .. } if !jobs.is_empty());
         match booking.state {
             State::Held if booking.is_being_committed() => self.answer_or_wait(client, id, step),
             State::Held if booking.until.is_some_and(|until| until <= step.now) => {
                 self.close(id, Outcome::Expired, step);
                 self.answer(id, client, Problem::new(Why::Expired).into(), step);
+            }
+            State::Held if with_jobs => {
+                let why = Why::Unsupported(Impossible::JobsWithCommit);
+                self.answer(id, client, Problem::new(why).into(), step);
             }
             State::Held => {
                 self.clients.entry(id).or_default().push(client);
@@ -180,14 +187,16 @@ impl Broker {
             self.clients.entry(id).or_default().push(client);
             return self.close(id, Outcome::Cancelled, step);
         }
-        match self.owned(id, caller).map(|booking| booking.state) {
-            Ok(State::Completed) => {
+        let owned = self.owned(id, caller).map(|booking| (booking.state, booking.owner() == caller.user));
+        match owned {
+            Ok((State::Completed, _)) => {
                 let illegal = IllegalMove { from: State::Completed, attempted: Move::Cancel };
                 step.refuse(client, illegal);
             }
-            Ok(state) => {
+            Ok((state, by_owner)) => {
                 if !state.is_over() {
-                    self.close(id, Outcome::Cancelled, step);
+                    let outcome = if by_owner { Outcome::Cancelled } else { Outcome::Revoked };
+                    self.close(id, outcome, step);
                 }
                 if let Some(view) = self.bookings.get(&id).map(|booking| booking.view(step.now)) {
                     self.answer(id, client, Answer::Reservation(view), step);
@@ -333,6 +342,7 @@ impl Broker {
                     self.note(Event::Attached { id, part, job }, step);
                 }
             }
+            Call::Release { .. } if !is_promised(reservation.state) => self.take_in(id, part, answer, step),
             Call::Change { .. } | Call::Extend { .. } | Call::Release { .. } => {
                 if let Some(slot) = reservation.slots.first() {
                     self.note(Event::Changed { id, part, slot: slot.clone() }, step);
@@ -361,7 +371,12 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
             Ok(parts.map(|(part, child)| (part, permission.hold(child.pick.child, *hold_for))).collect())
         }
         Call::Release { part, from, keep, .. } if standing => {
-            Ok(vec![(*part, release(at(*part)?, 0, *from, *keep))])
+            let parts = booking.children.len();
+            let part = match part {
+                None if parts > 1 => return Err(Why::WhichPart(parts)),
+                named => named.unwrap_or(0),
+            };
+            Ok(vec![(part, release(at(part)?, *from, *keep))])
         }
         Call::Attach { part, job, .. } if standing => {
             let Some(permission) = received.committing() else { return illegal(Move::Commit) };
@@ -402,6 +417,9 @@ fn more_jobs(booking: &Booking, jobs: &[JobId], received: Received) -> Result<Ve
     let new: Vec<JobId> = jobs.iter().copied().filter(|job| !booking.jobs.contains(&(0, *job))).collect();
     if new.is_empty() {
         return Ok(Vec::new());
+    }
+    if booking.children.len() > 1 {
+        return Err(Why::Unsupported(Impossible::JobsOfSeveralParts));
     }
     Ok(vec![(0, permission.commit(first.pick.child, new))])
 }

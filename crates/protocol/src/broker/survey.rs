@@ -1,5 +1,5 @@
 //! Surveys and searches. Every peer that could serve a part is probed for it, in parallel and bounded, until all have answered,
-//! enough is known or the time is up. What they reveal is searched for candidates in slices: a step does at most one slice of
+//! enough is known or the time is up; for parts that are the same it is probed once. What they reveal is searched for candidates in slices: a step does at most one slice of
 //! work, so that calls and answers are served in between. Whoever drives a broker calls [`Broker::tick`] again while
 //! [`Broker::next_timer`] is due.
 
@@ -10,10 +10,11 @@ use crate::candidates::{Candidate, Found, Progress, Search};
 use crate::clock::Moment;
 use crate::ids::{Key, Name, ReservationId};
 use crate::level::{Permission, Probing};
-use crate::message::{Answer, Caller, Envelope, Offer, Slot};
+use crate::message::{Answer, Caller, Envelope, Offer, Rating, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, Objective, Part, Request};
-use bookahead_plan::Time;
+use bookahead_plan::{Seconds, Time};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 /// What a survey is for.
@@ -42,7 +43,8 @@ pub(super) struct Survey {
     /// Whom to ask for which part, yet.
     to_ask: VecDeque<(Name, usize)>,
     under_way: usize,
-    until: Moment,
+    /// When it began to ask.
+    since: Moment,
     pub(super) found: Vec<Vec<Found>>,
     /// Why there is nothing for a part, by those who were asked for it.
     problems: Vec<(usize, Problem)>,
@@ -67,8 +69,11 @@ impl Broker {
     }
 
     pub(super) fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
-        survey.until = step.now + self.rules.survey_time;
+        survey.since = step.now;
         for (at, part) in survey.request.parts.iter().enumerate() {
+            if survey.same_as(at).next() != Some(at) {
+                continue;
+            }
             let before = survey.to_ask.len();
             let heard = |peer: &&Name| !survey.silent.contains(*peer);
             survey.to_ask.extend(self.suitable(part).filter(heard).map(|peer| (peer.clone(), at)));
@@ -103,12 +108,15 @@ impl Broker {
         {
             let Some(there) = part_at(&peer, &survey.request.parts[at]) else { continue };
             let request = Request { objective: survey.request.objective, ..Request::single(there) };
-            let call = survey.permission.probe(request, self.rules.slots, survey.starts[at].clone());
+            let Some(known) = self.peers.get(&peer) else { continue };
+            let slots = known.slots_for(&request.parts[0], &self.rules);
+            let until = survey.since + known.survey_time(&self.rules);
+            let call = survey.permission.probe(request, slots, survey.starts[at].clone());
             let key = Key(self.identities.make());
             let envelope = Envelope { key, caller: survey.caller.clone(), call };
             let about = About::Probe { survey: number, part: at };
             survey.under_way += 1;
-            self.calls.send(Outgoing { to: peer, envelope }, about, survey.until, step);
+            self.calls.send(Outgoing { to: peer, envelope }, about, until, step);
         }
         if survey.under_way == 0 {
             self.surveyed_all(number, step);
@@ -130,15 +138,22 @@ impl Broker {
             Some(Answer::Offers(offers)) => {
                 let slots = offers.iter().filter_map(|offer| offer.slots.first());
                 let found = slots.map(|slot| Found { peer: peer.clone(), slot: slot.clone() });
-                survey.found[part].extend(found.take(self.rules.slots as usize));
+                let (known, there) = (self.peers.get(peer), part_at(peer, &survey.request.parts[part]));
+                let most = known.zip(there).map(|(known, there)| known.slots_for(&there, &self.rules));
+                let most = most.unwrap_or(self.rules.slots);
+                let found: Vec<Found> = found.take(most as usize).collect();
+                for part in survey.same_as(part).collect::<Vec<_>>() {
+                    survey.found[part].extend_from_slice(&found);
+                }
             }
-            Some(Answer::Problem(problem)) => survey.problems.push((part, (**problem).clone())),
+            Some(Answer::Problem(problem)) => survey.note_problem(part, problem),
             Some(Answer::Reservation(_)) => {}
             // The time is up for all.
             None => {
                 survey.silent.insert(peer.clone());
-                let unheard = survey.to_ask.drain(..).map(|(_, part)| part).chain([part]);
-                survey.problems.extend(unheard.map(|part| (part, Problem::new(Why::Silence))));
+                let unheard: Vec<usize> = survey.to_ask.drain(..).map(|(_, part)| part).collect();
+                let silence = Problem::new(Why::Silence);
+                unheard.into_iter().chain([part]).for_each(|part| survey.note_problem(part, &silence));
             }
         }
         let enough = self.rules.enough_slots;
@@ -150,7 +165,9 @@ impl Broker {
     }
 
     fn surveyed_all(&mut self, number: u64, step: &mut Step) {
-        let Some(survey) = self.surveys.remove(&number) else { return };
+        let Some(mut survey) = self.surveys.remove(&number) else { return };
+        // Of equals the search prefers what comes first: that must not depend on which peer answers first.
+        survey.found.iter_mut().for_each(|found| found.sort_by_cached_key(tie_rule));
         survey.booking().and_then(|id| self.booking_surveys.remove(&id));
         self.calls.forget(About::probes(number));
         if let Some(problem) = nothing_found(&survey) {
@@ -215,12 +232,23 @@ impl Survey {
             starts: vec![starts.to_vec(); parts],
             to_ask: VecDeque::new(),
             under_way: 0,
-            until: Moment::MAX,
+            since: Moment::MAX,
             found: vec![Vec::new(); parts],
             problems: Vec::new(),
             aligned: false,
             silent: BTreeSet::new(),
         }
+    }
+
+    /// The parts for which the same is asked, the first first: each peer is asked once for all of them.
+    fn same_as(&self, part: usize) -> impl Iterator<Item = usize> + '_ {
+        let asked = |at: usize| (&self.request.parts[at], &self.starts[at]);
+        (0..self.request.parts.len()).filter(move |at| asked(*at) == asked(part))
+    }
+
+    fn note_problem(&mut self, part: usize, problem: &Problem) {
+        let same: Vec<usize> = self.same_as(part).collect();
+        self.problems.extend(same.into_iter().map(|part| (part, problem.clone())));
     }
 
     /// The same again, from the beginning.
@@ -278,6 +306,15 @@ fn first_of(mut times: Vec<Time>, most: usize) -> Vec<Time> {
     times
 }
 
+/// Better rating, lower cost, less impact, earlier, name. What a site does not tell counts as in the search: no rating is the
+/// worst, no impact is none.
+fn tie_rule(Found { peer, slot }: &Found) -> (Reverse<Rating>, u64, (Seconds, u32), Time, [Name; 3]) {
+    let impact = slot.impact.unwrap_or_default();
+    let names = [slot.site.clone(), peer.clone(), slot.resource.clone()];
+    let rating = slot.rating.unwrap_or(Rating(0));
+    (Reverse(rating), slot.cost, (impact.total_delay, impact.delayed), slot.interval.begin, names)
+}
+
 /// Why there can be no candidate: a part that nobody has a slot for. Of all that was said of such a part the most telling
 /// answer is told.
 fn nothing_found(survey: &Survey) -> Option<Problem> {
@@ -306,9 +343,11 @@ fn telling(problem: &Problem) -> (u8, usize) {
     (says, problem.relaxations.len())
 }
 
-pub(super) fn offer(candidate: &Candidate) -> Offer {
-    let here = |(_, peer, slot): (usize, &Name, &Slot)| Slot {
+/// A candidate whose parts may begin later by so much.
+fn offer(candidate: &Candidate, slack: &[Seconds]) -> Offer {
+    let here = |(part, peer, slot): (usize, &Name, &Slot)| Slot {
         resource: name_here(peer, &slot.resource),
+        slack: slack[part],
         ..slot.clone()
     };
     Offer { slots: candidate.slots().map(here).collect() }
@@ -407,7 +446,8 @@ impl Broker {
             Goal::Offers { client, most, offers } => (client, most, offers),
             Goal::Next(id) => return self.try_found(id, pending.search, candidate, step),
         };
-        offers.push(offer(candidate));
+        let slack = pending.search.slack(candidate);
+        offers.push(offer(candidate, &slack));
         if offers.len() < most as usize {
             pending.goal = Goal::Offers { client, most, offers };
             self.pending.push_front(pending);

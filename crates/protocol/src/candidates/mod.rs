@@ -9,6 +9,9 @@
 //! differences (`table.rs`) and by the slots that are left (`narrowing.rs`), sites by what must be true of them
 //! (`table.rs`); parts on one resource that do not fit together are put one after the other (`narrowing.rs`).
 //!
+//! Of a candidate it can tell by how much its parts may begin later (`ranges.rs`). Where there is one part, nothing is to be
+//! decided, and its slots come one after the other.
+//!
 //! It can be advanced in slices ([`Search::advance`]): work is counted in elementary operations (`scope.rs`), and every
 //! loop whose length depends on the request or on the slots can pause and go on later where it was. How it is sliced
 //! changes neither the candidates nor the work.
@@ -24,6 +27,7 @@
 mod bound;
 mod branching;
 mod narrowing;
+mod ranges;
 mod scope;
 mod table;
 
@@ -58,6 +62,9 @@ pub struct Budget {
 /// The most work between two places where a search can pause: what it takes to find which parts overlap one of the most
 /// parts there can be, if all differences between them are bounded.
 pub const UNIT: u64 = 40_000;
+
+/// What it takes to give a slot of a request of one part, in units of work: it is copied.
+const LISTED_WORK: usize = 32;
 
 /// How far a search came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -114,6 +121,8 @@ pub struct Candidate {
     /// When the last part ends.
     pub end: Time,
     slots: Vec<Found>,
+    /// By how much each part could begin later in its slot, whatever becomes of the others.
+    later: Vec<Seconds>,
 }
 
 impl Candidate {
@@ -132,6 +141,8 @@ pub struct Search {
     /// For each part, which of the slots found were excluded.
     gone: Vec<Vec<bool>>,
     queue: Queue,
+    /// Of a request of one part: its choices that were not given yet, the best last. Nothing is to be decided there.
+    listed: Vec<usize>,
     task: Option<Task>,
     work: u64,
     budget: Budget,
@@ -161,8 +172,8 @@ impl Search {
     fn over(request: &Request, found: Arc<Vec<Vec<Found>>>, budget: Budget) -> Search {
         let task = Preparing::new(request, &found).map(|preparing| Task::Prepare(Box::new(preparing)));
         let gone = found.iter().map(|found| vec![false; found.len()]).collect();
-        let (table, queue) = (Arc::default(), Queue::default());
-        Search { found, table, gone, queue, task, work: 0, budget }
+        let (table, queue, listed) = (Arc::default(), Queue::default(), Vec::new());
+        Search { found, table, gone, queue, listed, task, work: 0, budget }
     }
 
     /// Goes on without what could not be had.
@@ -210,8 +221,18 @@ impl Search {
             if self.task.is_some() {
                 continue;
             }
-            if meter.is_spent() && !self.queue.is_empty() {
+            if meter.is_spent() && !(self.queue.is_empty() && self.listed.is_empty()) {
                 return Poll::Pending;
+            }
+            if let Some(at) = self.listed.pop() {
+                meter.charge(LISTED_WORK);
+                let choice = &self.table.rows[0].choices[at];
+                if self.gone[0][choice.found] {
+                    continue;
+                }
+                let (begins, found) = (vec![choice.earliest], vec![choice.found]);
+                let key = Key { cost: choice.cost, end: self.table.end(&begins), begins, found };
+                return Poll::Ready(Some(self.candidate(&key, &[Some(at)])));
             }
             let Some(node) = self.queue.pop() else { return Poll::Ready(None) };
             meter.charge(node.picks.len());
@@ -223,7 +244,7 @@ impl Search {
                     let scope = Scope { table: &self.table, gone: &self.gone, domains: &[] };
                     self.task = Some(Task::Branch(Box::new(Branching::new(node, part, scope))));
                 }
-                None => return Poll::Ready(Some(self.candidate(&node.key))),
+                None => return Poll::Ready(Some(self.candidate(&node.key, &node.picks))),
             }
         }
     }
@@ -235,9 +256,14 @@ impl Search {
             None => None,
             Some(Task::Prepare(preparing)) => {
                 let table = ready!(preparing.advance(&self.found, meter));
-                let nothing_decided = vec![Domain::OPEN; table.rows.len()];
-                let scope = Scope { table: &table, domains: &nothing_decided, ..scope };
-                let task = Bounding::new(scope).map(|root| Task::Root(Box::new(root)));
+                let task = if let [row] = table.rows.as_slice() {
+                    self.listed = row.best_last();
+                    None
+                } else {
+                    let nothing_decided = vec![Domain::OPEN; table.rows.len()];
+                    let scope = Scope { table: &table, domains: &nothing_decided, ..scope };
+                    Bounding::new(scope).map(|root| Task::Root(Box::new(root)))
+                };
                 self.table = Arc::new(table);
                 task
             }
@@ -262,11 +288,17 @@ impl Search {
         })
     }
 
-    fn candidate(&self, key: &Key) -> Candidate {
+    /// Of a decision in which all parts are decided.
+    fn candidate(&self, key: &Key, choices: &[Option<usize>]) -> Candidate {
         let picked = key.found.iter().zip(&key.begins).enumerate();
         let picks: Vec<Pick> = picked.map(|(part, (&found, &start))| Pick { part, found, start }).collect();
         let slots = picks.iter().map(|pick| self.concrete(pick)).collect();
-        Candidate { picks, end: key.end, slots }
+        let later = |(pick, choice): (&Pick, &Option<usize>)| {
+            let choice = choice.map(|at| &self.table.rows[pick.part].choices[at]);
+            choice.map_or(Seconds::ZERO, |choice| choice.latest - pick.start)
+        };
+        let later = picks.iter().zip(choices).map(later).collect();
+        Candidate { picks, end: key.end, slots, later }
     }
 
     fn concrete(&self, pick: &Pick) -> Found {

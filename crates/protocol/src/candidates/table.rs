@@ -8,6 +8,7 @@ use crate::ids::Name;
 use crate::message::Slot;
 use crate::request::{Constraint, Objective, Part, Request};
 use bookahead_plan::{Capacity, Seconds, Time};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::task::Poll;
@@ -163,6 +164,18 @@ impl Row {
         self.widest = choices.iter().map(|choice| choice.latest - choice.earliest).max().unwrap_or_default();
         self.latest = choices.iter().map(|choice| choice.latest).max().unwrap_or(Time::MIN);
         self.cheapest = choices.iter().map(|choice| choice.cost).min().unwrap_or_default();
+    }
+}
+
+impl Row {
+    /// Its choices in the reverse order of candidates, where there is no other part.
+    pub(super) fn best_last(&self) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..self.choices.len()).collect();
+        all.sort_by_cached_key(|&at| {
+            let Choice { cost, earliest, found, .. } = self.choices[at];
+            Reverse((cost, earliest, found))
+        });
+        all
     }
 }
 

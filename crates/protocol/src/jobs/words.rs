@@ -244,22 +244,22 @@ pub struct Ranked {
     pub notice: Millis,
 }
 
-/// The sites that suit the task, the shortest expected delay first, equal ones by name.
+/// The sites that suit the task, the shortest expected delay first; of equal ones the cheaper, then by name.
 pub fn rank(task: &Task, sites: &[Site]) -> Vec<Ranked> {
     let part = task.part(Time(0), Time(0), Seconds(1));
     let suitable = sites.iter().filter(|site| site.resource.suits(&part));
-    let mut ranked: Vec<Ranked> = suitable
-        .map(|site| Ranked {
-            site: site.resource.site.clone(),
-            resource: site.resource.name.clone(),
-            delay: Delay::of(task, site),
-            hold_time: site.hold_time,
-            notice: site.notice,
-        })
-        .collect();
-    let place = |ranked: &Ranked| (ranked.delay.total(), ranked.site.clone(), ranked.resource.clone());
-    ranked.sort_by_cached_key(place);
-    ranked
+    let ranked = suitable.map(|site| {
+        let delay = Delay::of(task, site);
+        let cost = site.resource.cost(&task.part(Time(0), Time(0), delay.duration()));
+        let (name, resource) = (site.resource.site.clone(), site.resource.name.clone());
+        let (hold_time, notice) = (site.hold_time, site.notice);
+        (cost, Ranked { site: name, resource, delay, hold_time, notice })
+    });
+    let mut ranked: Vec<(u64, Ranked)> = ranked.collect();
+    ranked.sort_by_cached_key(|(cost, ranked)| {
+        (ranked.delay.total(), *cost, ranked.site.clone(), ranked.resource.clone())
+    });
+    ranked.into_iter().map(|(_, ranked)| ranked).collect()
 }
 
 impl Task {

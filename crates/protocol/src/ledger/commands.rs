@@ -2,8 +2,8 @@
 //! what is to happen is a list of events.
 
 use super::Ledger;
-use super::book::{extended, lowered};
-use super::entry::{Because, Denied, Entry, Then, Waiting, What};
+use super::book::{extended, lowered, since, until};
+use super::entry::{Denied, Entry, Then, Waiting, What};
 use super::fold::rest_from;
 use super::placing::Wish;
 use super::sight::Views;
@@ -13,7 +13,7 @@ use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Condition, Reservation};
-use crate::problem::{Impossible, Problem, Why};
+use crate::problem::{Impossible, NotReleased, Problem, Why};
 use crate::request::{Objective, Request};
 use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 
@@ -191,6 +191,9 @@ impl Ledger {
         version: Option<u32>,
         request: &Request,
     ) -> Decided {
+        if self.entries.get(&id).is_some_and(|entry| entry.state == State::Active) {
+            return self.change_active(ctx, id, version, request);
+        }
         let entry = self.changeable(id, ctx.caller, version, Move::RequestChange)?;
         // Limits are those of the owner, whoever acts for it.
         let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
@@ -203,15 +206,58 @@ impl Ledger {
         Ok(self.want(ctx.now, id, vec![span], false))
     }
 
+    /// Of what has begun the end can change, and the capacity to less.
+    fn change_active(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        version: Option<u32>,
+        request: &Request,
+    ) -> Decided {
+        let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
+        request.check()?;
+        let [part] = request.parts.as_slice() else {
+            return Err(Problem::new(Why::OnePartOnly(request.parts.len())));
+        };
+        let impossible = |what| Err(Problem::new(Why::Unsupported(what)));
+        let (wanted, rest) = (part.wanted, rest_from(ctx.now));
+        let end = entry.begin() + wanted.duration;
+        let elsewhere = part.resource.as_ref().is_some_and(|named| *named != entry.resource);
+        if elsewhere || entry.begin() < wanted.earliest_start || end > wanted.latest_end {
+            return impossible(Impossible::BeginOfActive);
+        }
+        if end <= rest {
+            return impossible(Impossible::EndIsPast);
+        }
+        let has = since(&entry.spans, rest).iter().map(|span| span.capacity).max();
+        if has.is_some_and(|has| has < wanted.capacity) {
+            return impossible(Impossible::MoreOfActive);
+        }
+        let spans = until(&lowered(&entry.spans, rest, wanted.capacity), end);
+        if end > entry.end() {
+            return self.lengthen(ctx, id, &spans, end);
+        }
+        let changed = (spans != entry.spans).then_some(What::Released { id, spans });
+        Ok(Decision::show_after(id, changed.into_iter().collect()))
+    }
+
     /// More time at its end, with the capacity that it has there.
     fn extend(&mut self, ctx: Context<'_>, id: ReservationId, version: Option<u32>, end: Time) -> Decided {
         let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
-        let Some(last) = entry.spans.last().copied().filter(|last| last.interval.end < end) else {
+        if end <= entry.end() {
             return Ok(Decision::show(id));
-        };
+        }
+        let spans = entry.spans.clone();
+        self.lengthen(ctx, id, &spans, end)
+    }
+
+    /// Lets these spans last until a later end, if there is room for the rest.
+    fn lengthen(&mut self, ctx: Context<'_>, id: ReservationId, spans: &[Span], end: Time) -> Decided {
+        let entry = self.owned(id, ctx.caller)?;
+        let Some(last) = spans.last() else { return Ok(Decision::show(id)) };
         let more = Span { interval: Interval::new(last.interval.end, end), capacity: last.capacity };
         let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
-        let spans = extended(&entry.spans, more);
+        let spans = extended(spans, more);
         let mut request = entry.request.clone();
         if let Some(part) = request.parts.first_mut() {
             // Beside what it has, as if somebody asked for this alone; and where it is.
@@ -267,24 +313,33 @@ impl Ledger {
         &self,
         ctx: Context<'_>,
         id: ReservationId,
-        part: usize,
+        part: Option<usize>,
         from: Time,
         keep: Capacity,
     ) -> Decided {
         let entry = self.owned(id, ctx.caller)?;
-        only_part(part)?;
+        only_part(part.unwrap_or(0))?;
         if !entry.is_live() {
             return Err(Problem::new(IllegalMove { from: entry.state, attempted: Move::Complete }));
         }
         if entry.waiting.is_some() {
             return Err(Problem::new(Why::Busy));
         }
-        let over = keep == Capacity::ZERO && from <= rest_from(ctx.now).max(entry.begin());
+        let rest = rest_from(ctx.now);
+        if from >= entry.end() {
+            return Err(Problem::new(Why::NotReleased(NotReleased::AfterEnd)));
+        }
+        let left = since(&entry.spans, from.max(rest));
+        let most = left.iter().map(|span| span.capacity).max();
+        if let Some(has) = most.filter(|has| keep > *has) {
+            return Err(Problem::new(Why::NotReleased(NotReleased::KeepsMore { has, keep })));
+        }
+        let over = keep == Capacity::ZERO && from <= rest.max(entry.begin());
         let event = match entry.state {
             State::Active if over => What::Completed { id },
-            _ if over => What::Cancelled { id, because: Because::Owner },
+            _ if over => What::Cancelled { id, because: entry.given_up_by(ctx.caller) },
             _ => {
-                let spans = lowered(&entry.spans, from.max(rest_from(ctx.now)), keep);
+                let spans = lowered(&entry.spans, from.max(rest), keep);
                 if spans == entry.spans || spans.is_empty() {
                     return Ok(Decision::show(id));
                 }
@@ -305,17 +360,18 @@ impl Ledger {
             return Ok(Decision::say_after(vec![tombstone], Problem::new(Why::CancelledBefore(id))));
         }
         let entry = self.owned(id, caller)?;
+        let because = entry.given_up_by(caller);
         match entry.state {
-            State::Active => Ok(Decision::show_after(id, vec![What::Terminated { id }])),
+            State::Active => Ok(Decision::show_after(id, vec![What::Terminated { id, because }])),
             State::ChangeRequested if entry.has_begun() => {
-                Ok(Decision::show_after(id, vec![What::Terminated { id }]))
+                Ok(Decision::show_after(id, vec![What::Terminated { id, because }]))
             }
             // It is over, which is what the caller wanted. A hold that expired is not: it might be committed
             // late.
             State::Cancelled | State::Terminated => Ok(Decision::show(id)),
             state => {
                 state.after(Move::Cancel)?;
-                Ok(Decision::show_after(id, vec![What::Cancelled { id, because: Because::Owner }]))
+                Ok(Decision::show_after(id, vec![What::Cancelled { id, because }]))
             }
         }
     }
@@ -364,6 +420,8 @@ fn rejected(id: ReservationId, owner: Name) -> Reservation {
         jobs: Vec::new(),
         missing: Vec::new(),
         condition: Condition::Whole,
+        losses: Vec::new(),
+        given_up: None,
         version: 0,
     }
 }

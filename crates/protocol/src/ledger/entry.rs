@@ -6,7 +6,7 @@ use super::book;
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::State;
-use crate::message::{Answer, Envelope};
+use crate::message::{Answer, Caller, Envelope};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
@@ -39,6 +39,9 @@ pub struct Entry {
     pub version: u32,
     /// When it was over; meaningless before.
     pub ended: Moment,
+    /// Who gave it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<Because>,
     /// What the batch system is asked for, while it has not answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
@@ -104,6 +107,11 @@ impl Entry {
     /// From its start to its end.
     pub fn interval(&self) -> Interval {
         Interval::new(self.begin(), self.end())
+    }
+
+    /// Why it is given up where this caller says so, who may.
+    pub(super) fn given_up_by(&self, caller: &Caller) -> Because {
+        if self.owner == caller.user { Because::Owner } else { Because::Operator }
     }
 
     /// Whether it takes capacity.
@@ -307,7 +315,11 @@ pub enum What {
     /// It was given up before its start.
     Cancelled { id: ReservationId, because: Because },
     /// It was given up while active.
-    Terminated { id: ReservationId },
+    Terminated {
+        id: ReservationId,
+        #[serde(default)]
+        because: Because,
+    },
     /// An id was cancelled before anything was reserved under it, so nothing ever will be.
     CancelledBefore { id: ReservationId, owner: Name },
     /// Capacity failed.
@@ -341,11 +353,14 @@ pub enum What {
     },
 }
 
-/// Why a reservation was given up before its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Why a reservation was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Because {
     /// Its owner said so.
+    #[default]
     Owner,
+    /// An operator of the site said so.
+    Operator,
     /// It was a hold, and the capacity for it failed.
     Lost,
 }
@@ -405,7 +420,7 @@ impl What {
             | What::Begun { id }
             | What::Completed { id }
             | What::Cancelled { id, .. }
-            | What::Terminated { id }
+            | What::Terminated { id, .. }
             | What::CancelledBefore { id, .. }
             | What::Missing { id, .. }
             | What::Forgotten { id } => Some(*id),

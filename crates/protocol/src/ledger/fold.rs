@@ -8,7 +8,7 @@ use super::book::{self, Footprint};
 use super::entry::{Change, Denied, Entry, Event, Then, Waiting, What, forgotten_at};
 use super::waiting::Answered;
 use crate::clock::Moment;
-use crate::flaw::Flaw;
+use crate::flaw::{Broken, Flaw};
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{Move, State};
 use crate::problem::Problem;
@@ -99,12 +99,18 @@ impl Ledger {
                 entry.waiting = None;
             }
             What::Expired { .. } => entry.ends(Move::Expire, at),
-            What::Cancelled { .. } => entry.ends(Move::Cancel, at),
+            What::Cancelled { because, .. } => {
+                entry.ends(Move::Cancel, at);
+                entry.given_up = Some(*because);
+            }
             What::Completed { .. } => entry.ends(Move::Complete, at),
-            What::Terminated { .. } => entry.ends(Move::Terminate, at),
+            What::Terminated { because, .. } => {
+                entry.ends(Move::Terminate, at);
+                entry.given_up = Some(*because);
+            }
             _ => {}
         });
-        if let Some(entry) = self.entries.get(&id).filter(|_| new).cloned() {
+        if new && let Some(entry) = self.entries.get(&id).cloned() {
             self.observe_grant(&entry);
         }
         change
@@ -123,7 +129,7 @@ impl Ledger {
 
     /// Puts in an entry that was not there, with all that follows from it.
     pub(super) fn enter(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
-        let footprint = self.footprint(&entry);
+        let footprint = footprint(self.broken, &entry);
         self.add_usage(&entry.owner, i32::from(footprint.is_live()), footprint.area());
         self.agenda.insert((entry.due(self.rules.retention), id));
         let change = self.at(&entry.resource).map(|at| {
@@ -137,13 +143,12 @@ impl Ledger {
 
     /// Changes an entry, and all that follows from it.
     fn edit(&mut self, at: Moment, id: ReservationId, change: impl FnOnce(&mut Entry)) -> Option<Change> {
-        let entry = self.entries.get(&id)?;
-        let resource = self.at(&entry.resource);
-        let (before, old_due) = (self.footprint(entry), entry.due(self.rules.retention));
-        change(self.entries.get_mut(&id)?);
-        let entry = self.entries.get(&id)?;
-        let (after, due) = (self.footprint(entry), entry.due(self.rules.retention));
-        let owner = entry.owner.clone();
+        let (broken, retention) = (self.broken, self.rules.retention);
+        let entry = self.entries.get_mut(&id)?;
+        let (before, old_due) = (footprint(broken, entry), entry.due(retention));
+        change(entry);
+        let (after, due) = (footprint(broken, entry), entry.due(retention));
+        let (owner, resource) = (entry.owner.clone(), self.rules.at(&entry.resource));
         if due != old_due {
             self.agenda.remove(&(old_due, id));
             self.agenda.insert((due, id));
@@ -156,14 +161,6 @@ impl Ledger {
         let nothing = gave_back == took;
         let resource = self.rules.resources[resource].resource.name.clone();
         (!nothing).then_some(Change { resource, id, gave_back, took })
-    }
-
-    fn footprint(&self, entry: &Entry) -> Footprint {
-        let footprint = Footprint::of(entry);
-        if self.broken.is(Flaw::HoldsTakeNoRoom) && entry.state == State::Held {
-            return footprint.without_room();
-        }
-        footprint
     }
 
     /// What was never promised is remembered as refused; an expired hold and a committed reservation go on as before.
@@ -212,6 +209,14 @@ impl Ledger {
     }
 }
 
+fn footprint(broken: Broken, entry: &Entry) -> Footprint {
+    let footprint = Footprint::of(entry);
+    if broken.is(Flaw::HoldsTakeNoRoom) && entry.state == State::Held {
+        return footprint.without_room();
+    }
+    footprint
+}
+
 impl Entry {
     fn requested(
         serial: u64,
@@ -234,6 +239,7 @@ impl Entry {
             missing: Capacity::ZERO,
             version: 1,
             ended: at,
+            given_up: None,
             waiting: None,
         })
     }

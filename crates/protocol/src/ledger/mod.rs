@@ -228,7 +228,7 @@ impl Ledger {
 
     /// The place of a resource in the rules.
     fn at(&self, resource: &Name) -> Option<usize> {
-        self.rules.resources.iter().position(|offered| offered.resource.name == *resource)
+        self.rules.at(resource)
     }
 
     /// The rules it was made with.

@@ -122,6 +122,11 @@ pub enum RulesError {
 }
 
 impl Rules {
+    /// The place of a resource among those that are offered.
+    pub(super) fn at(&self, resource: &Name) -> Option<usize> {
+        self.resources.iter().position(|offered| offered.resource.name == *resource)
+    }
+
     /// Of a site that tells everything, limits nobody, holds for up to five minutes, accepts late commits,
     /// and remembers for a day.
     pub fn new(site: impl Into<Name>, resources: Vec<Offered>) -> Rules {

@@ -3,6 +3,7 @@
 //! window.
 
 use super::entry::Entry;
+use super::fold::rest_from;
 use super::sight::Sight;
 use super::{Ledger, Offered, Reveal};
 use crate::clock::{Millis, Moment};
@@ -194,16 +195,20 @@ pub(super) struct Candidate {
     pub(super) cost: u64,
 }
 
+type Order = (i128, Reverse<Rating>, u64, Seconds, Time, usize);
+
 impl Candidate {
-    /// The least is the best. Ties go to the earlier, then to the resource that the site names first.
-    pub(super) fn order(&self, objective: Objective) -> (i128, Time, usize) {
+    /// The least is the best. Ties go to the better rating, the lower cost, the less impact, the earlier, then to the
+    /// resource that the site names first.
+    pub(super) fn order(&self, objective: Objective) -> Order {
+        let (rating, delay, start) = (self.slot.rating, self.slot.delay(), self.slot.start);
         let first = match objective {
-            Objective::EarliestEnd => 0,
-            Objective::BestAvailability => -i128::from(self.slot.rating.0),
-            Objective::LeastImpact => i128::from(self.slot.delay().0),
+            Objective::EarliestEnd => i128::from(start.0),
+            Objective::BestAvailability => -i128::from(rating.0),
+            Objective::LeastImpact => i128::from(delay.0),
             Objective::LowestCost => i128::from(self.cost),
         };
-        (first, self.slot.start, self.resource)
+        (first, Reverse(rating), self.cost, delay, start, self.resource)
     }
 
     pub(super) fn span(&self, wanted: &Request) -> Span {
@@ -257,21 +262,25 @@ impl Ledger {
 
     /// A reservation as its owner may see it at a moment.
     pub(super) fn view(&self, now: Moment, id: ReservationId, entry: &Entry) -> Reservation {
-        let Entry { owner, state, jobs, missing, version, .. } = entry.clone();
-        let capacity = entry.capacity_at(now.second());
+        let Entry { owner, jobs, .. } = entry;
+        let Entry { state, missing, version, given_up, .. } = *entry;
+        // What was given back in the middle of a second is shown as gone.
+        let capacity = entry.capacity_at(rest_from(now));
         let span = Span { interval: entry.interval(), capacity };
         let offered = self.rules.resources.iter().find(|offered| offered.resource.name == entry.resource);
         let slots = offered.map(|offered| Slot { cost: cost(offered, &entry.spans), ..slot(offered, span) });
         let held = state == State::Held;
         Reservation {
             id,
-            owner,
+            owner: owner.clone(),
             state,
             slots: slots.into_iter().collect(),
             held_for: held.then(|| (entry.deadline - now).max(Millis::ZERO)),
-            jobs: jobs.into_iter().map(|job| (0, job)).collect(),
+            jobs: jobs.iter().map(|job| (0, *job)).collect(),
             missing: vec![missing],
             condition: Condition::of(&[missing]),
+            losses: Vec::new(),
+            given_up,
             version,
         }
     }

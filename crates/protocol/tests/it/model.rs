@@ -115,7 +115,8 @@ fn new_site(at: usize) -> Ledger {
 }
 
 fn new_broker() -> Broker {
-    let rules = broker::Rules { maker: 9, attempts: 1, ..broker::Rules::default() };
+    // Looking after what is booked begins when the negotiation is over.
+    let rules = broker::Rules { maker: 9, attempts: 1, watch_every: None, ..broker::Rules::default() };
     let mut broker = Broker::new(rules);
     SITES.iter().for_each(|site| broker.register(name(site), vec![resource(site)], None));
     broker

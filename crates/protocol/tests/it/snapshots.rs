@@ -202,9 +202,12 @@ impl Do {
             Do::Commit => Call::Commit { id, jobs: vec![JobId(7)] },
             Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
             Do::Cancel => Call::Cancel { id },
-            Do::Release { from, keep } => {
-                Call::Release { id, part: 0, from: now.second() + Seconds(*from), keep: Capacity(*keep) }
-            }
+            Do::Release { from, keep } => Call::Release {
+                id,
+                part: Some(0),
+                from: now.second() + Seconds(*from),
+                keep: Capacity(*keep),
+            },
             Do::Change(wanted) => Call::Change { id, version: None, request: from_now(wanted) },
             Do::Probe(wanted) => {
                 Call::Probe { request: from_now(wanted), most: 9, starts: vec![now.second()] }
@@ -443,7 +446,7 @@ fn happen(town: &mut Town, what: &Happens) {
                 Call::Cancel { id },
                 Call::Hold { id, hold_for: Millis::seconds(60) },
                 Call::Attach { id, part: 0, job: JobId(4) },
-                Call::Release { id, part: 0, from: second + Seconds(20), keep: Capacity(1) },
+                Call::Release { id, part: Some(0), from: second + Seconds(20), keep: Capacity(1) },
                 Call::Change { id, version: None, request },
             ];
             town.call("broker", calls[which].clone());

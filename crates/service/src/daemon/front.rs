@@ -72,6 +72,7 @@ impl Common<'_> {
 /// A party of which no more is known than what it is.
 pub(super) fn nothing_said(name: &str, role: Role) -> Heartbeat {
     Heartbeat {
+        changes: None,
         name: name.into(),
         url: String::new(),
         role,

@@ -11,12 +11,14 @@ use bookahead_api as api;
 use bookahead_api::problem::MEDIA_TYPE;
 use bookahead_api::{Code, Problem};
 use bookahead_party::queries::{BatchHealth, BatchState, Block, BlockKind, ResourceSchedule};
-use bookahead_party::{Heartbeat, Known, Load, OfferedResource, Role};
+use bookahead_party::register::MOST_CHANGES;
+use bookahead_party::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use bookahead_plan::Time;
 use bookahead_protocol as protocol;
-use bookahead_protocol::{Answer, Millis, Name, Reservation};
+use bookahead_protocol::{Answer, Millis, Moment, Name, Reservation};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// A reservation, ready to be sent.
 pub(super) struct Written {
@@ -236,6 +238,11 @@ pub(crate) fn heartbeat(said: Heartbeat) -> api::Heartbeat {
         attributes: api::site::attributes_from(said.attributes),
         loads: said.loads.into_iter().map(load).collect(),
         hold_takes_ms: said.hold_takes.and_then(|takes| u64::try_from(takes.0).ok()),
+        changes: said.changes.map(|changes| api::site::Changes {
+            epoch_ms: changes.epoch.0,
+            number: changes.number,
+            recent: changes.recent.iter().copied().collect(),
+        }),
         version: said.version,
     }
 }
@@ -249,20 +256,35 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
         attributes: api::site::attributes_into(document.attributes),
         loads: document.loads.into_iter().map(load_from).collect(),
         hold_takes: document.hold_takes_ms.map(millis),
+        changes: document.changes.map(|changes| {
+            let api::site::Changes { epoch_ms, number, mut recent } = changes;
+            recent.drain(..recent.len().saturating_sub(MOST_CHANGES));
+            Arc::new(Changes { epoch: Moment(epoch_ms), number, recent: recent.into() })
+        }),
         version: document.version,
     }
 }
 
 /// What a party says of itself, where it was asked; it is known here by this name and address.
 pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> Heartbeat {
-    let api::Site { role, resources, attributes, loads, hold_takes_ms, version, .. } = itself;
+    let api::Site { role, resources, attributes, loads, hold_takes_ms, changes, version, .. } = itself;
     let name = name.clone();
-    heartbeat_from(api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, version })
+    heartbeat_from(api::Heartbeat {
+        name,
+        url,
+        role,
+        resources,
+        attributes,
+        loads,
+        hold_takes_ms,
+        changes,
+        version,
+    })
 }
 
 pub(crate) fn site(known: Known) -> api::Site {
     let Known { said, last_heard, round_trip, up } = known;
-    let api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, version } =
+    let api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, changes, version } =
         heartbeat(said);
     api::Site {
         name,
@@ -274,6 +296,7 @@ pub(crate) fn site(known: Known) -> api::Site {
         last_heard: last_heard.map(api::Timestamp::nearest),
         round_trip_ms: round_trip.and_then(|took| u64::try_from(took.0).ok()),
         hold_takes_ms,
+        changes,
         state: if up { api::Reachability::Up } else { api::Reachability::Silent },
         version,
     }

@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bookahead_party::Filter;
 use bookahead_plan::Time;
-use bookahead_protocol::{Moment, Name, Reservation, Slot, State as Life};
+use bookahead_protocol::{Condition, Loss, Moment, Name, Reservation, Slot, State as Life};
 use std::sync::Arc;
 
 /// A calendar has at most so many events.
@@ -75,7 +75,14 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
     calendar.line("DTEND", &end);
     calendar.line("SEQUENCE", &reservation.version.to_string());
     calendar.line("STATUS", status(reservation.state));
-    calendar.text("SUMMARY", &slots.iter().map(summary).collect::<Vec<_>>().join(", "));
+    let summary = slots.iter().map(summary).collect::<Vec<_>>().join(", ");
+    calendar.text(
+        "SUMMARY",
+        &match reservation.condition {
+            Condition::Whole => summary,
+            condition => format!("{}: {summary}", condition.word()),
+        },
+    );
     calendar.text("LOCATION", &sites(slots));
     calendar.text("DESCRIPTION", &description(reservation));
     calendar.line("END", "VEVENT");
@@ -107,7 +114,13 @@ fn description(reservation: &Reservation) -> String {
         format!("{} at {}, {begin} to {end}", summary(slot), slot.site)
     };
     let parts: Vec<_> = reservation.slots.iter().map(part).collect();
-    format!("{} of {}, {}\n{}", reservation.id, reservation.owner, reservation.state, parts.join("\n"))
+    let lost = |loss: &Loss| {
+        let since = date_time(loss.since).unwrap_or_default();
+        format!("\npart {}: {} since {since}", loss.part, loss.why.word())
+    };
+    let losses: String = reservation.losses.iter().map(lost).collect();
+    let Reservation { id, owner, state, .. } = reservation;
+    format!("{id} of {owner}, {state}\n{}{losses}", parts.join("\n"))
 }
 
 /// An instant in UTC, such as 20261116T090000Z; None where it has no date.
@@ -200,6 +213,8 @@ mod tests {
     fn an_event_spans_all_parts_of_its_reservation() {
         let nine = 1_794_819_600;
         let reservation = Reservation {
+            given_up: None,
+            losses: Vec::new(),
             id: ReservationId(0x4f),
             owner: "ada".into(),
             state: Life::Committed,

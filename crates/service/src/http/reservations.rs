@@ -125,7 +125,8 @@ pub(super) async fn extend(
 
 /// Make it final
 ///
-/// Commits a hold, with jobs that are to run in it or without a body; again later to attach more jobs.
+/// Commits a hold, with waiting jobs that are to run in it or without a body; again later to give it more jobs. A job that is
+/// unknown, belongs to another user or does not wait is refused, and nothing is committed.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/commit", operation_id = "commit_reservation", tag = "reservations",
     params(ReservationAndKey),
@@ -142,7 +143,7 @@ pub(super) async fn commit(
 
 /// Attach a job
 ///
-/// One more job for a committed reservation. To submit one that is to run in a reservation, post it to /v1/jobs instead.
+/// One more waiting job for a committed reservation. To submit one that is to run in a reservation, post it to /v1/jobs instead.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/jobs", operation_id = "attach_job", tag = "reservations",
     params(ReservationAndKey),
@@ -159,7 +160,8 @@ pub(super) async fn attach(
 
 /// Change its terms
 ///
-/// The old terms stand if the new ones cannot be had. If-Match says what the change was decided upon.
+/// The old terms stand if the new ones cannot be had. While it is active only its end can change, and its capacity to less.
+/// If-Match says what the change was decided upon.
 #[utoipa::path(
     put, path = "/v1/reservations/{id}", operation_id = "change_reservation", tag = "reservations",
     params(ReservationAndKey, SeenVersion),
@@ -178,7 +180,7 @@ pub(super) async fn change(
 
 /// Give back early
 ///
-/// Part of its capacity, or all that is left of it, from an instant on.
+/// Part of its capacity, or all that is left of it, from an instant on. Where it has several parts, one must be named.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/release", operation_id = "release_capacity", tag = "reservations",
     params(ReservationAndKey),

@@ -165,6 +165,7 @@ impl PartyOptions {
             snapshot: None,
             unanswered: 0,
             close_by: None,
+            compute_at: Instant::now(),
         };
         let work = move || run.run((now, started), releasing, keeping_up);
         let thread = spawn(&format!("party {}", self.name), work)?;

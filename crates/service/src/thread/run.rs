@@ -18,6 +18,10 @@ use std::time::{Duration, Instant};
 /// The thread passes here at least this often, so that one that is stuck is noticed soon.
 const BEAT: Duration = Duration::from_secs(1);
 
+/// While messages wait, long computations get one part of the time in so many. Otherwise every message would wait for as many
+/// slices of them as there are messages before it.
+const COMPUTING_SHARE: u32 = 5;
+
 /// At the end, calls that wait for others are waited for this long. HTTP has waited for its requests before that.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -42,6 +46,8 @@ pub(super) struct Run<P: Party> {
     pub(super) unanswered: usize,
     /// When it ends even if calls are unanswered.
     pub(super) close_by: Option<Instant>,
+    /// From then on it is the turn of long computations even if messages wait.
+    pub(super) compute_at: Instant,
 }
 
 /// Tells everybody that the thread has ended, however that came about.
@@ -95,7 +101,8 @@ impl<P: Party> Run<P> {
             };
             let began = Instant::now();
             let now = self.shared.clock.now();
-            let mut output = self.catch_up(now);
+            let may_compute = message.is_none() || self.compute_at <= began;
+            let mut output = self.catch_up(now, may_compute);
             match message {
                 None => {}
                 Some(Message::Call(input)) => {
@@ -133,12 +140,16 @@ impl<P: Party> Run<P> {
         self.close_by.map_or(pause, |by| pause.min(by.saturating_duration_since(Instant::now())))
     }
 
-    /// What time has brought, so that the party knows it before it decides anything else.
-    fn catch_up(&mut self, now: Moment) -> Output<P::Event> {
+    /// What time has brought, so that the party knows it before it decides anything else. Goes on with what it has to
+    /// compute, if it may.
+    fn catch_up(&mut self, now: Moment, may_compute: bool) -> Output<P::Event> {
         let mut output = Output::default();
         self.advance(now, &mut output);
-        if self.party.wake_at().is_some_and(|due| due <= now) {
+        let due = if may_compute { self.party.wake_at() } else { self.party.deadline() };
+        if due.is_some_and(|due| due <= now) {
+            let began = Instant::now();
             self.step(now, Input::Time, &mut output);
+            self.compute_at = Instant::now() + began.elapsed() * (COMPUTING_SHARE - 1);
         }
         output
     }

@@ -17,6 +17,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// Nothing here takes that long, unless it hangs.
 const LONG: Duration = Duration::from_secs(20);
 
+/// How long a slice takes of what a party computes without end.
+const SLICE: Duration = Duration::from_millis(5);
+
 /// Says that a step has begun, and waits.
 type Stop = (Sender<()>, Receiver<()>);
 
@@ -32,6 +35,8 @@ pub(super) struct Toy {
     waiting: BTreeMap<OrderId, bookahead_party::CallId>,
     /// When it is about to note something it says so, and waits until the sender of the other side is dropped.
     stop: Option<Arc<Mutex<Stop>>>,
+    /// It has something to compute without end: how many slices of that it did.
+    slices: Option<Arc<AtomicU64>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -129,11 +134,20 @@ impl Party for Toy {
                 call.into_iter().for_each(|call| output.answer(call, Answer::Offers(Vec::new())));
             }
             Input::WantLook => self.looks += 1,
+            Input::Time => {
+                std::thread::sleep(SLICE);
+                if let Some(slices) = &self.slices {
+                    slices.fetch_add(1, Ordering::AcqRel);
+                }
+            }
             _ => {}
         }
         self.applied(output)
     }
     fn wake_at(&self) -> Option<Moment> {
+        self.slices.is_some().then_some(Moment(0))
+    }
+    fn deadline(&self) -> Option<Moment> {
         None
     }
     fn state(&self) -> Self::State {
@@ -259,6 +273,36 @@ async fn readers_do_not_wait_for_the_party_thread() {
     assert_eq!(note(&handle, 2).await, Err(NoReply::Gone));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_wait_do_not_each_wait_for_a_slice_of_a_long_computation() {
+    let folder = tempfile::tempdir().unwrap();
+    let (toy, begins, release) = stopped_toy();
+    let slices = Arc::new(AtomicU64::new(0));
+    let thread = start(&folder, Toy { slices: Some(slices.clone()), ..toy });
+    let calls: Vec<_> = (0..100)
+        .map(|id| {
+            let handle = thread.handle().clone();
+            tokio::spawn(async move { note(&handle, id).await })
+        })
+        .collect();
+    begins.recv_timeout(LONG).unwrap();
+    // One is in the step that waits.
+    while thread.handle().shared.queued.load(Ordering::Acquire) < calls.len() - 1 {
+        tokio::task::yield_now().await;
+    }
+    let before = slices.load(Ordering::Acquire);
+    drop(release);
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    let during = slices.load(Ordering::Acquire) - before;
+    assert!(during < 50, "{during} slices for 100 messages");
+    while slices.load(Ordering::Acquire) < before + during + 3 {
+        tokio::task::yield_now().await;
+    }
+    thread.close().unwrap();
+}
+
 #[test]
 fn a_thread_that_has_not_come_round_for_five_seconds_is_stuck() {
     let folder = tempfile::tempdir().unwrap();
@@ -367,8 +411,10 @@ async fn events_are_counted_across_restarts_until_a_snapshot_stands_for_them() {
         }
         thread.close().unwrap();
     }
-    let kind = Kind::new(Toy::KIND, "toy", Toy::SCHEMA);
-    let (_, replay) = Journal::<ToyEvent>::open(&folder.path().join("journal"), &kind).unwrap();
+    let (kind, path) = (Kind::new(Toy::KIND, "toy", Toy::SCHEMA), folder.path().join("journal"));
+    let compacted = crate::journal::check(&path).unwrap();
+    assert_eq!((compacted.base, compacted.last), (10, 12), "though no life had ten events");
+    let (_, replay) = Journal::<ToyEvent>::open(&path, &kind).unwrap();
     let snapshot = replay.snapshot.unwrap();
     assert_eq!(snapshot.up_to, 10);
     let (book, hidden) = snapshot.state::<(BTreeSet<u128>, u64)>().unwrap();

@@ -149,6 +149,7 @@ async fn a_broker_that_names_itself_is_no_peer_of_its_own() {
     assert_eq!(known, ["grid", "x"]);
     // By hand it is refused as well, and the reason told.
     let heartbeat = api::Heartbeat {
+        changes: None,
         name: "mirror".into(),
         url: format!("{url}/"),
         role: api::Role::Broker,

@@ -149,6 +149,7 @@ pub(crate) fn site_rules(consent: Option<Millis>) -> Rules {
 
 fn about() -> Heartbeat {
     Heartbeat {
+        changes: None,
         name: "north".into(),
         url: "http://north".into(),
         role: bookahead_party::Role::Site,

@@ -32,6 +32,7 @@ fn fixture(name: &str) -> PathBuf {
 
 fn about(name: &str, role: Role) -> Heartbeat {
     Heartbeat {
+        changes: None,
         name: name.into(),
         url: format!("http://{name}.example.org"),
         role,
@@ -155,7 +156,7 @@ impl<P: Party> Story<P> {
                     let at = Moment::of(Time(self.now));
                     BatchReport::Looked { order: Some(order), at, outcome: Ok(Look::default()) }
                 }
-                BatchOrder::Submit { order, ref job } => {
+                BatchOrder::Submit { order, ref job } | BatchOrder::Bind { order, ref job } => {
                     BatchReport::Job { order, job: job.id, outcome: outcome.clone() }
                 }
                 BatchOrder::Go { order, job } | BatchOrder::Cancel { order, job } => {
@@ -210,7 +211,7 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     // The third expires, the first begins, the fourth is released in part, and one waits to the end.
     story.now = 2_060;
     story.step(Input::Time);
-    let release = Call::Release { id: ReservationId(4), part: 0, from: Time(3_050), keep: Capacity(2) };
+    let release = Call::Release { id: ReservationId(4), part: Some(0), from: Time(3_050), keep: Capacity(2) };
     story.call(release);
     let out = story.call(Call::Extend { id: ReservationId(1), version: None, end: Time(2_250) });
     story.report(&out, &Ok(()));

@@ -111,6 +111,10 @@ impl Batch {
                 let unknown = || Err(BatchError::Refused("there is no such resource".to_owned()));
                 (job.id, self.clusters.get_mut(&job.resource).map_or_else(unknown, |on| on.submit(job)))
             }
+            BatchOrder::Bind { job, .. } => {
+                let unknown = || Err(BatchError::Refused("there is no such resource".to_owned()));
+                (job.id, self.clusters.get_mut(&job.resource).map_or_else(unknown, |on| on.bind(job)))
+            }
             BatchOrder::Go { job, .. } => {
                 self.clusters.values_mut().for_each(|cluster| cluster.go(*job));
                 (*job, Ok(()))

@@ -225,7 +225,7 @@ impl Client {
             Step::Extend(by) => Call::Extend { id, version: None, end: end + by },
             Step::Release(after, keep) => {
                 record.cancelled |= keep == Capacity::ZERO;
-                Call::Release { id, part: 0, from: begin + after, keep }
+                Call::Release { id, part: Some(0), from: begin + after, keep }
             }
             Step::Submit(job) => {
                 let job = JobRequest { reservation: Some(id), ..*job };

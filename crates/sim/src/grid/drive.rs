@@ -329,6 +329,7 @@ fn order_word(order: &BatchOrder) -> &'static str {
         BatchOrder::Keep { backing, .. } if backing.spans.is_empty() => "give back",
         BatchOrder::Keep { .. } => "keep",
         BatchOrder::Submit { .. } => "submit",
+        BatchOrder::Bind { .. } => "bind",
         BatchOrder::Go { .. } => "go",
         BatchOrder::Cancel { .. } => "cancel job",
         BatchOrder::Look { .. } => "look",

@@ -130,7 +130,7 @@ impl External {
         }
         let lane = match &order {
             BatchOrder::Keep { backing, .. } => Lane::Reservation(backing.id),
-            BatchOrder::Submit { job, .. } => Lane::Job(job.id),
+            BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } => Lane::Job(job.id),
             BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => Lane::Job(*job),
             BatchOrder::Look { .. } => Lane::Look,
         };
@@ -214,7 +214,9 @@ fn failed(order: &BatchOrder, why: &BatchError) -> BatchReport {
         BatchOrder::Keep { order, backing } => {
             BatchReport::Kept { order: *order, id: backing.id, outcome: Err(why) }
         }
-        BatchOrder::Submit { job, .. } => BatchReport::Job { order: number, job: job.id, outcome: Err(why) },
+        BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } => {
+            BatchReport::Job { order: number, job: job.id, outcome: Err(why) }
+        }
         BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => {
             BatchReport::Job { order: number, job: *job, outcome: Err(why) }
         }

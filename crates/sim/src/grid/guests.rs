@@ -80,6 +80,23 @@ impl Cluster {
         Ok(())
     }
 
+    /// Lets a job that waits in the queue run inside its reservation.
+    pub(super) fn bind(&mut self, job: &Job) -> Result<(), BatchError> {
+        let refuse = |why: &str| Err(BatchError::Refused(why.to_owned()));
+        let Some(place) = self.place(job.id) else { return refuse("it is over, or nobody knows it") };
+        if self.ours[place].job == *job {
+            return Ok(());
+        }
+        let room = job.reservation.map_or(Capacity::ZERO, |id| self.most_room(id, self.now()));
+        if self.ours[place].state != JobState::Waiting || room < job.capacity {
+            return refuse("it runs already, or has no such reservation");
+        }
+        self.leave_queue(place);
+        self.ours[place].job = job.clone();
+        self.pass();
+        Ok(())
+    }
+
     /// Lets a job run that claims, or will.
     pub(super) fn go(&mut self, id: JobId) {
         let Some(place) = self.place(id) else { return };

@@ -144,6 +144,7 @@ impl Site {
 /// What a party says of itself.
 pub(super) fn about(name: &Name, role: Role) -> Heartbeat {
     Heartbeat {
+        changes: None,
         name: name.clone(),
         url: name.to_string(),
         role,
@@ -177,6 +178,8 @@ impl Worded for SiteEvent {
                 let word = match event {
                     JobEvent::Submitted { .. } => "job-submitted",
                     JobEvent::Handed { .. } => "job-handed",
+                    JobEvent::Given { .. } => "job-given",
+                    JobEvent::Bound { .. } => "job-bound",
                     JobEvent::Named { .. } => "job-named",
                     JobEvent::Claimed { .. } => "job-claimed",
                     JobEvent::MayRun { .. } => "job-may-run",

@@ -226,7 +226,9 @@ impl Grid {
         };
         let call = match command {
             Command::Cancel | Command::CancelJob => Call::Cancel { id },
-            Command::Release(keep) => Call::Release { id, part: 0, from: self.local(at).second(), keep },
+            Command::Release(keep) => {
+                Call::Release { id, part: Some(0), from: self.local(at).second(), keep }
+            }
         };
         self.troubles.count("commands_behind_the_broker");
         self.arranged += 1;

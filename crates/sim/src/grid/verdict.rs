@@ -69,6 +69,8 @@ impl Grid {
                     for booking in broker.head().bookings() {
                         reached.add("commits", u64::from(booking.state.is_standing()));
                         reached.add("cancels", u64::from(booking.outcome == Some(Outcome::Cancelled)));
+                        let lost = booking.children.iter().filter(|child| child.loss.is_some()).count();
+                        reached.add("parts_lost_and_told", lost as u64);
                         let refused = matches!(booking.outcome, Some(Outcome::Refused(_)));
                         reached.add("refusals", u64::from(refused));
                     }
@@ -119,7 +121,7 @@ impl Grid {
 
     /// Bookings of which some parts stand and others do not.
     fn broken_bookings(&mut self) -> Vec<(Rule, String)> {
-        let (mut broken, mut phantoms) = (Vec::new(), 0);
+        let (mut broken, mut unseen) = (Vec::new(), 0);
         for (party, broker) in self.brokers() {
             for booking in broker.head().bookings() {
                 let standing = booking.state.is_standing();
@@ -132,15 +134,26 @@ impl Grid {
                     let parts = self.standing_parts(&party.name, booking, broker);
                     broken.extend(parts.into_iter().map(|what| (Rule::AllOrNothing, what)));
                 }
-                for child in booking.children.iter().filter(|_| standing) {
+                for (part, child) in booking.children.iter().enumerate() {
+                    let state = self.state_at(&child.pick.peer, child.pick.child);
+                    let stands = state.is_some_and(State::holds_capacity);
+                    // A site whose disk was lost adopts what its batch system keeps, also what was just given up.
+                    if stands && !booking.has_part(part) && !self.has_lost_disk(&child.pick.peer) {
+                        let what =
+                            format!("{}: part {part} of {} is said to be gone", party.name, booking.id);
+                        broken.push((Rule::KeptPromises, format!("{what}, and is {state:?}")));
+                    }
+                }
+                let parts = booking.children.iter().enumerate();
+                for (_, child) in parts.filter(|(part, _)| standing && booking.has_part(*part)) {
                     let state = self.state_at(&child.pick.peer, child.pick.child);
                     if state.is_some_and(State::is_standing) {
                         continue;
                     }
-                    // A broker does not look after its parts yet: what was cancelled or released at a site, and what failed
-                    // there, it goes on to show as committed.
-                    if self.is_interfered(&child.pick.peer, child.pick.child) {
-                        phantoms += 1;
+                    // What was over before its broker could hear of it does nobody any harm.
+                    let over = booking.state == State::Completed;
+                    if over && self.is_interfered(&child.pick.peer, child.pick.child) {
+                        unseen += 1;
                         continue;
                     }
                     let what = format!("{}: {} stands, its part at", party.name, booking.id);
@@ -148,7 +161,7 @@ impl Grid {
                 }
             }
         }
-        self.witness.reached.add("phantoms_not_held_against_the_broker", phantoms);
+        self.witness.reached.add("over_before_the_loss_of_a_part_was_seen", unseen);
         broken
     }
 

@@ -55,8 +55,8 @@ pub enum Rule {
     Backed,
     /// Nothing is given up because its nodes are away.
     NothingGivenAway,
-    /// What a broker shows as committed is committed at its sites. Where somebody interfered there it is only counted: brokers
-    /// do not notice that yet.
+    /// What a broker shows as committed is committed at its sites, whatever was done to it there, some seconds after all is
+    /// well.
     NoPhantoms,
     /// A call that waits for a batch system is answered, however silent that is.
     AnsweredInTime,
@@ -139,7 +139,6 @@ impl Witness {
             Call::Hold { id, .. } => drop(self.extended.insert((by, *id))),
             Call::Release { id, .. } => {
                 self.ended_by_command.insert((by, *id));
-                // A broker does not notice yet that all of a part was released through it.
                 self.interfered.insert((by, *id));
             }
             Call::Cancel { id } | Call::Change { id, .. } | Call::Extend { id, .. } => {
@@ -389,11 +388,14 @@ fn broker_keeps(
 ) -> Result<(), String> {
     let Some(booking) = booking else { return Err("was promised and is not known any more".to_owned()) };
     // One that was held may have lost a part when it was to be committed.
-    let lost = promise.state == State::Held && booking.outcome == Some(Outcome::PartLost);
+    let undone = promise.state == State::Held && booking.outcome == Some(Outcome::PartLost);
+    // Of what is over since no site has any of it, that is held against its sites.
+    let gone =
+        !booking.children.is_empty() && (0..booking.children.len()).all(|part| !booking.has_part(part));
     if booking.is_being_committed() {
         return Ok(());
     }
-    state_keeps(promise, booking.state, times, excused || lost)
+    state_keeps(promise, booking.state, times, excused || undone || gone)
 }
 
 fn state_keeps(

@@ -100,9 +100,9 @@ const REACHED: [&str; 19] = [
     "jobs_over",
     "orphan_backing_removed",
     "orphan_job_cancelled",
-    "batch_order_unanswered",
-    "job_order_failed",
-    "phantoms_not_held_against_the_broker",
+    "batch_silent",
+    "batch_answers",
+    "parts_lost_and_told",
 ];
 
 #[test]
@@ -143,6 +143,11 @@ fn committing_although_a_part_was_refused_is_caught() {
 #[test]
 fn forgetting_to_cancel_is_caught() {
     assert_caught(Flaw::Core(Core::ForgetToCancel), Rule::AllOrNothing);
+}
+
+#[test]
+fn not_looking_after_what_is_booked_is_caught() {
+    assert_caught(Flaw::Core(Core::ForgetParts), Rule::NoPhantoms);
 }
 
 #[test]

@@ -15,6 +15,54 @@ fn written(time: Time) -> String {
     jiff::Timestamp::from_second(time.0).unwrap().to_string()
 }
 
+#[test]
+fn a_waiting_job_given_with_the_commit_starts_in_it_and_an_active_reservation_grows_on_a_slurm() {
+    let cluster = Cluster::of(2, 4);
+    let mut grid = Grid::new();
+    runtime().block_on(grid.start("site", "north", &cluster.site("north", "", ""), None));
+    let ada = Terminal::at(&grid.of("north").url());
+    let begin = now() + Seconds(12);
+    let from = written(begin);
+    let wanted = ["reserve", "--hold", "60s", "--capacity", "8", "--duration", "40s", "--from", &from];
+    let id = id_of(&ada.document(&wanted));
+    let text = id.to_string();
+    let traces = Traces::new(cluster.folder(), "given");
+    ada.folder.write("script.sh", traces.endless());
+    // A minute does not fit before the reservation, so it waits.
+    let job = ada.document(&["submit", "--capacity", "8", "--limit", "1m", "script.sh"]);
+    let job = job["id"].as_str().unwrap();
+    assert_eq!(cluster.job(job).unwrap().state, "PENDING");
+    let unknown = ada.run(&["commit", &text, "--job", "job_77"]);
+    assert!(unknown.code == Some(3) && unknown.err.contains("job-refused"), "{unknown:?}");
+    assert_eq!(ada.document(&["show", &text])["state"], "held");
+    assert_eq!(ada.document(&["commit", &text, "--job", job])["state"], "committed");
+    assert!(now() < begin, "all that was to be said before it begins");
+    let began = traces.began();
+    eprintln!("promised {}, the job says {began}", begin.0);
+    assert!((began - begin.0).abs() <= CLOSE);
+    assert_eq!(ada.document(&["show", job])["reservation"], *text);
+
+    let longer = ada.document(&["change", &text, "--duration", "90s"]);
+    assert_eq!(
+        (&longer["state"], &longer["slots"][0]["end"]),
+        (&"active".into(), &written(begin + Seconds(90)).into())
+    );
+    assert_eq!(cluster.one_for("north", id).end, begin.0 + 90);
+    let shorter = ada.document(&["change", &text, "--duration", "60s"]);
+    assert_eq!(shorter["slots"][0]["end"], written(begin + Seconds(60)));
+    until(|| match cluster.one_for("north", id).end - begin.0 {
+        60 => Ok(()),
+        other => Err(format!("{other} s")),
+    });
+    assert_eq!(ada.document(&["show", job])["state"], "running", "through all of it");
+    ada.document(&["cancel", &text]);
+    until(|| {
+        let left = cluster.reservations();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+    grid.check_journals();
+}
+
 fn id_of(document: &Value) -> ReservationId {
     document["id"].as_str().unwrap().parse().unwrap()
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -IS
-"""A PBS of three hosts that behaves as OpenPBS 23.06.06 was seen to (but for its dsv form, which follows its source): the commands are links to this file, and their state is
+"""A PBS of three hosts that behaves as OpenPBS 23.06.06 was seen to: the commands are links to this file, and their state is
 one JSON file beside their folder, behind a lock. Jobs are real processes. `control` is for the test alone."""
 import fcntl, json, os, pwd, signal, subprocess, sys, time
 

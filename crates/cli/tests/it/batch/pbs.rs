@@ -3,7 +3,7 @@
 
 use super::jobs::Traces;
 use super::terminal::Terminal;
-use super::until;
+use super::{until, until_within};
 use crate::services::asking::now;
 use crate::services::grid::Grid;
 use crate::services::runtime;
@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const PROGRAMS: [&str; 10] = [
@@ -212,4 +213,44 @@ fn a_site_on_pbs_keeps_its_reservations_through_restarts_lost_hosts_and_odd_byte
     [again, first].iter().for_each(|id| drop(ada.document(&["cancel", id])));
     until(|| if pbs.kept().is_empty() { Ok(()) } else { Err(format!("{:?}", pbs.kept())) });
     grid.check_journals();
+}
+
+#[test]
+fn the_log_tells_silence_once_when_it_begins_and_once_when_it_is_over() {
+    let pbs = Pbs::new();
+    let mut grid = Grid::new();
+    runtime().block_on(grid.start("site", "north", &pbs.site(), None));
+    let ada = Terminal::at(&grid.of("north").url());
+    let far = now() + Seconds(3_600);
+    let first = id_of(&reserve(&ada, "4", far, "10m", &["--hold", "60s"]));
+    // No command works, some do, and again none does, while all kinds of things are asked for. The second silence begins with
+    // the first answer after the first one, since ten seconds of answers end it.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let from = written(far);
+            for _ in 0..3 {
+                ada.run(&["reserve", "--capacity", "1", "--duration", "5m", "--from", &from, "--hold", "5s"]);
+                ada.run(&["probe", "--capacity", "1", "--duration", "5m", "--from", &from]);
+                ada.run(&["submit", "--pretend", "1s"]);
+            }
+            assert_eq!(ada.document(&["hold", &first, "--for", "60s"])["state"], "held");
+        });
+        for seconds in ["4", "3"] {
+            let since = pbs.log(0).len();
+            pbs.control(&["restart", seconds]);
+            // The second command of a look follows the first only where that was answered.
+            until(|| match pbs.log(since).iter().filter(|line| *line == "pbs_rstat -F").count() {
+                0 | 1 => Err("no look was answered".into()),
+                _ => Ok(()),
+            });
+        }
+    });
+    ada.document(&["cancel", &first]);
+    let said = || grid.of("north").said();
+    until_within(Duration::from_secs(40), || {
+        if said().contains("batch_answers") { Ok(()) } else { Err(said()) }
+    });
+    let lines = |word: &str| said().lines().filter(|line| line.contains(word)).count();
+    assert_eq!((lines("batch_silent"), lines("batch_answers"), lines(" ERROR ")), (1, 1, 1), "{}", said());
+    assert!(said().contains("questions went unanswered"), "{}", said());
 }

@@ -1,6 +1,4 @@
-//! Requests for which the broker has to search long, and those who ask it for something else meanwhile. How long bookings
-//! take meanwhile is measured by `cargo bench --bench services`: here most time goes into reading requests, by code that is
-//! not optimised.
+//! Requests for which the broker has to search long, and those who ask it for something else meanwhile.
 
 use super::asking::{Asker, book, new_id, now, part, together, window};
 use super::grid::{Grid, knows, site};
@@ -17,10 +15,11 @@ const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 const ASKERS: usize = 4;
 const EACH: usize = 5;
 
-/// Whoever only looks is answered within this time, 99 times of 100.
+/// Whoever looks or gives something up is answered within this time, 99 times of 100.
 const PROMPT: Duration = Duration::from_millis(100);
-/// Others book within this time.
-const BOOKED: Duration = Duration::from_secs(5);
+/// The same for those who book. With the executable of a release build that is 100 ms too (about 50 were measured); that of
+/// the tests needs several times as long for the search and for reading the hard requests.
+const BOOKED: Duration = Duration::from_millis(500);
 
 /// Eight parts at different ones of seven sites, which is said nine thousand times.
 fn impossible() -> Request {
@@ -89,7 +88,7 @@ fn searches_that_take_seconds_keep_nobody_else_waiting() {
             of.sort_unstable();
             let p99 = of[(of.len() * 99 / 100).min(of.len() - 1)];
             eprintln!("{what}: {} times, p50 {:?}, p99 {p99:?}", of.len(), of[of.len() / 2]);
-            let most = if matches!(what, "list" | "health") { PROMPT } else { BOOKED };
+            let most = if what == "book" { BOOKED } else { PROMPT };
             assert!(p99 < most, "{what} took {p99:?}");
         }
     });

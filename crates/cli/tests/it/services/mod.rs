@@ -14,6 +14,7 @@ mod hard_searches;
 mod job_parts;
 mod jobs;
 mod life_cycle;
+mod losses;
 mod negotiation;
 pub(crate) mod process;
 mod races;

@@ -1,14 +1,13 @@
 //! One negotiation from its beginning to its end: three parts that take all there is at three sites, held together, held
-//! longer, committed, with a job, and given up, by a client that repeats each of its calls under the same key until it has an answer. Whatever happens to the
-//! parties meanwhile, everything that the witness looks for is true, every repeated call gets the same answer, and in the end
+//! longer, committed, and given up, by a client that repeats each of its calls under the same key until it has an answer.
+//! Whatever happens to the parties meanwhile, everything that the witness looks for is true, every repeated call gets the same answer, and in the end
 //! all is to be had again.
 
 use super::asking::{Asker, HOLD, book, hold, is_same, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, Shape, knows};
 use super::until;
 use super::witness::Witness;
-use bookahead_client::make;
-use bookahead_plan::Seconds;
+use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{Answer, Call, Envelope, Request, ReservationId, State};
 use std::cell::Cell;
 
@@ -89,12 +88,15 @@ impl Negotiation {
         self.took_place(&held, State::Held, Phase::Held);
         calls.push((reserve, held));
         // What is held in time can be committed, whoever crashes.
-        let (id, job) = (self.id, make::job_id().unwrap());
+        let id = self.id;
         calls.push(self.change(Call::Hold { id, hold_for: HOLD }, State::Held, Phase::Held).await);
         calls.push(
             self.change(Call::Commit { id, jobs: Vec::new() }, State::Committed, Phase::Committed).await,
         );
-        calls.push(self.change(Call::Attach { id, part: 1, job }, State::Committed, Phase::Committed).await);
+        // Passed on to one site, where it changes nothing: all of it is kept.
+        let from = self.request.parts[1].wanted.earliest_start;
+        let release = Call::Release { id, part: Some(1), from, keep: Capacity(CAPACITY) };
+        calls.push(self.change(release, State::Committed, Phase::Committed).await);
         self.witness.settled(id, true).await;
         self.repeat(&calls).await;
         self.witness.settled(id, true).await;

@@ -1,11 +1,11 @@
 //! Several who want the same.
 
-use super::asking::{Asker, hold, new_id, now, part, together};
+use super::asking::{Asker, book, hold, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, Shape, knows, site};
 use super::{quick, runtime, until};
 use bookahead_client::ClientError;
 use bookahead_plan::{Seconds, Time};
-use bookahead_protocol::{Answer, Call, Envelope, Problem, State, Why};
+use bookahead_protocol::{Answer, Call, Constraint, Envelope, Problem, Request, State, Why};
 
 /// Rounds are about hours of their own.
 fn hour(round: i64) -> Time {
@@ -92,5 +92,41 @@ fn of_two_brokers_that_want_the_same_parts_at_most_one_gets_them_and_never_some_
             .await;
         }
         eprintln!("{won} races had a winner");
+    });
+}
+
+#[test]
+fn of_many_who_ask_a_broker_at_once_all_are_granted_what_fits() {
+    runtime().block_on(async {
+        let mut grid = Grid::new();
+        for name in ["a", "b"] {
+            grid.start("site", name, &site(name, ""), None).await;
+        }
+        let broker = grid.broker_of("grid", "", &["a", "b"]);
+        grid.start("broker", "grid", &broker, None).await;
+        knows(&grid.asker("grid"), &["a/cluster", "b/cluster"]).await;
+        // Each takes more than half of both sites for an hour, so that one comes after the other.
+        let begin = now() + Seconds(3_600);
+        let each = window(CAPACITY / 2 + 1, begin, 3_600, begin + Seconds(8 * 3_600));
+        let request = Request {
+            constraints: vec![
+                Constraint::Offset { first: 0, second: 1, by: Seconds(0) },
+                Constraint::DifferentSites(0, 1),
+            ],
+            ..together(vec![each; 2])
+        };
+        let asked: Vec<_> = (0..8)
+            .map(|_| {
+                let (asker, request) = (grid.asker("grid"), request.clone());
+                tokio::spawn(async move { asker.ask(book(new_id(), request)).await })
+            })
+            .collect();
+        for answer in asked {
+            let answer = answer.await.unwrap();
+            assert!(
+                matches!(&answer, Answer::Reservation(one) if one.state == State::Committed),
+                "{answer:?}"
+            );
+        }
     });
 }

@@ -129,6 +129,21 @@ fn a_release_in_part_of_a_full_cluster_with_jobs_in_it_is_carried_out_in_place()
 }
 
 #[test]
+fn a_release_in_part_lets_jobs_run_on_that_cannot_move() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(0, 60, 8)])).unwrap();
+    batch.submit(at(0), &inside(job(1, 4, 50, 55), 1)).unwrap();
+    pretend.world().pass(5);
+    // As the book has it: what is released goes with the next second.
+    batch.keep(at(5), &backing(1, &[span(0, 6, 8), span(6, 60, 4)])).unwrap();
+    pretend.world().pass(5);
+    assert_eq!(kept(&pretend.world()), [(5, 60, 4)]);
+    assert_eq!(verbs(&pretend.world()), ["create", "submit", "change"]);
+    assert_eq!(pretend.world().live().len(), 1);
+}
+
+#[test]
 fn where_the_old_one_is_in_the_way_it_goes_first() {
     let pretend = Pretend::new(2, 8);
     pretend.world().changes = false;

@@ -87,6 +87,27 @@ fn a_job_in_a_reservation_gets_all_its_pieces_the_next_first() {
 }
 
 #[test]
+fn a_job_that_waits_is_put_into_a_reservation_once() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(7, &[span(20, 30, 16)])).unwrap();
+    batch.submit(at(0), &job(1, 16, 100, 5)).unwrap();
+    let bound = inside(job(1, 16, 100, 5), 7);
+    pretend.world().faults.push_back(Fault::SilentAfter);
+    assert!(!batch.bind(at(1), &bound).unwrap_err().is_refusal());
+    batch.bind(at(1), &bound).unwrap();
+    batch.bind(at(1), &bound).unwrap();
+    batch.submit(at(1), &bound).unwrap();
+    let world = pretend.world();
+    assert_eq!(world.log.iter().filter(|line| line.starts_with("bind ")).count(), 2, "{:?}", world.log);
+    assert_eq!(world.jobs[0].reservations.len(), 1);
+    drop(world);
+    pretend.world().pass(20);
+    assert_eq!(told(&batch, 20), [(1, JobState::Running, 20)]);
+    assert!(batch.bind(at(21), &inside(job(2, 1, 5, 5), 7)).unwrap_err().is_refusal(), "nobody knows it");
+}
+
+#[test]
 fn a_job_without_a_place_is_refused() {
     let pretend = Pretend::new(2, 8);
     let batch = batch(&pretend);
@@ -304,8 +325,9 @@ fn a_job_that_vanished_is_asked_for_and_else_lost() {
     let failed =
         JobFact { state: FactState::Failed { why: "its node died".into() }, ended, ..facts[1].clone() };
     pretend.world().accounting = [(facts[0].native.clone(), exit), (facts[1].native.clone(), failed)].into();
-    let (displaced, lost) = (JobState::Killed(Ended::Displaced), JobState::Killed(Ended::Lost));
-    assert_eq!(told(&batch, 9), [(1, JobState::Done { exit: 3 }, 7), (2, displaced, 7), (3, lost, 9)]);
+    let (failed, lost) = (Ended::Failed("its node died".into()), Ended::Lost);
+    let ends = [(2, JobState::Killed(failed), 7), (3, JobState::Killed(lost), 9)];
+    assert_eq!(told(&batch, 9), [&[(1, JobState::Done { exit: 3 }, 7)], &ends[..]].concat());
 }
 
 #[test]

@@ -67,6 +67,36 @@ fn jobs_inside_a_reservation_are_not_seen_until_it_is_gone() {
 }
 
 #[test]
+fn a_job_that_started_with_its_reservation_while_the_look_was_under_way_is_inside_of_it() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    batch.keep(at(0), &backing(1, &[span(10, 50, 4)])).unwrap();
+    batch.submit(at(0), &inside(job(1, 4, 30, 30), 1)).unwrap();
+    pretend.world().pass(10);
+    assert_eq!(pretend.world().jobs[0].started, Some(Time(10)));
+    // The clock was read before the jobs were.
+    pretend.world().clock = 9;
+    assert_eq!(seen(&batch, 9).view.running, []);
+    // One that started before the reservation began takes its cores from others until then.
+    pretend.world().jobs[0].started = Some(Time(8));
+    assert_eq!(seen(&batch, 9).view.running, [running(38, 4)]);
+}
+
+#[test]
+fn a_job_that_is_being_ended_with_its_reservation_takes_nothing_beyond_the_end() {
+    let pretend = Pretend::new(2, 8);
+    pretend.world().reserve_foreign("over", &[0], 0, 20);
+    pretend.world().add_job("1", FactState::Running, &[("n0", 8)], Some(100));
+    pretend.world().jobs[0].reservations.push(Handle("foreign-over".into()));
+    let batch = batch(&pretend);
+    assert_eq!(seen(&batch, 21).view.running, [running(100, 8)], "it may run on");
+    // So it is listed where its jobs are being ended.
+    pretend.world().reservations[0].name.clear();
+    let view = seen(&batch, 22).view.clone();
+    assert_eq!((view.running.len(), view.foreign.len()), (0, 0));
+}
+
+#[test]
 fn a_job_that_uses_more_than_its_reservation_has_takes_that_from_others() {
     let pretend = Pretend::new(2, 8);
     pretend.world().reserve_foreign("flexible", &[0], 0, 100);

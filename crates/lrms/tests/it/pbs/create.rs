@@ -8,7 +8,7 @@ use bookahead_lrms::pbs::{Pbs, Settings};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::{Millis, Moment};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CONFIRMED: &str = "R9.pbs1 CONFIRMED\n";
 
@@ -27,7 +27,7 @@ fn a_confirmed_reservation_is_read_back() {
     commands.prints("pbs_rsub", 0, CONFIRMED);
     commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
     assert_eq!(pbs(&commands).create(&wanted(4), &picture).unwrap().handle, handle());
-    let asked = "pbs_rsub|-I|10|-N|ba.site.0123456789abcdef0123456789abcdef.0.ann|-R|202611151133.20|-E|202611151135.00|\
+    let asked = "pbs_rsub|-I|10|-N|ba.site.0123456789abcdef0123456789abcdef.0.ann|-R|202611161133.20|-E|202611161135.00|\
          -l|select=4:ncpus=1|-l|place=free|-m|n|-U|ann";
     assert_eq!(commands.calls_of("pbs_rsub"), [asked]);
     assert!(commands.calls_of("pbs_rstat").last().unwrap().ends_with("-F|R9.pbs1"));
@@ -39,6 +39,8 @@ fn a_denial_with_exit_code_zero_is_a_refusal() {
     let commands = commands();
     let picture = picture(&commands);
     commands.prints("pbs_rsub", 0, "R9.pbs1 DENIED\n");
+    // R1 of the fixture is being deleted.
+    commands.prints("pbs_rstat", 0, "");
     assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("denies"));
     assert!(commands.calls_of("pbs_rdel").is_empty());
     commands.prints("pbs_rsub", 159, "pbs_rsub: Unauthorized Request");
@@ -110,7 +112,7 @@ fn what_cannot_be_read_back_is_undone() {
 fn what_is_to_begin_at_once_begins_a_little_later() {
     let commands = commands();
     let picture = picture(&commands);
-    let now = Wanted { interval: Interval::new(Time(1_794_741_000), Time(1_794_742_500)), ..wanted(4) };
+    let now = Wanted { interval: Interval::new(Time(1_794_827_400), Time(1_794_828_900)), ..wanted(4) };
     let nodes = "(n1:ncpus=4)";
     commands.prints("pbs_rsub", 0, CONFIRMED);
     commands.prints("pbs_rstat", 0, &shown("11:26:43", "11:35:00", "4:ncpus=1", "free", nodes));
@@ -120,7 +122,7 @@ fn what_is_to_begin_at_once_begins_a_little_later() {
     pbs(&commands).create(&now, &picture).unwrap();
     let begins: Vec<String> =
         commands.calls_of("pbs_rsub").iter().map(|call| call.split('|').nth(6).unwrap().to_owned()).collect();
-    assert_eq!(begins, ["202611151126.43", "202611151126.43", "202611151126.55"]);
+    assert_eq!(begins, ["202611161126.43", "202611161126.43", "202611161126.55"]);
     commands.prints("pbs_rsub", 238, "pbs_rsub: Bad time specification(s)");
     assert!(refusal(pbs(&commands).create(&now, &picture)).contains("clocks"));
 }
@@ -146,7 +148,7 @@ fn nonsense_is_refused_without_asking() {
     let picture = picture(&commands);
     let mut nowhere = picture.clone();
     nowhere.nodes.retain(|node| !node.usable);
-    let endless = Wanted { interval: Interval::new(Time(1_794_742_400), Time::MAX), ..wanted(1) };
+    let endless = Wanted { interval: Interval::new(Time(1_794_828_800), Time::MAX), ..wanted(1) };
     let cases = [
         (wanted(0), &picture, "empty"),
         (Wanted { account: "a,b".into(), ..wanted(1) }, &picture, "account"),
@@ -160,7 +162,7 @@ fn nonsense_is_refused_without_asking() {
 }
 
 fn until(end: i64, amount: u32) -> Wanted {
-    Wanted { interval: Interval::new(Time(1_794_742_400), Time(end)), ..wanted(amount) }
+    Wanted { interval: Interval::new(Time(1_794_828_800), Time(end)), ..wanted(amount) }
 }
 
 #[test]
@@ -170,17 +172,33 @@ fn a_change_that_is_confirmed_keeps_the_handle() {
     let longer = four_until("11:36:40");
     commands.prints_in_turn("pbs_rstat", &[(0, &four_until("11:35:00")), (0, &longer)]);
     commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 CONFIRMED\n");
-    let changed = pbs(&commands).change(&handle(), &until(1_794_742_600, 4), &picture).unwrap();
+    let changed = pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture).unwrap();
     assert_eq!(changed.unwrap().handle, handle());
-    assert_eq!(commands.calls_of("pbs_ralter"), ["pbs_ralter|-I|10|-E|202611151136.40|R9.pbs1"]);
+    assert_eq!(commands.calls_of("pbs_ralter"), ["pbs_ralter|-I|10|-E|202611161136.40|R9.pbs1"]);
     // Saying it again changes nothing.
-    let again = pbs(&commands).change(&handle(), &until(1_794_742_600, 4), &picture).unwrap();
+    let again = pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture).unwrap();
     assert_eq!(again.unwrap().handle, handle());
     assert_eq!(commands.calls_of("pbs_ralter").len(), 1);
     let fewer = shown("11:33:20", "11:36:40", "2:ncpus=1", "free", "(n1:ncpus=2)");
     commands.prints_in_turn("pbs_rstat", &[(0, &longer), (0, &fewer)]);
-    assert!(pbs(&commands).change(&handle(), &until(1_794_742_600, 2), &picture).unwrap().is_some());
+    assert!(pbs(&commands).change(&handle(), &until(1_794_829_000, 2), &picture).unwrap().is_some());
     assert!(commands.calls_of("pbs_ralter")[1].contains("-l|select=2:ncpus=1|R9.pbs1"));
+}
+
+#[test]
+fn fewer_cores_in_the_second_of_the_begin_wait_until_it_is_over() {
+    let commands = commands();
+    let mut picture = picture(&commands);
+    commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 CONFIRMED\n");
+    let fewer = shown("11:33:20", "11:35:00", "2:ncpus=1", "free", "(n1:ncpus=2)");
+    for (passed, at_least) in [(0, 2), (1, 1), (60, 0)] {
+        picture.clock = Some(Time(1_794_828_800 + passed));
+        commands.prints_in_turn("pbs_rstat", &[(0, &four_until("11:35:00")), (0, &fewer)]);
+        let began = Instant::now();
+        assert!(pbs(&commands).change(&handle(), &until(1_794_828_900, 2), &picture).unwrap().is_some());
+        assert!(began.elapsed() >= Duration::from_secs(at_least), "{:?}", began.elapsed());
+    }
+    assert_eq!(commands.calls_of("pbs_ralter").len(), 3);
 }
 
 #[test]
@@ -191,16 +209,16 @@ fn a_change_that_is_denied_or_comes_out_otherwise_leaves_the_old_terms() {
     commands.prints("pbs_rstat", 0, &old);
     commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 DENIED\n");
     assert!(
-        refusal(pbs(&commands).change(&handle(), &until(1_794_742_600, 4), &picture))
+        refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture))
             .contains("old terms hold")
     );
     commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 CONFIRMED\n");
     commands.prints_in_turn("pbs_rstat", &[(0, &old), (0, &four_until("11:36:39"))]);
-    let told = refusal(pbs(&commands).change(&handle(), &until(1_794_742_600, 4), &picture));
+    let told = refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture));
     assert!(told.contains("put back"), "{told}");
     assert_eq!(
         commands.calls_of("pbs_ralter").last().unwrap(),
-        "pbs_ralter|-I|10|-E|202611151135.00|R9.pbs1"
+        "pbs_ralter|-I|10|-E|202611161135.00|R9.pbs1"
     );
 }
 
@@ -211,17 +229,17 @@ fn what_pbs_cannot_change_is_left_to_the_caller() {
     commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
     let change =
         |wanted: &Wanted, picture: &Picture| pbs(&commands).change(&handle(), wanted, picture).unwrap();
-    assert_eq!(change(&until(1_794_742_500, 5), &picture), None);
-    assert_eq!(change(&Wanted { account: "bob".into(), ..until(1_794_742_500, 4) }, &picture), None);
-    let whole = Wanted { place: place(Unit::Nodes), ..until(1_794_742_500, 1) };
+    assert_eq!(change(&until(1_794_828_900, 5), &picture), None);
+    assert_eq!(change(&Wanted { account: "bob".into(), ..until(1_794_828_900, 4) }, &picture), None);
+    let whole = Wanted { place: place(Unit::Nodes), ..until(1_794_828_900, 1) };
     assert_eq!(change(&whole, &picture), None);
     // It has begun, and is to begin later.
-    picture.clock = Some(Time(1_794_742_410));
-    let later = Wanted { interval: Interval::new(Time(1_794_742_450), Time(1_794_742_500)), ..wanted(4) };
+    picture.clock = Some(Time(1_794_828_810));
+    let later = Wanted { interval: Interval::new(Time(1_794_828_850), Time(1_794_828_900)), ..wanted(4) };
     assert_eq!(change(&later, &picture), None);
     assert!(commands.calls_of("pbs_ralter").is_empty());
     commands.prints("pbs_rstat", 0, "");
-    assert_eq!(pbs(&commands).change(&handle(), &until(1_794_742_500, 4), &picture).unwrap(), None);
+    assert_eq!(pbs(&commands).change(&handle(), &until(1_794_828_900, 4), &picture).unwrap(), None);
 }
 
 #[test]
@@ -248,7 +266,7 @@ fn a_denial_says_that_cores_are_still_being_freed() {
     let told = refusal(pbs(&commands).create(&wanted(4), &picture));
     assert!(told.starts_with("cores are still being freed by R8.pbs1"), "{told}");
     commands.prints("pbs_rstat", 0, &format!("{}{leaving}", four_until("11:35:00")));
-    let told = refusal(pbs(&commands).change(&handle(), &until(1_794_742_600, 4), &picture));
+    let told = refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture));
     assert!(told.starts_with("cores are still being freed by R8.pbs1"), "{told}");
     // One that is over before has nothing to do with it.
     commands.prints("pbs_rstat", 0, &leaving.replace("11:33:20", "11:20:20").replace("11:35:00", "11:30:00"));
@@ -289,7 +307,7 @@ fn vnodes_that_are_given_as_a_whole_are_not_counted_in_cores() {
         let (made, picture) = with(sharing, Unit::Cores, 1);
         assert!(refusal(made).contains("one core takes all of it; count the resource in nodes"), "{sharing}");
         // A job of two cores on n1 takes all of it.
-        let job = picture.jobs.iter().find(|job| job.native == "21.pbs1").unwrap();
+        let job = picture.jobs.iter().find(|job| job.native == "8.pbs1").unwrap();
         let expected = if sharing.ends_with("host") { 16 } else { 8 };
         assert_eq!(job.cores, expected, "{sharing}");
     }
@@ -306,7 +324,7 @@ fn vnodes_that_are_given_as_a_whole_are_not_counted_in_cores() {
 #[test]
 fn a_booking_takes_two_commands_beside_looks() {
     let commands = commands();
-    let now = Moment(1_794_742_000_000);
+    let now = Moment(1_794_828_400_000);
     let places = vec![(place(Unit::Cores), Capacity(20))];
     let settings = batch::Settings::new("site".into(), places, Accounts::Service("ann".into()));
     let batch = Batch::new(Box::new(pbs(&commands)), settings).unwrap();
@@ -316,7 +334,7 @@ fn a_booking_takes_two_commands_beside_looks() {
     let granted = shown("11:33:20", "11:35:00", "4:ncpus=1", "free", "(n1:ncpus=4)");
     let granted = granted.replace("0123456789abcdef0123456789abcdef", "7");
     commands.prints("pbs_rstat", 0, &granted);
-    let hold = crate::backing(7, &[crate::span(1_794_742_400, 1_794_742_500, 4)]);
+    let hold = crate::backing(7, &[crate::span(1_794_828_800, 1_794_828_900, 4)]);
     batch.keep(now + Millis::seconds(1), &hold).unwrap();
     batch.keep(now + Millis::seconds(9), &hold).unwrap();
     let calls: Vec<String> = commands.calls().split_off(looked);

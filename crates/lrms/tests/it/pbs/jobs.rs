@@ -1,9 +1,11 @@
 //! Jobs on their way in and out, and what became of them.
 
-use super::{commands, four_until, pbs, place, shown};
+use super::{commands, four_until, pbs, place, shown, wanted};
 use crate::scripted::{refusal, run_job};
 use bookahead_lrms::LrmsError;
-use bookahead_lrms::batch::{BatchSystem, FactState, Handle, JobSystem, NO_GO, Submission, Unit};
+use bookahead_lrms::batch::{
+    BatchSystem, FactState, Handle, JobSystem, NO_GO, ReservationSystem, Submission, Unit,
+};
 use bookahead_party::Work;
 use bookahead_plan::{Seconds, Time};
 
@@ -83,8 +85,8 @@ fn cancelling_what_is_over_or_unknown_is_no_error() {
 fn remembered(queue: &str, state: &str, exit: &str, ran: &str) -> String {
     let exit = if exit.is_empty() { String::new() } else { format!("|Exit_status={exit}") };
     format!(
-        "Job Id: 17.pbs1|Job_Name=n|Job_Owner=ann@login|job_state={state}|queue={queue}{exit}|comment=why|\
-         qtime=Sun Nov 15 11:22:00 2026|stime=Sun Nov 15 11:33:20 2026|Resource_List.ncpus=2|\
+        "Job Id: 17.pbs1|Job_Name=n|Job_Owner=ann@pbs1|job_state={state}|queue={queue}{exit}|comment=why|\
+         qtime=Mon Nov 16 11:22:00 2026|stime=Mon Nov 16 11:33:20 2026|Resource_List.ncpus=2|\
          Resource_List.walltime=00:05:00|resources_used.walltime={ran}\n"
     )
 }
@@ -114,7 +116,69 @@ fn the_history_tells_how_a_job_ended() {
         assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::OutOfTime);
     }
     let fact = pbs(&commands).outcome("17.pbs1").unwrap().unwrap();
-    assert_eq!((fact.ended, fact.limit), (Some(Time(1_794_742_500)), Some(Seconds(300))));
+    assert_eq!((fact.ended, fact.limit), (Some(Time(1_794_828_900)), Some(Seconds(300))));
+}
+
+#[test]
+fn the_recorded_history_tells_how_each_job_ended() {
+    let commands = commands();
+    // Their reservations are not there any more.
+    commands.prints("pbs_rstat", 0, "");
+    let ends = include_str!("fixtures/finished.dsv").lines().map(|line| {
+        commands.prints("qstat", 0, &format!("{line}\n"));
+        let fact = pbs(&commands).outcome("38.pbs1").unwrap().unwrap();
+        let ran = fact.started.zip(fact.ended).map(|(started, ended)| (ended - started).0);
+        (fact.name, fact.state, ran)
+    });
+    let end = |name: &str, state, ran| (name.to_owned(), state, ran);
+    let expected = [
+        end("ok", FactState::Done { exit: 0 }, Some(0)),
+        end("three", FactState::Done { exit: 3 }, Some(0)),
+        // It was allowed two seconds; PBS notices late, and gives it ten more to end.
+        end("slow", FactState::OutOfTime, Some(15)),
+        end("killed", FactState::Cancelled, Some(7)),
+        end("never", FactState::Cancelled, None),
+        end("ended", FactState::OutOfTime, Some(12)),
+        end("deleted", FactState::OutOfTime, Some(3)),
+        end("unstarted", FactState::OutOfTime, None),
+        end("shot", FactState::Done { exit: 137 }, Some(1)),
+        end("nothing", FactState::Done { exit: 254 }, Some(1)),
+    ];
+    assert_eq!(ends.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_server_that_is_down_is_silent_to_every_command() {
+    let commands = commands();
+    let picture = pbs(&commands).look().unwrap();
+    let recorded = include_str!("fixtures/server-down.txt").split("$ ").skip(1).map(|one| {
+        let (called, said) = one.split_once('\n').unwrap();
+        let (said, code) = said.trim_end().rsplit_once("rc ").unwrap();
+        (called.split(' ').next().unwrap(), said, code.parse().unwrap())
+    });
+    let handle = Handle("R9.pbs1".into());
+    for (program, said, code) in recorded {
+        commands.forget(program);
+        commands.answers(program, "", said, code);
+        let pbs = pbs(&commands);
+        let outcome = match program {
+            "qstat" | "pbsnodes" | "pbs_rstat" => pbs.look().map(drop),
+            "pbs_rsub" => pbs.create(&wanted(4), &picture).map(drop),
+            "pbs_ralter" => {
+                commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
+                pbs.change(&handle, &wanted(2), &picture).map(drop)
+            }
+            "pbs_rdel" => pbs.delete(&handle),
+            "qdel" => pbs.cancel("9.pbs1"),
+            "qsub" => pbs.submit(&job(Unit::Cores, false)).map(drop),
+            "qalter" => pbs.go("9.pbs1"),
+            "qmgr" => continue,
+            other => panic!("{other}"),
+        };
+        assert!(matches!(outcome, Err(LrmsError::Silent { .. })), "{program}: {outcome:?}");
+        commands.prints("pbsnodes", 0, include_str!("fixtures/pbsnodes.dsv"));
+        commands.prints("qstat", 0, include_str!("fixtures/qstat.dsv"));
+    }
 }
 
 #[test]
@@ -126,7 +190,7 @@ fn a_server_that_remembers_nothing_tells_nothing() {
     }
     commands.prints("qstat", 0, "");
     assert_eq!(pbs(&commands).outcome("17.pbs1").unwrap(), None);
-    for odd in ["garbage", "Job Id: 17.pbs1|Job_Name=n|Job_Owner=ann@login\n"] {
+    for odd in ["garbage", "Job Id: 17.pbs1|Job_Name=n|Job_Owner=ann@pbs1\n"] {
         commands.prints("qstat", 0, odd);
         assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Unreadable { .. })));
     }
@@ -144,7 +208,7 @@ fn a_job_that_claims_waits_for_a_comment_of_an_operator() {
     assert!(commands.calls_of("qsub")[0].contains("|-v|BOOKAHEAD_CLAIMS=yes|"));
     let script = commands.input("qsub");
     let run = || run_job(&script, ("PBS_JOBID", "17.pbs1"));
-    commands.prints("qstat", 0, "Job Id: 17.pbs1\n    comment = Job run at Sun Nov 15 at 11:00 on (n1)\n");
+    commands.prints("qstat", 0, "Job Id: 17.pbs1\n    comment = Job run at Mon Nov 16 at 11:00 on (n1)\n");
     assert_eq!(run(), (Some(NO_GO), String::new()));
     commands.prints("qalter", 0, "");
     pbs(&commands).go("17.pbs1").unwrap();
@@ -163,8 +227,8 @@ fn whether_a_job_claims_or_runs_is_seen_by_its_variable_and_its_comment() {
     let commands = commands();
     let shown = |comment: &str| {
         format!(
-            "Job Id: 16.pbs1|Job_Name=x|Job_Owner=ann@login|job_state=R|queue=workq|exec_vnode=(n1:ncpus=1)|\
-             qtime=Sun Nov 15 11:22:00 2026|Variable_List=PBS_O_HOST=vm,BOOKAHEAD_CLAIMS=yes|comment={comment}\n"
+            "Job Id: 16.pbs1|Job_Name=x|Job_Owner=ann@pbs1|job_state=R|queue=workq|exec_vnode=(n1:ncpus=1)|\
+             qtime=Mon Nov 16 11:22:00 2026|Variable_List=PBS_O_HOST=vm,BOOKAHEAD_CLAIMS=yes|comment={comment}\n"
         )
     };
     for (comment, expected) in

@@ -1,5 +1,5 @@
-//! PBS, driven as a site drives it, against scripted commands. Verdicts, errors and reservations are as OpenPBS 23.06.06 printed
-//! them on three hosts; the dsv form of jobs and vnodes follows its source (qstat.c, pbsnodes.c) and was not recorded.
+//! PBS, driven as a site drives it, against scripted commands that print what a real OpenPBS 23.06.06 printed; see the README
+//! of the fixtures.
 
 mod create;
 mod jobs;
@@ -30,11 +30,11 @@ fn commands() -> Scripted {
         "qmgr",
     ];
     let commands = Scripted::new(&[&names[..], &["date", "id"]].concat());
-    commands.says("date", "1794742000\n");
+    commands.says("date", "1794828400\n");
     commands.says("id", "ann\n");
     commands.says("pbsnodes", include_str!("fixtures/pbsnodes.dsv"));
     commands.says("qstat", include_str!("fixtures/qstat.dsv"));
-    commands.says("qmgr", "Sched default\n    scheduling = True\n    state = idle\n");
+    commands.says("qmgr", include_str!("fixtures/sched.txt"));
     commands.says("pbs_rstat", include_str!("fixtures/pbs_rstat.txt"));
     commands.says("pbs_rdel", "");
     commands
@@ -65,7 +65,7 @@ fn wanted(amount: u32) -> Wanted {
     Wanted {
         name: NAME.into(),
         place: place(Unit::Cores),
-        interval: Interval::new(Time(1_794_742_400), Time(1_794_742_500)),
+        interval: Interval::new(Time(1_794_828_800), Time(1_794_828_900)),
         amount,
         account: "ann".into(),
         project: None,
@@ -76,8 +76,8 @@ fn wanted(amount: u32) -> Wanted {
 /// One confirmed reservation as `pbs_rstat -F` shows it.
 fn shown(begin: &str, end: &str, select: &str, place: &str, nodes: &str) -> String {
     format!(
-        "Resv ID: R9.pbs1\nReserve_Name = {NAME}\nReserve_Owner = root@login\nreserve_state = RESV_CONFIRMED\n\
-         reserve_start = Sun Nov 15 {begin} 2026\nreserve_end = Sun Nov 15 {end} 2026\nqueue = R9\n\
+        "Resv ID: R9.pbs1\nReserve_Name = {NAME}\nReserve_Owner = root@pbs1\nreserve_state = RESV_CONFIRMED\n\
+         reserve_start = Mon Nov 16 {begin} 2026\nreserve_end = Mon Nov 16 {end} 2026\nqueue = R9\n\
          Resource_List.place = {place}\nResource_List.select = {select}\nresv_nodes = {nodes}\n\
          Authorized_Users = ann@*\n\n"
     )

@@ -5,7 +5,7 @@ use super::{Site, cores, dialect, nodes, start, until};
 use bookahead_lrms::batch::tag::job_name;
 use bookahead_lrms::batch::{Accounts, FactState, Place, Reserved, Settings, Unit};
 use bookahead_lrms::{Batch, LrmsError};
-use bookahead_party::{Backing, Job, Work};
+use bookahead_party::{Backing, Ended, Job, JobState, Work};
 use bookahead_plan::{Capacity, Interval, Seconds, Span};
 use bookahead_protocol::{JobId, Moment, ReservationId};
 
@@ -130,6 +130,23 @@ fn what_has_begun_is_made_anew_where_there_is_room_and_its_jobs_go_on() {
     driven.back(0, false).unwrap();
     driven.is_gone(&job);
     assert_eq!(driven.site.look().reservations, []);
+}
+
+#[test]
+fn a_running_job_whose_node_failed_is_told_to_have_ended_by_that() {
+    let mut driven = driven(&cores(), 2, 4, 0);
+    let (failed, left, job) = driven.fill();
+    driven.fail(&failed);
+    let mut ends = Vec::new();
+    until("both of its jobs have ended", || {
+        let now = driven.now();
+        driven.batch.look(now).unwrap();
+        let changes = driven.batch.changes().into_iter().map(|change| change.state);
+        ends.extend(changes.filter(JobState::is_over));
+        ends.len() >= 2
+    });
+    assert_eq!(ends, [(); 2].map(|()| JobState::Killed(Ended::Failed("its node failed".into()))));
+    assert_eq!(driven.runs_on(&job), [left]);
 }
 
 #[test]

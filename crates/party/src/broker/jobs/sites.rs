@@ -129,7 +129,8 @@ fn standing<'a>(
 }
 
 fn candidates(booking: &Booking) -> impl Iterator<Item = Candidate<'_>> {
-    booking.children.iter().enumerate().map(|(number, child)| {
+    let there = booking.children.iter().enumerate().filter(|(number, _)| booking.has_part(*number));
+    there.map(|(number, child)| {
         let resource = name_here(&child.pick.peer, &child.pick.slot.resource);
         Candidate { number, child, resource }
     })

@@ -12,7 +12,7 @@ use bookahead_protocol::{
     ReservationId, Slot, State,
 };
 
-const ID: ReservationId = ReservationId(0xb00c);
+pub(super) const ID: ReservationId = ReservationId(0xb00c);
 const WINDOW: Interval = Interval { begin: Time(0), end: Time(1_000) };
 
 fn request() -> Request {
@@ -25,7 +25,7 @@ fn request() -> Request {
     Request::single(Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None })
 }
 
-fn reserve(id: ReservationId) -> Call {
+pub(super) fn reserve(id: ReservationId) -> Call {
     Call::Reserve { id, request: request(), hold_for: Millis::seconds(30), book: false }
 }
 
@@ -45,7 +45,7 @@ fn slot(site: &Name) -> Slot {
 }
 
 /// What a site with room says to a call.
-fn granted(site: &Name, envelope: &Envelope) -> Answer {
+pub(super) fn granted(site: &Name, envelope: &Envelope) -> Answer {
     let state = match &envelope.call {
         Call::Probe { .. } => return Answer::Offers(vec![Offer { slots: vec![slot(site)] }]),
         Call::Reserve { .. } => State::Held,
@@ -61,12 +61,14 @@ fn granted(site: &Name, envelope: &Envelope) -> Answer {
         jobs: Vec::new(),
         missing: vec![Capacity(0)],
         condition: Condition::Whole,
+        losses: Vec::new(),
+        given_up: None,
         version: 1,
     })
 }
 
 /// The site grants what it was asked last.
-fn grant(desk: &mut Desk, at: i64) {
+pub(super) fn grant(desk: &mut Desk, at: i64) {
     let call = desk.out.calls[0].clone();
     let PeerRequest::Call(envelope) = call.request else { panic!("{call:?}") };
     let (from, key, answer) = (call.to.clone(), envelope.key, granted(&call.to, &envelope));
@@ -74,7 +76,7 @@ fn grant(desk: &mut Desk, at: i64) {
 }
 
 /// A hold that north has granted.
-fn held() -> Desk {
+pub(super) fn held() -> Desk {
     let mut desk = Desk::with(&["north"]);
     desk.call(0, 1, reserve(ID));
     assert_eq!(desk.said(), ["north probe"]);
@@ -89,6 +91,15 @@ fn problem(answer: &Answer) -> &Why {
         Answer::Problem(problem) => &problem.why,
         other => panic!("{other:?}"),
     }
+}
+
+/// A booking that stands, at north.
+pub(super) fn committed() -> Desk {
+    let mut desk = held();
+    desk.call(30, 2, Call::Commit { id: ID, jobs: Vec::new() });
+    grant(&mut desk, 40);
+    assert_eq!(desk.answer().word(), "committed");
+    desk
 }
 
 #[test]

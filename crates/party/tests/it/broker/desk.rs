@@ -49,6 +49,7 @@ pub(crate) fn ada() -> Caller {
 pub(crate) fn heartbeat(site: &str, resources: Vec<Resource>) -> Heartbeat {
     let offered = |resource| OfferedResource { resource, through: Vec::new() };
     Heartbeat {
+        changes: None,
         name: name(site),
         url: format!("http://{site}"),
         role: Role::Site,
@@ -110,7 +111,7 @@ pub(crate) struct Desk {
 pub(crate) fn broker() -> Broker {
     let about = Heartbeat { role: Role::Broker, ..heartbeat("grid", Vec::new()) };
     Broker::new(
-        Rules { maker: 7, ..Rules::default() },
+        Rules { maker: 7, watch_every: Some(Millis::seconds(60)), ..Rules::default() },
         job_rules(),
         about,
         name("grid-1"),

@@ -4,6 +4,7 @@ mod bookings;
 mod desk;
 mod faults;
 mod flooded;
+mod losses;
 mod parts;
 mod peers;
 mod reserved;

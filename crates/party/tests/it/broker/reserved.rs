@@ -50,6 +50,8 @@ fn granted(site: &str, envelope: &Envelope, begin: i64) -> Answer {
         jobs: Vec::new(),
         missing: Vec::new(),
         condition: Condition::Whole,
+        losses: Vec::new(),
+        given_up: None,
         version: 1,
     })
 }

@@ -41,6 +41,7 @@ fn rules(consent: Option<Millis>) -> Rules {
 
 fn about() -> Heartbeat {
     Heartbeat {
+        changes: None,
         name: "north".into(),
         url: "http://north".into(),
         role: Role::Site,
@@ -298,6 +299,38 @@ fn silence_is_told_when_it_begins_and_once_more_when_it_is_over() {
     let events: Vec<&str> = told.iter().map(|(event, _)| *event).collect();
     assert_eq!(events, ["batch_silent", "batch_answers"], "{told:?}");
     assert!(told[1].1.contains("questions went unanswered"), "{told:?}");
+}
+
+#[test]
+fn orders_that_go_unanswered_are_told_once_with_the_silence_that_they_belong_to() {
+    let mut bench = Bench::met();
+    let orders = [1, 2, 3].map(|id| keep_of(&bench.call(id, reserve(id, 2_000, 100, 4)), id).0);
+    let mut told = Vec::new();
+    let unknown = || BatchError::Unknown("no answer".into());
+    for (order, id) in orders.into_iter().zip(1..) {
+        told.extend(bench.kept((order, ReservationId(id)), Err(unknown())).remarks);
+    }
+    for second in 1..40 {
+        let mut orders = bench.pass(1).batch;
+        orders.extend(bench.step(Input::WantLook).batch);
+        for order in orders {
+            let at = bench.now;
+            let report = match order {
+                BatchOrder::Look { order } => {
+                    let outcome = if second < 20 { Err(unknown()) } else { Ok(seen(&[])) };
+                    BatchReport::Looked { order: Some(order), at, outcome }
+                }
+                BatchOrder::Keep { order, backing } => {
+                    let outcome = if second < 20 { Err(unknown()) } else { Ok(()) };
+                    BatchReport::Kept { order, id: backing.id, outcome }
+                }
+                other => panic!("{other:?}"),
+            };
+            told.extend(bench.step(Input::Batch(report)).remarks);
+        }
+    }
+    let events: Vec<&str> = told.iter().map(|remark| remark.event).collect();
+    assert_eq!(events, ["batch_silent", "batch_answers"], "{told:?}");
 }
 
 #[test]

@@ -142,6 +142,7 @@ impl Desk {
 
 fn site(rules: &Rules) -> Site {
     let about = Heartbeat {
+        changes: None,
         name: "hill".into(),
         url: String::new(),
         role: Role::Site,

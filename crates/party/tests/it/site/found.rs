@@ -3,7 +3,7 @@
 use super::desk::{Desk, ada, book, keeps, look, span, words};
 use bookahead_party::queries::BatchState;
 use bookahead_party::{
-    BatchOrder, BatchReport, Clocks, Ended, Input, JobState, JobStatus, Look, Queries, Seen,
+    BatchError, BatchOrder, BatchReport, Clocks, Ended, Input, JobState, JobStatus, Look, Queries, Seen,
 };
 use bookahead_plan::{Capacity, Running, Time};
 use bookahead_protocol::jobs::JobWord;
@@ -79,7 +79,7 @@ fn giving_back_a_part_keeps_the_second_that_has_begun() {
     desk.start(0);
     desk.call(20, 1, book(7, 100, true));
     let (id, keep) = (ReservationId(7), Capacity(1));
-    let released = desk.call(104_500, 2, Call::Release { id, part: 0, from: Time(104), keep });
+    let released = desk.call(104_500, 2, Call::Release { id, part: Some(0), from: Time(104), keep });
     let left = vec![span(100, 105, 4), span(105, 110, 1)];
     assert_eq!(keeps(&released.batch_now)[0].1, [span(100, 110, 4)], "until it is durable");
     assert_eq!(keeps(&released.batch)[0].1, left);
@@ -125,6 +125,27 @@ fn what_the_batch_system_keeps_too_little_of_is_missing_until_it_is_kept_again()
     let back = desk.saw(20_040, Some(order), &less, 0, Vec::new());
     desk.kept(20_050, keeps(&back.batch)[0].0, 7);
     assert_eq!(desk.missing(7), 0);
+}
+
+#[test]
+fn what_is_short_right_after_silence_is_looked_at_as_soon_as_it_counts() {
+    let mut desk = met();
+    let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
+    desk.kept(30, order, 7);
+    let order = Some(look(&desk.step(20_000, Input::WantLook)));
+    let hung =
+        BatchReport::Looked { order, at: Moment(20_000), outcome: Err(BatchError::Unknown("hung".into())) };
+    desk.step(30_000, Input::Batch(hung));
+    let order = look(&desk.step(31_000, Input::Time));
+    let less = [(7, vec![span(100, 110, 2)])];
+    let seen = desk.saw(31_010, Some(order), &less, 0, Vec::new());
+    assert_eq!((keeps(&seen.batch), desk.missing(7)), (vec![], 0), "it may be whole in a moment");
+    let order = look(&desk.step(40_000, Input::Time));
+    let seen = desk.saw(40_010, Some(order), &less, 0, Vec::new());
+    assert_eq!((keeps(&seen.batch), desk.missing(7)), (vec![], 0), "the doubt is not over");
+    let order = look(&desk.step(41_010, Input::Time));
+    let seen = desk.saw(41_020, Some(order), &less, 0, Vec::new());
+    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "no look later than that");
 }
 
 #[test]

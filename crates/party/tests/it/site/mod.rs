@@ -2,5 +2,6 @@
 //! each as the shortest course that shows it.
 
 mod batch;
+mod binding;
 mod desk;
 mod found;

@@ -170,7 +170,11 @@ pub(super) fn call(
             let part = Part { resource: Some(ranked.resource.clone()), ..part };
             (reserve, permission.reserve(id, Request::single(part), order.hold_for))
         }
-        Stand::Committing(_) => (commit, permission.commit(id, vec![order.job])),
+        Stand::Committing(_) =>
+        // The job comes with its submission: the site does not know it yet.
+        {
+            (commit, permission.commit(id, Vec::new()))
+        }
         Stand::Cancelling => (cancel, level::cancel(id)),
         Stand::Unasked | Stand::Held(_) | Stand::Settled => return None,
     };

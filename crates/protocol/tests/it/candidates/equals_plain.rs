@@ -8,6 +8,7 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, UNIT};
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request, Slot};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 const NAMES: [&str; 2] = ["a", "b"];
 
@@ -151,6 +152,27 @@ proptest! {
         ours.extend(search.by_ref().map(|one| chosen(&one)));
         prop_assert_eq!(ours, expected);
         prop_assert_eq!(search.advance(0), Progress::Exhausted);
+    }
+
+    #[test]
+    fn slack_is_what_a_search_of_everything_finds_unless_parts_take_turns((request, found) in a_case()) {
+        let mut search = Search::new(&request, found.clone(), PLENTY);
+        while let Some(candidate) = search.next() {
+            let slack = search.slack(&candidate);
+            let slots: Vec<&Found> = candidate.picks.iter().map(|pick| &found[pick.part][pick.found]).collect();
+            let place = |slot: &Found| (slot.peer.clone(), slot.slot.resource.clone());
+            let shared = (1..slots.len()).any(|at| slots[..at].iter().any(|one| place(one) == place(slots[at])));
+            let possible = plain::begins(&request, &slots);
+            for (part, pick) in candidate.picks.iter().enumerate() {
+                let told: BTreeSet<i64> = (pick.start.0..=pick.start.0 + slack[part].0).collect();
+                let all: BTreeSet<i64> = possible.iter().map(|begins| begins[part]).collect();
+                if shared {
+                    prop_assert!(told.is_subset(&all), "part {part}: {told:?} of {all:?}");
+                } else {
+                    prop_assert_eq!(told, all, "part {}", part);
+                }
+            }
+        }
     }
 
     #[test]

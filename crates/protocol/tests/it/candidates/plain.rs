@@ -33,18 +33,20 @@ fn tuples(lengths: &[usize]) -> Vec<Vec<usize>> {
     })
 }
 
-fn best(request: &Request, found: &[Vec<Found>], combination: Vec<usize>) -> Option<Plain> {
-    let slots: Vec<&Found> = combination.iter().zip(found).map(|(&at, found)| &found[at]).collect();
+/// All begins with which a combination of slots is feasible.
+pub(crate) fn begins(request: &Request, slots: &[&Found]) -> Vec<Vec<i64>> {
     let widths: Vec<usize> = slots.iter().map(|found| found.slot.slack.0 as usize + 1).collect();
     let begins = tuples(&widths).into_iter().map(|later| -> Vec<i64> {
-        later.iter().zip(&slots).map(|(&later, found)| found.slot.interval.begin.0 + later as i64).collect()
+        later.iter().zip(slots).map(|(&later, found)| found.slot.interval.begin.0 + later as i64).collect()
     });
+    begins.filter(|begins| feasible(request, slots, begins)).collect()
+}
+
+fn best(request: &Request, found: &[Vec<Found>], combination: Vec<usize>) -> Option<Plain> {
+    let slots: Vec<&Found> = combination.iter().zip(found).map(|(&at, found)| &found[at]).collect();
     let lasts = |part: usize| request.parts[part].wanted.duration.0;
     let end = |begins: &[i64]| (0..begins.len()).map(|part| begins[part] + lasts(part)).max().unwrap();
-    let (end, begins) = begins
-        .filter(|begins| feasible(request, &slots, begins))
-        .map(|begins| (end(&begins), begins))
-        .min()?;
+    let (end, begins) = begins(request, &slots).into_iter().map(|begins| (end(&begins), begins)).min()?;
     let cost = slots.iter().map(|found| cost(request.objective, &found.slot));
     let cost = cost.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
     Some(Plain { cost, end, begins, found: combination })

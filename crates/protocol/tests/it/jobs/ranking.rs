@@ -56,6 +56,18 @@ fn sites_are_ranked_by_delay_then_by_name_and_only_where_they_suit() {
     assert_eq!(names(&Task { requirements: vec![only_b], ..task() }), ["b"]);
 }
 
+#[test]
+fn of_sites_with_the_same_delay_the_cheaper_is_first() {
+    let mut dear = site("a", 8, 2_000);
+    dear.resource.price = 500;
+    let mut cheap = site("b", 8, 2_000);
+    cheap.resource.price = 100;
+    for sites in [[dear.clone(), cheap.clone()], [cheap, dear]] {
+        let names: Vec<String> = rank(&task(), &sites).iter().map(|one| one.site.to_string()).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
+}
+
 /// The delay written down as plainly as the paper prints it, with fractions; None is never.
 fn plain(task: &Task, site: &Site) -> [Option<f64>; 3] {
     let slowest = site.rates.iter().map(|&rate| f64::from(rate)).fold(f64::INFINITY, f64::min);

@@ -88,6 +88,8 @@ impl PlainSite {
             jobs: Vec::new(),
             missing: Vec::new(),
             condition: Condition::Whole,
+            losses: Vec::new(),
+            given_up: None,
             version: 0,
         };
         self.book.insert(id, (reservation.clone(), now + hold_for));
@@ -117,6 +119,8 @@ impl PlainSite {
             jobs: Vec::new(),
             missing: Vec::new(),
             condition: Condition::Whole,
+            losses: Vec::new(),
+            given_up: None,
             version: 0,
         };
         let (reservation, _) = self.book.entry(id).or_insert_with(|| (gone(), Moment::MAX));

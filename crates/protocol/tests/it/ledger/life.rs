@@ -2,6 +2,7 @@
 
 use super::*;
 use bookahead_protocol::ledger::Because;
+use bookahead_protocol::problem::Impossible;
 
 #[test]
 fn a_hold_is_committed_begins_and_completes() {
@@ -112,7 +113,7 @@ fn a_part_is_given_back_and_then_the_rest() {
     assert_eq!(reservation(&less).slots[0].capacity, Capacity(8));
     assert_eq!(site.changes.last().unwrap().took, [span(100, 150, 8), span(150, 200, 3)]);
     assert_eq!(site.book(0, "bob", 2, fixed(150, 200, 5)).word(), "committed");
-    let same = site.release(0, "ann", 1, 150, 5);
+    let same = site.release(0, "ann", 1, 150, 3);
     assert_eq!(reservation(&same).version, 2, "there is nothing more to give back");
     assert_eq!(reservation(&site.look(160_000, "ann", 1)).slots[0].capacity, Capacity(3));
     let shorter = site.release(160_000, "ann", 1, 180, 0);
@@ -120,8 +121,60 @@ fn a_part_is_given_back_and_then_the_rest() {
     let done = site.release(170_500, "ann", 1, 100, 0);
     assert_eq!((done.word(), interval(&done)), ("completed", (100, 171)));
     assert_eq!(problem(&site.release(170_500, "ann", 1, 100, 0)).why.code(), "illegal");
-    let part = Call::Release { id: ReservationId(2), part: 3, from: Time(0), keep: Capacity(0) };
+    let part = Call::Release { id: ReservationId(2), part: Some(3), from: Time(0), keep: Capacity(0) };
     assert_eq!(problem(&site.call(170_500, "bob", part)).why, Why::NoSuchPart(3));
+}
+
+#[test]
+fn a_release_that_would_give_back_nothing_is_refused_in_plain_words() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 8));
+    let said = |answer: &Answer| (problem(answer).why.code(), problem(answer).why.to_string());
+    let (code, more) = said(&site.release(0, "ann", 1, 150, 500));
+    assert_eq!(code, "not-released");
+    assert!(more.contains("a capacity of 8") && more.contains("the 500 to keep"), "{more}");
+    let (code, late) = said(&site.release(0, "ann", 1, 200, 0));
+    assert_eq!(code, "not-released");
+    assert!(late.contains("it ends before"), "{late}");
+    let (_, over) = said(&{
+        site.cancel(0, "ann", 1);
+        site.release(0, "ann", 1, 150, 0)
+    });
+    assert_eq!(over, "a reservation that is cancelled cannot be released");
+}
+
+#[test]
+fn the_answer_to_a_release_shows_what_is_left() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 8));
+    let answer = site.release(150_400, "ann", 1, 0, 3);
+    assert_eq!(reservation(&answer).slots[0].capacity, Capacity(3));
+}
+
+#[test]
+fn of_what_has_begun_only_the_end_changes_and_the_capacity_to_less() {
+    let mut site = Site::new(rules());
+    site.book(0, "ann", 1, fixed(100, 200, 4));
+    site.book(0, "bob", 2, fixed(300, 400, 5));
+    let longer = site.change(150_400, "ann", 1, Some(1), fixed(100, 260, 4));
+    assert_eq!((longer.word(), interval(&longer)), ("active", (100, 260)));
+    assert_eq!(reservation(&longer).version, 2);
+    assert_eq!(problem(&site.change(150_400, "ann", 1, None, fixed(100, 310, 4))).why.code(), "no-room");
+    let impossible = |answer: &Answer| match &problem(answer).why {
+        Why::Unsupported(what) => *what,
+        why => panic!("{why}"),
+    };
+    let other_begin = site.change(150_400, "ann", 1, None, fixed(160, 260, 4));
+    assert_eq!(impossible(&other_begin), Impossible::BeginOfActive);
+    let more = site.change(150_400, "ann", 1, None, fixed(100, 260, 5));
+    assert_eq!(impossible(&more), Impossible::MoreOfActive);
+    let past = site.change(150_400, "ann", 1, None, fixed(100, 151, 4));
+    assert_eq!(impossible(&past), Impossible::EndIsPast);
+    let shorter = site.change(150_400, "ann", 1, Some(2), fixed(100, 220, 3));
+    assert_eq!((shorter.word(), interval(&shorter)), ("active", (100, 220)));
+    assert_eq!(reservation(&shorter).slots[0].capacity, Capacity(3));
+    assert_eq!(site.book(150_400, "bob", 3, fixed(160, 230, 5)).word(), "committed", "what was given back");
+    assert_eq!(site.look(220_000, "ann", 1).word(), "completed");
 }
 
 #[test]
@@ -170,7 +223,7 @@ fn a_change_takes_the_new_terms_or_keeps_the_old_ones() {
     assert_eq!(site.words()[4..], ["change-requested", "change-settled"], "a refusal changes nothing");
     site.hold(0, "ann", 3, fixed(300, 400, 1));
     assert_eq!(problem(&site.change(0, "ann", 3, None, fixed(300, 400, 2))).why.code(), "illegal");
-    assert_eq!(problem(&site.change(150_000, "ann", 1, None, fixed(300, 400, 2))).why.code(), "illegal");
+    assert_eq!(problem(&site.change(150_000, "ann", 1, None, fixed(300, 400, 2))).why.code(), "unsupported");
 }
 
 #[test]
@@ -185,7 +238,7 @@ fn only_the_owner_and_operators_may_act() {
         Call::Attach { id, part: 0, job: JobId(1) },
         Call::Change { id, version: None, request: fixed(100, 200, 1) },
         Call::Extend { id, version: None, end: Time(300) },
-        Call::Release { id, part: 0, from: Time(0), keep: Capacity(0) },
+        Call::Release { id, part: Some(0), from: Time(0), keep: Capacity(0) },
         Call::Cancel { id },
         Call::Show { id },
     ];

@@ -86,7 +86,7 @@ fn of_several_resources_the_best_is_taken() {
     let mut site = Site::new(Rules::new("north", vec![first, second]));
     let at = |answer: &Answer| reservation(answer).slots[0].resource.to_string();
     let window = wanted(100, 500, 100, 3);
-    assert_eq!(at(&site.hold(0, "ann", 1, request(window))), "cluster", "the first of equals");
+    assert_eq!(at(&site.hold(0, "ann", 1, request(window))), "cheap", "the cheaper of equals");
     let cheapest = Request { objective: Objective::LowestCost, ..request(window) };
     let cheap = site.hold(0, "ann", 2, cheapest);
     assert_eq!((at(&cheap), reservation(&cheap).slots[0].cost), ("cheap".into(), 300));
@@ -94,7 +94,7 @@ fn of_several_resources_the_best_is_taken() {
     assert_eq!(interval(&site.hold(0, "ann", 4, request(wanted(100, 500, 100, 4)))), (200, 300));
     let only = Part { resource: Some("cheap".into()), ..request(wanted(100, 500, 50, 4)).parts[0].clone() };
     assert_eq!(at(&site.hold(0, "ann", 5, Request::single(only))), "cheap");
-    let slots = site.probe(0, "ann", request(wanted(300, 350, 50, 1)));
+    let slots = site.probe(0, "ann", request(wanted(400, 450, 50, 1)));
     assert_eq!(slots.len(), 2, "one on each");
 }
 

@@ -342,8 +342,15 @@ impl Plain {
         if item.waiting.is_some() {
             return Err("busy");
         }
+        if from >= item.end() {
+            return Err("not-released");
+        }
         let mut left = item.promised;
         let from_second = rest(now).max(usize::try_from(from).unwrap());
+        let most = left[from_second..].iter().max().copied().unwrap_or(0);
+        if most > 0 && keep > most {
+            return Err("not-released");
+        }
         left[from_second..].iter_mut().for_each(|taken| *taken = keep.min(*taken));
         let over = keep == 0 && from <= (rest(now) as i64).max(item.begin());
         match item.state {
@@ -360,6 +367,9 @@ impl Plain {
         if item.waiting.is_some() {
             return Err("busy");
         }
+        if item.state == State::Active {
+            return self.change_active(key, id, wanted);
+        }
         if item.state != State::Committed {
             return Err("illegal");
         }
@@ -369,6 +379,31 @@ impl Plain {
         let start = start.ok_or("refused")?;
         let mut to = [0; SECONDS];
         to[start as usize..(start + wanted.duration.0) as usize].fill(wanted.capacity.0);
+        self.want(key, id, to)
+    }
+
+    fn change_active(&mut self, key: u128, id: u128, wanted: &placement::Request) -> Word {
+        let from = rest(self.now);
+        let item = self.items.get_mut(&id).unwrap();
+        let until = item.begin() + wanted.duration.0;
+        let most = item.promised[from..].iter().max().copied().unwrap_or(0);
+        let begins = wanted.earliest_start.0 <= item.begin() && until <= wanted.latest_end.0;
+        if !begins || until <= from as i64 || most > 0 && wanted.capacity.0 > most {
+            return Err("unsupported");
+        }
+        let mut to = item.promised;
+        to[from..].iter_mut().for_each(|taken| *taken = wanted.capacity.0.min(*taken));
+        let end = item.end();
+        if until <= end {
+            to[until as usize..].fill(0);
+            (item.promised, item.takes) = (to, to);
+            return Ok(item.state);
+        }
+        let capacity = to[end as usize - 1];
+        to[end as usize..until as usize].fill(capacity);
+        if (end..until).any(|second| self.free(second as usize) < capacity) {
+            return Err("refused");
+        }
         self.want(key, id, to)
     }
 

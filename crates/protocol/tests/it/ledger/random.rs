@@ -143,7 +143,7 @@ impl Do {
             Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
             Do::Cancel => Call::Cancel { id },
             Do::Release { from, keep } => {
-                Call::Release { id, part: 0, from: Time(*from), keep: Capacity(*keep) }
+                Call::Release { id, part: Some(0), from: Time(*from), keep: Capacity(*keep) }
             }
             Do::Change(wanted) => Call::Change { id, version: None, request: request(*wanted) },
             Do::Probe(wanted) => Call::Probe { request: request(*wanted), most: 9, starts: vec![Time(50)] },

@@ -48,7 +48,7 @@ fn two_parts_are_probed_held_and_committed_together() {
     assert!(town.head("broker").is_settled());
     for site in ["north", "south"] {
         let calls = ["probe", "reserve", "commit", "cancel"].map(|word| town.heard(site, word));
-        assert_eq!(calls, [2, 1, 1, 0], "{site}: one probe for each part");
+        assert_eq!(calls, [1, 1, 1, 0], "{site}: one probe for parts that are the same");
     }
 }
 
@@ -251,12 +251,41 @@ fn jobs_and_early_release_reach_the_part_they_are_meant_for() {
     assert_eq!((north, south), (Some(vec![]), Some(vec![JobId(7)])));
 
     let id = ReservationId(1);
-    let release = Call::Release { id, part: 0, from: Time(150), keep: Capacity(0) };
+    let release = Call::Release { id, part: Some(0), from: Time(150), keep: Capacity(0) };
     let released = reservation(town.call("broker", release));
     assert_eq!(released.slots[0].interval.end, Time(150));
     assert_eq!(released.slots[1].interval.end, Time(200));
-    let missing = Call::Release { id, part: 5, from: Time(150), keep: Capacity(0) };
+    let missing = Call::Release { id, part: Some(5), from: Time(150), keep: Capacity(0) };
     assert_eq!(why(town.call("broker", missing)), Why::NoSuchPart(5));
+}
+
+#[test]
+fn jobs_come_after_the_commit_and_name_their_part_where_there_are_several() {
+    let mut town = two_clusters();
+    let id = ReservationId(1);
+    reservation(town.reserve("broker", 1, pair(), false));
+    let commit = Call::Commit { id, jobs: vec![JobId(7)] };
+    assert_eq!(why(town.call("broker", commit.clone())).code(), "unsupported");
+    assert_eq!(reservation(town.call("broker", Call::Show { id })).state, State::Held, "nothing is lost");
+    reservation(town.call("broker", Call::Commit { id, jobs: Vec::new() }));
+    assert_eq!(why(town.call("broker", commit)).code(), "unsupported");
+    let attach = Call::Attach { id, part: 1, job: JobId(7) };
+    assert_eq!(reservation(town.call("broker", attach)).jobs, [(1, JobId(7))]);
+}
+
+#[test]
+fn a_release_names_its_part_where_there_are_several() {
+    let mut town = two_clusters();
+    reservation(town.reserve("broker", 1, pair(), true));
+    let release = |id| Call::Release { id, part: None, from: Time(150), keep: Capacity(0) };
+    assert_eq!(why(town.call("broker", release(ReservationId(1)))), Why::WhichPart(2));
+    let shown = reservation(town.call("broker", Call::Show { id: ReservationId(1) }));
+    assert!(shown.slots.iter().all(|slot| slot.interval.end == Time(200)));
+    let single = Request::single(part("processors", 4, 100, 1_000, 100));
+    let begin = reservation(town.reserve("broker", 2, single, true)).slots[0].interval.begin;
+    let release =
+        Call::Release { id: ReservationId(2), part: None, from: begin + Seconds(50), keep: Capacity(0) };
+    assert_eq!(reservation(town.call("broker", release)).slots[0].interval.end, begin + Seconds(50));
 }
 
 #[test]

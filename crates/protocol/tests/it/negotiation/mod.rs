@@ -2,8 +2,10 @@
 //! otherwise. What random faults do is tested with the simulated grid.
 
 mod course;
+mod hierarchy;
 mod hold_times;
 mod recovery;
 mod searching;
 mod surveys;
+mod ties;
 pub(crate) mod town;

@@ -163,13 +163,21 @@ fn why(answer: Answer) -> Why {
     }
 }
 
-/// A candidate as it is offered.
-fn offer(candidate: &Candidate) -> Offer {
-    let slot = |(_, peer, slot): (usize, &Name, &Slot)| Slot {
-        resource: name_here(peer, &slot.resource),
-        ..slot.clone()
+/// The best candidates of a search, at most so many, as they are offered.
+fn offers(mut search: Search, most: usize) -> Vec<Offer> {
+    let offer = |candidate: &Candidate, slack: &[Seconds]| {
+        let slot = |(part, peer, slot): (usize, &Name, &Slot)| Slot {
+            resource: name_here(peer, &slot.resource),
+            slack: slack[part],
+            ..slot.clone()
+        };
+        Offer { slots: candidate.slots().map(slot).collect() }
     };
-    Offer { slots: candidate.slots().map(slot).collect() }
+    let next = || {
+        let candidate = search.next()?;
+        Some(offer(&candidate, &search.slack(&candidate)))
+    };
+    std::iter::from_fn(next).take(most).collect()
 }
 
 #[test]
@@ -229,8 +237,8 @@ fn offers_are_those_of_a_search_that_is_not_sliced() {
     let request = cheapest();
     assert_eq!(desk.probe("ada", &request, 20), None);
     let (answer, ticks) = desk.wait();
-    let at_once = Search::new(&request, desk.found(&request), PLENTY).take(20);
-    assert_eq!(answer, Answer::Offers(at_once.map(|candidate| offer(&candidate)).collect()));
+    let at_once = Search::new(&request, desk.found(&request), PLENTY);
+    assert_eq!(answer, Answer::Offers(offers(at_once, 20)));
     assert!(ticks > 1, "{ticks}");
 }
 
@@ -288,8 +296,7 @@ fn a_search_is_stopped_when_its_time_is_over() {
 fn offers_found_in_time_are_told_although_there_may_be_more() {
     let mut desk = Desk::new(4, rules(PLENTY.work));
     let request = cheapest();
-    let all: Vec<Offer> =
-        Search::new(&request, desk.found(&request), PLENTY).take(100).map(|one| offer(&one)).collect();
+    let all = offers(Search::new(&request, desk.found(&request), PLENTY), 100);
     assert_eq!(desk.probe("ada", &request, 100), None);
     let mut first = Search::new(&request, desk.found(&request), PLENTY);
     first.next();
@@ -307,6 +314,6 @@ fn where_the_best_is_not_found_in_time_the_earliest_is_better_than_none() {
     let mut best = Search::new(&request, desk.found(&request), Budget { work: 400_000 });
     assert_eq!(best.next(), None, "the best takes more");
     assert_eq!(desk.probe("ada", &request, 1), None);
-    let earliest = Search::new(&apart(4), desk.found(&request), PLENTY).take(1);
-    assert_eq!(desk.wait().0, Answer::Offers(earliest.map(|candidate| offer(&candidate)).collect()));
+    let earliest = Search::new(&apart(4), desk.found(&request), PLENTY);
+    assert_eq!(desk.wait().0, Answer::Offers(offers(earliest, 1)));
 }

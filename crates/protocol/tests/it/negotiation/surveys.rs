@@ -139,6 +139,8 @@ fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
         jobs: Vec::new(),
         missing: Vec::new(),
         condition: Condition::Whole,
+        losses: Vec::new(),
+        given_up: None,
         version: 1,
     })
 }

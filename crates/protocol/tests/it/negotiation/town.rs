@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) struct Town {
     pub(crate) now: Moment,
     pub(crate) sites: BTreeMap<Name, Ledger>,
+    /// The queues of sites that have any.
+    pub(crate) views: BTreeMap<Name, Views>,
     pub(crate) brokers: BTreeMap<Name, (Broker, Vec<Event>)>,
     /// What the sites wrote down.
     pub(crate) written: Vec<ledger::Event>,
@@ -69,6 +71,7 @@ impl Town {
         Town {
             now: Moment(0),
             sites: BTreeMap::new(),
+            views: BTreeMap::new(),
             brokers: BTreeMap::new(),
             written: Vec::new(),
             away: BTreeSet::new(),
@@ -79,10 +82,13 @@ impl Town {
     }
 
     pub(crate) fn site(&mut self, site: &str, resources: Vec<Resource>) {
-        let mut rules = SiteRules::new(site, resources.into_iter().map(offered).collect());
+        self.site_by(SiteRules::new(site, resources.into_iter().map(offered).collect()));
+    }
+
+    pub(crate) fn site_by(&mut self, mut rules: SiteRules) {
         rules.holds.late_commits = false;
         rules.holds.longest = Millis::seconds(120);
-        self.sites.insert(site.into(), Ledger::new(rules).unwrap());
+        self.sites.insert(rules.site.clone(), Ledger::new(rules).unwrap());
     }
 
     /// A cluster of so many processors.
@@ -137,6 +143,11 @@ impl Town {
         self.answers.remove(&envelope.key);
         let mail = Mail::Call { from: name("ada"), to: name(to), envelope: envelope.clone() };
         self.carry(VecDeque::from([mail]));
+        self.answer(envelope)
+    }
+
+    /// The answer to a call, if it came by now.
+    pub(crate) fn answer(&self, envelope: &Envelope) -> Option<Answer> {
         self.answers.get(&envelope.key).cloned()
     }
 
@@ -179,7 +190,8 @@ impl Town {
                 Mail::Call { from, to, envelope } => {
                     self.heard.push((from.clone(), to.clone(), envelope.call.word()));
                     if let Some(ledger) = self.sites.get_mut(&to) {
-                        let handled = ledger.handle(self.now, &envelope, &Views::default());
+                        let views = self.views.get(&to).cloned().unwrap_or_default();
+                        let handled = ledger.handle(self.now, &envelope, &views);
                         self.written.extend(handled.events);
                         let answer = handled.answer;
                         mail.push_back(Mail::Answer { from: to, to: from, key: envelope.key, answer });

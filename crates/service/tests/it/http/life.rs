@@ -24,12 +24,12 @@ async fn a_reservation_lives_from_a_probe_to_its_end() {
 
     let committed = ada.commit(held.id, &api::Commit::default()).await.unwrap();
     assert_eq!(committed.state, api::State::Committed);
-    let attached = ada.attach(held.id, &of(json!({"job": "job_7"}))).await.unwrap();
-    assert_eq!(attached.jobs.len(), 1);
+    let error = ada.attach(held.id, &of(json!({"job": "job_7"}))).await.unwrap_err();
+    assert!(matches!(&error, ClientError::Refused(problem) if problem.code == "job-refused"), "{error:?}");
     let changed =
-        ada.change(held.id, Some(attached.version), &of(json!({"request": request(6)}))).await.unwrap();
-    assert_eq!((changed.slots[0].capacity, changed.version), (6, attached.version + 1));
-    let release = api::Release { part: 0, from: changed.slots[0].begin, keep: 2 };
+        ada.change(held.id, Some(committed.version), &of(json!({"request": request(6)}))).await.unwrap();
+    assert_eq!((changed.slots[0].capacity, changed.version), (6, committed.version + 1));
+    let release = api::Release { part: Some(0), from: changed.slots[0].begin, keep: 2 };
     let released = ada.release(held.id, &release).await.unwrap();
     assert_eq!(released.slots[0].capacity, 2);
 
@@ -57,10 +57,10 @@ async fn what_is_new_says_where_it_is_and_what_was_seen_is_not_sent_again() {
     let again = ada.send("GET", &place, &[("if-none-match", &tag)], "").await;
     assert_eq!((again.status, again.body.as_str(), again.header("etag")), (304, "", Some(tag.as_str())));
 
-    let attach = json!({"job": "job_7"});
-    assert_eq!(ada.post(&format!("{place}/jobs"), &attach).await.status, 200);
+    let release = json!({"from": shown.document(200)["slots"][0]["begin"], "keep": 2});
+    assert_eq!(ada.post(&format!("{place}/release"), &release).await.status, 200);
     let after = ada.send("GET", &place, &[("if-none-match", &tag)], "").await;
-    assert_eq!(after.document(200)["jobs"], json!([{"part": 0, "job": "job_7"}]));
+    assert_eq!(after.document(200)["slots"][0]["capacity"], 2);
     north.end().await;
 }
 

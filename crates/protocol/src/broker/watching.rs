@@ -1,0 +1,241 @@
+//! Looking after what is booked. Peers are asked how the parts of standing bookings are: when a peer says that something has
+//! changed there, after a restart, and each of them now and then. A part that its site no longer has, or has less of, is shown
+//! as lost. Silence of a peer says nothing about its parts. It never gives anything up that a site still has.
+
+use super::booking::{About, Booking};
+use super::{Broker, Effects, Event, Outcome, Outgoing, Step};
+use crate::clock::{Millis, Moment};
+use crate::flaw::Flaw;
+use crate::ids::{Key, Name, ReservationId};
+use crate::ledger::Because;
+use crate::life_cycle::State;
+use crate::message::{Answer, Call, Envelope, Lost, Reservation};
+use crate::problem::Why;
+use bookahead_plan::Capacity;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Parts that are asked about at once: a peer that comes back with thousands of them is not flooded, and asking about 10,000
+/// takes seconds.
+const AT_ONCE: usize = 64;
+
+/// What a peer did not answer, or could not, is asked again after this time.
+const ASK_AGAIN: Millis = Millis::seconds(5);
+
+/// Parts of standing bookings, and which of them are to be asked about. Lost with a crash, but for the index, which follows
+/// from the bookings.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Watched {
+    /// The booking and the part that a peer's reservation stands for.
+    parts: BTreeMap<ReservationId, (ReservationId, usize)>,
+    /// To be asked about, in order and each once.
+    queue: VecDeque<(ReservationId, usize)>,
+    queued: BTreeSet<(ReservationId, usize)>,
+    /// Asked about, and the version of the booking then.
+    under_way: BTreeMap<(ReservationId, usize), u32>,
+    /// When all are asked about again.
+    again: Option<Moment>,
+    /// Of which nothing was learnt when they were asked about, and when they are asked about again.
+    undecided: BTreeSet<(ReservationId, usize)>,
+    undecided_again: Option<Moment>,
+}
+
+impl Watched {
+    /// A booking is other than before.
+    pub(super) fn note(&mut self, booking: &Booking) {
+        // What happens to a part before all of them are committed must not be missed.
+        let standing = is_promised(booking.state) || booking.is_being_committed();
+        for (part, child) in booking.children.iter().enumerate() {
+            if standing && booking.has_part(part) {
+                self.parts.insert(child.pick.child, (booking.id, part));
+            } else {
+                self.parts.remove(&child.pick.child);
+            }
+        }
+    }
+
+    fn add(&mut self, part: (ReservationId, usize)) {
+        if !self.under_way.contains_key(&part) && self.queued.insert(part) {
+            self.queue.push_back(part);
+        }
+    }
+}
+
+impl Broker {
+    /// A peer has said that something changed there: asks it about our parts among `changed`, or about all of them where it
+    /// cannot say which.
+    pub fn look_after(&mut self, now: Moment, peer: &Name, changed: Option<&[ReservationId]>) -> Effects {
+        let mut step = Step::new(now);
+        match changed {
+            Some(changed) => {
+                for child in changed {
+                    let ours = self.watched.parts.get(child).copied();
+                    ours.into_iter().for_each(|part| self.watched.add(part));
+                }
+            }
+            None => self.queue_parts(|at| at == peer),
+        }
+        self.go_on_watching(&mut step);
+        step.effects
+    }
+
+    fn queue_parts(&mut self, of: impl Fn(&Name) -> bool) {
+        let all: Vec<(ReservationId, usize)> = self.watched.parts.values().copied().collect();
+        for (id, part) in all {
+            let child = self.bookings.get(&id).and_then(|booking| booking.children.get(part));
+            if child.is_some_and(|child| of(&child.pick.peer)) {
+                self.watched.add((id, part));
+            }
+        }
+    }
+
+    /// When parts are asked about again.
+    pub(super) fn next_watch(&self) -> Option<Moment> {
+        let all = self.watched.again.filter(|_| !self.watched.parts.is_empty());
+        [all, self.watched.undecided_again].into_iter().flatten().min()
+    }
+
+    /// Asks about parts again, where it is time.
+    pub(super) fn watch(&mut self, step: &mut Step) {
+        let Some(every) = self.rules.watch_every else { return };
+        // A clock that was set back must not put it off.
+        let due = |at: Moment, every: Millis| at <= step.now || at > step.now + every;
+        if self.watched.undecided_again.is_some_and(|at| due(at, ASK_AGAIN)) {
+            self.watched.undecided_again = None;
+            let undecided = std::mem::take(&mut self.watched.undecided);
+            undecided.into_iter().for_each(|part| self.watched.add(part));
+        }
+        if self.watched.again.is_some_and(|at| due(at, every)) {
+            self.queue_parts(|_| true);
+            self.watched.again = None;
+        }
+        if self.watched.again.is_none() && !self.watched.parts.is_empty() {
+            self.watched.again = Some(step.now + every);
+        }
+        self.go_on_watching(step);
+    }
+
+    fn go_on_watching(&mut self, step: &mut Step) {
+        if self.broken.is(Flaw::ForgetParts) {
+            return;
+        }
+        while self.watched.under_way.len() < AT_ONCE
+            && let Some((id, part)) = self.watched.queue.pop_front()
+        {
+            self.watched.queued.remove(&(id, part));
+            let Some(booking) = self.bookings.get(&id) else { continue };
+            let Some((asked, child)) = booking.asked.as_ref().zip(booking.children.get(part)) else {
+                continue;
+            };
+            let peer = child.pick.peer.clone();
+            // What it says before all parts are committed may be told after that.
+            if booking.is_being_committed() || !self.peers.contains_key(&peer) {
+                self.ask_again_about((id, part), step.now);
+                continue;
+            }
+            let envelope = Envelope {
+                key: Key(self.identities.make()),
+                caller: asked.caller.clone(),
+                call: Call::Show { id: child.pick.child },
+            };
+            let until = step.now + self.hold_time(&peer);
+            self.watched.under_way.insert((id, part), booking.version);
+            self.calls.send(Outgoing { to: peer, envelope }, About::Show { id, part }, until, step);
+        }
+    }
+
+    /// A peer has told how a part is, or does not answer.
+    pub(super) fn shown(&mut self, id: ReservationId, part: usize, answer: Option<&Answer>, step: &mut Step) {
+        // What was told before the terms changed says nothing about them.
+        let version = self.watched.under_way.remove(&(id, part));
+        let is_current = self.bookings.get(&id).map(|booking| booking.version) == version;
+        match answer {
+            Some(answer) if is_current && !is_undecided(answer) => self.take_in(id, part, answer, step),
+            _ => self.ask_again_about((id, part), step.now),
+        }
+        self.go_on_watching(step);
+    }
+
+    /// Nothing was learnt of a part, which says nothing about it.
+    fn ask_again_about(&mut self, part: (ReservationId, usize), now: Moment) {
+        self.watched.undecided.insert(part);
+        self.watched.undecided_again.get_or_insert(now + ASK_AGAIN);
+    }
+
+    /// Takes in how a part is.
+    pub(super) fn take_in(&mut self, id: ReservationId, part: usize, answer: &Answer, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id).filter(|booking| is_promised(booking.state)) else {
+            return;
+        };
+        let Some(child) = booking.children.get(part).filter(|_| booking.has_part(part)) else { return };
+        let before = child.loss.map(|loss| (loss.why, loss.missing));
+        let all = child.pick.slot.capacity;
+        let over = Moment::of(child.pick.slot.interval.end) <= step.now;
+        let loss = match answer {
+            Answer::Reservation(there) if there.id != child.pick.child => return,
+            Answer::Reservation(there) => match lost(there) {
+                Some(_) if over && there.state == State::Completed => return,
+                loss => loss.map(|(why, missing)| (why, if why.is_gone() { all } else { missing })),
+            },
+            Answer::Problem(problem) => match problem.why {
+                // What its site has forgotten since it is long over is over here too, in a moment.
+                Why::Unknown(_) if over => return,
+                // A site that lost its journal may have adopted it for somebody else.
+                Why::Unknown(_) | Why::CancelledBefore(_) | Why::NotOwner(_) => Some((Lost::Forgotten, all)),
+                _ => return,
+            },
+            Answer::Offers(_) => return,
+        };
+        if let Answer::Reservation(there) = answer
+            && loss.is_none_or(|(why, _)| !why.is_gone())
+            && let Some(slot) = there.slots.first()
+            && (slot.interval, slot.capacity) != (child.pick.slot.interval, child.pick.slot.capacity)
+        {
+            // Its owner changed it at its site.
+            self.note(Event::Changed { id, part, slot: slot.clone() }, step);
+        }
+        if loss != before {
+            self.note(Event::PartSeen { id, part, at: step.now, loss }, step);
+        }
+        self.end_if_nothing_is_left(id, step);
+    }
+
+    /// A booking of which no part is left is over.
+    fn end_if_nothing_is_left(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id).filter(|booking| is_promised(booking.state)) else {
+            return;
+        };
+        if (0..booking.children.len()).any(|part| booking.has_part(part)) {
+            return;
+        }
+        let mut reasons = booking.children.iter().filter_map(|child| child.loss.map(|loss| loss.why));
+        let by_owner = reasons.all(|why| why == Lost::GivenUp);
+        if by_owner && booking.state == State::Active {
+            return self.note(Event::Ended { id, at: step.now }, step);
+        }
+        self.close(id, if by_owner { Outcome::Cancelled } else { Outcome::Lost }, step);
+    }
+}
+
+/// Whether a peer could not say how a part is.
+fn is_undecided(answer: &Answer) -> bool {
+    matches!(answer, Answer::Problem(problem) if !problem.why.is_final())
+}
+
+/// Whether its sites have to have it.
+pub(super) fn is_promised(state: State) -> bool {
+    matches!(state, State::Committed | State::ChangeRequested | State::Active)
+}
+
+/// What a site has no longer of a reservation; None where all is there.
+fn lost(there: &Reservation) -> Option<(Lost, Capacity)> {
+    let missing = there.missing.iter().copied().max().unwrap_or(Capacity::ZERO);
+    match (there.state, there.given_up) {
+        (state, _) if is_promised(state) => (missing > Capacity::ZERO).then_some((Lost::Degraded, missing)),
+        (_, Some(Because::Owner)) | (State::Completed, _) => Some((Lost::GivenUp, missing)),
+        (_, Some(Because::Operator)) => Some((Lost::Revoked, missing)),
+        _ => Some((Lost::Ended, missing)),
+    }
+}
+
+/// How often all parts are asked about by default: what no peer told is noticed after this time.
+pub(super) const WATCH_EVERY: Millis = Millis::seconds(300);
