@@ -130,18 +130,13 @@ fn instance(
     slack: i64,
 ) -> (Request, Vec<Vec<Found>>) {
     let chance = &mut Chance::new(7);
-    let part = |_| Part {
-        wanted: Wanted {
-            earliest_start: Time(0),
-            latest_end: Time(3 * DAY),
-            duration: Seconds(3_600),
-            capacity: Capacity(16),
-        },
-        kind: "processors".into(),
-        requirements: vec![],
-        resource: None,
+    let wanted = Wanted {
+        earliest_start: Time(0),
+        latest_end: Time(3 * DAY),
+        duration: Seconds(3_600),
+        capacity: Capacity(16),
     };
-    let parts = (0..PARTS).map(part).collect();
+    let parts = vec![Part::new(wanted, "processors"); PARTS];
     let found = (0..PARTS)
         .map(|part| {
             (0..sites)
@@ -150,7 +145,7 @@ fn instance(
                 .collect()
         })
         .collect();
-    (Request { parts, constraints: constraints.to_vec(), objective }, found)
+    (Request { objective, ..Request::new(parts, constraints.to_vec()) }, found)
 }
 
 fn slot(chance: &mut Chance, part: usize, [site, sites]: [u64; 2], slack: i64) -> Found {

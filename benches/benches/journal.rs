@@ -55,7 +55,7 @@ fn commands(count: u128) -> Vec<Vec<Event>> {
             duration: Seconds(3_600),
             capacity: Capacity(8),
         };
-        let part = Part { wanted, kind: "processors".into(), requirements: vec![], resource: None };
+        let part = Part::new(wanted, "processors");
         let (id, request) = (ReservationId(number), Request::single(part));
         let call = Call::Reserve { id, request, hold_for: Millis(60_000), book: false };
         let caller = Caller { user: format!("user{}", number % 50).into(), roles: vec![] };

@@ -107,7 +107,7 @@ fn request(begin: i64, window: i64, capacity: u32) -> Request {
         duration: LENGTH,
         capacity: Capacity(capacity),
     };
-    Request::single(Part { wanted, kind: "processors".into(), requirements: vec![], resource: None })
+    Request::single(Part::new(wanted, "processors"))
 }
 
 struct Site {

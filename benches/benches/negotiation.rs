@@ -72,7 +72,7 @@ fn part(capacity: u32, earliest: i64, window: i64, duration: i64) -> Part {
         duration: Seconds(duration),
         capacity: Capacity(capacity),
     };
-    Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None }
+    Part::new(wanted, "processors")
 }
 
 impl Town {
@@ -118,7 +118,7 @@ impl Town {
                 [together, Constraint::DifferentSites(first, second)]
             })
             .collect();
-        let request = Request { parts, constraints, objective: Objective::EarliestEnd };
+        let request = Request::new(parts, constraints);
         let id = ReservationId(round);
         let call = Call::Reserve { id, request, hold_for: Millis::seconds(60), book: true };
         let envelope = Envelope { key: Key(round), caller: caller(), call };

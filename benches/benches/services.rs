@@ -127,7 +127,7 @@ fn wanted(number: u64) -> placement::Request {
 
 fn request(number: u64) -> Request {
     let wanted = wanted(number);
-    Request::single(Part { wanted, kind: "processors".into(), requirements: vec![], resource: None })
+    Request::single(Part::new(wanted, "processors"))
 }
 
 async fn pairs(folder: &Path) -> Outcome<()> {
@@ -290,11 +290,8 @@ fn four_parts(number: u64) -> Outcome<api::Reserve> {
     let offset = |second| api::Constraint::Offset { first: 0, second, by_seconds: 0 };
     let apart = |(first, second)| api::Constraint::DifferentSites { first, second };
     let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
-    let request = api::Request {
-        parts: vec![part; 4],
-        constraints: (1..4).map(offset).chain(pairs.into_iter().map(apart)).collect(),
-        objective: api::Objective::EarliestEnd,
-    };
+    let request =
+        api::Request::new(vec![part; 4], (1..4).map(offset).chain(pairs.into_iter().map(apart)).collect());
     Ok(api::Reserve { id: None, request, hold_for_ms: 60_000, book: false })
 }
 

@@ -29,10 +29,10 @@ pub use list::{Event, JobsQuery, ListQuery, Reservations, ScheduleQuery, States}
 pub use offer::{Impact, Offer, Offers, Probe, Slot};
 pub use operation::Operation;
 pub use problem::{Blocker, BlockerKind, Code, Problem, Relaxation};
-pub use request::{Constraint, Objective, Part, Request, Requirement};
+pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement};
 pub use reservation::{
-    Attach, AttachedJob, Change, Commit, Condition, Extend, GivenUp, Hold, Loss, Lost, Release, Reservation,
-    Reserve, State,
+    Attach, AttachedJob, Change, Commit, Condition, Extend, GivenUp, Hold, Loss, Lost, Release, Replacement,
+    Reservation, Reserve, State,
 };
 pub use site::{
     AttributeValue, BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat, Load,

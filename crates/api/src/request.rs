@@ -1,12 +1,12 @@
 //! What a client wants, as a document: parts, each flexible in time, and what must hold between them.
 
 use crate::convert::{converted, same_fields, words};
-use crate::description::NameText;
+use crate::description::{NameText, ReservationIdText};
 use crate::site::AttributeValue;
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol as protocol;
-use bookahead_protocol::Name;
+use bookahead_protocol::{Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
@@ -30,6 +30,9 @@ pub struct Request {
     /// Which of several solutions is the best.
     #[serde(default)]
     pub objective: Objective,
+    /// What a broker does when a site loses a part of what is booked, or capacity of it.
+    #[serde(default, skip_serializing_if = "OnLoss::is_default")]
+    pub on_loss: OnLoss,
 }
 
 /// One resource for one stretch of time.
@@ -57,6 +60,10 @@ pub struct Part {
     /// This very resource, by its name at whoever is asked.
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
+    /// The reservation that is cancelled once this one is committed: limits do not count both. Brokers say this of
+    /// replacements.
+    #[schema(value_type = Option<ReservationIdText>)]
+    pub replaces: Option<ReservationId>,
 }
 
 /// What must hold between parts, which are given by their places in the request, counted from 0.
@@ -134,6 +141,36 @@ words! {
     }
 }
 
+words! {
+    /// What a broker does when a site loses a part of what is booked, or capacity of it.
+    #[derive(Default)]
+    OnLoss = protocol::OnLoss {
+        /// Looks for a replacement at the same times; where there is none, it keeps the rest.
+        #[default]
+        Heal,
+        /// Looks for a replacement at the same times, else at other times that the request allows.
+        HealAnyTime,
+        /// Keeps the rest.
+        Keep,
+        /// Cancels all of it.
+        Cancel,
+    }
+}
+
+impl OnLoss {
+    /// Whether it is what is done where nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == OnLoss::default()
+    }
+}
+
+impl Request {
+    /// Of which the solution that is over first is the best.
+    pub fn new(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
+        Request { parts, constraints, objective: Objective::default(), on_loss: OnLoss::default() }
+    }
+}
+
 /// What a part asks of an attribute of the resource. "site" and "name" are attributes that every resource has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "test", rename_all = "kebab-case", deny_unknown_fields)]
@@ -193,7 +230,12 @@ impl From<Part> for protocol::Part {
             capacity: Capacity(part.capacity),
         };
         let requirements = part.requirements.into_iter().map(Into::into).collect();
-        protocol::Part { wanted, kind: part.kind, requirements, resource: part.resource }
+        protocol::Part {
+            requirements,
+            resource: part.resource,
+            replaces: part.replaces,
+            ..protocol::Part::new(wanted, part.kind)
+        }
     }
 }
 
@@ -209,6 +251,7 @@ impl TryFrom<protocol::Part> for Part {
             latest_end: part.wanted.latest_end.try_into()?,
             requirements: part.requirements.into_iter().map(Into::into).collect(),
             resource: part.resource,
+            replaces: part.replaces,
         })
     }
 }
@@ -286,5 +329,5 @@ impl From<protocol::Requirement> for Requirement {
     }
 }
 
-same_fields!(Request = protocol::Request { parts, constraints, objective });
+same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss });
 converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

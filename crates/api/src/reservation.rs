@@ -147,6 +147,9 @@ pub struct Reservation {
     /// Of a booking at a broker: what its sites no longer have, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
+    /// Of a booking at a broker: the parts that were replaced since their sites lost them, the last 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<Replacement>,
     /// Of what was given up: by whom.
     pub given_up: Option<GivenUp>,
     /// Version of its terms: grows with every change; the entity tag begins with it.
@@ -168,6 +171,7 @@ words! {
 }
 
 /// Something that a part no longer has, though it was promised.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Loss {
     /// The part, counted from 0.
@@ -175,6 +179,21 @@ pub struct Loss {
     /// When the broker noticed it.
     pub since: Timestamp,
     /// Why.
+    pub why: Lost,
+    /// When a replacement is looked for again, where there was none so far.
+    pub heal_at: Option<Timestamp>,
+}
+
+/// A part that was replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Replacement {
+    /// The part, counted from 0.
+    pub part: usize,
+    /// When.
+    pub at: Timestamp,
+    /// What it was before.
+    pub was: Slot,
+    /// Why it was replaced.
     pub why: Lost,
 }
 
@@ -302,9 +321,10 @@ impl Release {
 }
 
 same_fields!(Reservation = protocol::Reservation {
-    id, owner, state, slots, jobs, missing, condition, losses, given_up, version
+    id, owner, state, slots, jobs, missing, condition, losses, replaced, given_up, version
 } { held_for_ms = held_for });
-same_fields!(Loss = protocol::Loss { part, since, why });
+same_fields!(Loss = protocol::Loss { part, since, why, heal_at });
+same_fields!(Replacement = protocol::Replacement { part, at, was, why });
 converted!(AttachedJob = (usize, JobId));
 
 impl From<AttachedJob> for (usize, JobId) {

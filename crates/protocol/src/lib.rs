@@ -32,7 +32,8 @@ pub use clock::{Millis, Moment};
 pub use ids::{JobId, Key, Name, ReservationId};
 pub use life_cycle::{IllegalMove, Move, State};
 pub use message::{
-    Answer, Call, Caller, Condition, Envelope, Impact, Loss, Lost, Offer, Rating, Reservation, Slot,
+    Answer, Call, Caller, Condition, Envelope, Impact, Loss, Lost, Offer, Rating, Replacement, Reservation,
+    Slot,
 };
 pub use problem::{Problem, Why};
-pub use request::{Constraint, Objective, Part, Request, Requirement, Resource, Test, Value};
+pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value};

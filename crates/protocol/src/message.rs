@@ -193,6 +193,9 @@ pub struct Reservation {
     /// What a broker has noticed to be gone or missing, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
+    /// Parts that a broker replaced since their sites lost them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<Replacement>,
     /// Of what was given up: by whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Because>,
@@ -208,6 +211,22 @@ pub struct Loss {
     /// When that was noticed.
     pub since: Time,
     /// Why.
+    pub why: Lost,
+    /// When the next replacement is looked for, where one was looked for and not found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal_at: Option<Time>,
+}
+
+/// A part that was replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Replacement {
+    /// Which part.
+    pub part: usize,
+    /// When.
+    pub at: Time,
+    /// What it was before.
+    pub was: Slot,
+    /// Why it was replaced.
     pub why: Lost,
 }
 

@@ -2,7 +2,7 @@
 //! reservation; with more it is a co-reservation, booked all together or not at all. And what a site offers: a capacity of some
 //! kind, with attributes that never change by the hour. Matching a part against them says nothing about schedules.
 
-use crate::ids::Name;
+use crate::ids::{Name, ReservationId};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,6 +27,9 @@ pub struct Request {
     pub constraints: Vec<Constraint>,
     /// Which of several solutions is the best.
     pub objective: Objective,
+    /// What a broker does when a site loses a part of what is booked.
+    #[serde(default, skip_serializing_if = "OnLoss::is_default")]
+    pub on_loss: OnLoss,
 }
 
 /// One resource for one stretch of time.
@@ -40,6 +43,9 @@ pub struct Part {
     pub requirements: Vec<Requirement>,
     /// This very resource of whoever is asked, where it was already chosen.
     pub resource: Option<Name>,
+    /// The reservation that is given up once this one is committed: limits do not count both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<ReservationId>,
 }
 
 /// What must hold between parts, given by their places in the request.
@@ -99,6 +105,32 @@ pub enum Objective {
     LowestCost,
 }
 
+/// What a broker does when a site loses a part of what is booked, or capacity of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub enum OnLoss {
+    /// Looks for a replacement at the same times; where there is none, it keeps the rest.
+    #[default]
+    Heal,
+    /// Looks for a replacement at the same times, else at other times that the request allows.
+    HealAnyTime,
+    /// Keeps the rest.
+    Keep,
+    /// Cancels all of it.
+    Cancel,
+}
+
+impl OnLoss {
+    /// Whether it is what is done where nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == OnLoss::default()
+    }
+
+    /// Whether a replacement is looked for.
+    pub fn heals(self) -> bool {
+        matches!(self, OnLoss::Heal | OnLoss::HealAnyTime)
+    }
+}
+
 /// A request that nobody could ever fulfil as it stands.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
@@ -130,9 +162,14 @@ pub enum Malformed {
 const FURTHEST: i64 = 1_000_000_000_000_000;
 
 impl Request {
+    /// Of which the solution that is over first is the best.
+    pub fn new(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
+        Request { parts, constraints, objective: Objective::EarliestEnd, on_loss: OnLoss::default() }
+    }
+
     /// A plain reservation.
     pub fn single(part: Part) -> Request {
-        Request { parts: vec![part], constraints: Vec::new(), objective: Objective::EarliestEnd }
+        Request::new(vec![part], Vec::new())
     }
 
     /// Says what is wrong with it, whatever the schedules are.
@@ -181,6 +218,11 @@ impl Request {
 }
 
 impl Part {
+    /// On any resource of a kind.
+    pub fn new(wanted: placement::Request, kind: impl Into<Name>) -> Part {
+        Part { wanted, kind: kind.into(), requirements: Vec::new(), resource: None, replaces: None }
+    }
+
     fn check(&self, at: usize) -> Result<(), Malformed> {
         let wanted = &self.wanted;
         if wanted.duration < Seconds(1) {
@@ -361,8 +403,8 @@ mod tests {
             duration: Seconds(10),
             capacity: Capacity(1),
         };
-        let part = Part { wanted, kind: "processors".into(), requirements: vec![], resource: None };
-        Request { parts: vec![part; parts], constraints, objective: Objective::EarliestEnd }
+        let part = Part::new(wanted, "processors");
+        Request::new(vec![part; parts], constraints)
     }
 
     #[test]
@@ -411,7 +453,7 @@ mod resource_tests {
             duration: Seconds(7_200),
             capacity: Capacity(4),
         };
-        Part { wanted, kind: "processors".into(), requirements, resource: None }
+        Part { requirements, ..Part::new(wanted, "processors") }
     }
 
     fn asks(attribute: &str, test: Test) -> Vec<Requirement> {

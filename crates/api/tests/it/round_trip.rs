@@ -122,7 +122,7 @@ fn what_has_no_date_cannot_be_asked_for_or_offered() {
         duration: Seconds(1),
         capacity: Capacity(1),
     };
-    let part = Part { wanted, kind: "processors".into(), requirements: vec![], resource: None };
+    let part = Part::new(wanted, "processors");
     let call = Call::Probe { request: Request::single(part), most: 1, starts: vec![] };
     assert_eq!(Operation::try_from(call), Err(api::OutOfCalendar(Time::MAX)));
 }

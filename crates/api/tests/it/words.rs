@@ -8,8 +8,8 @@ use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit, NotRe
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
     Call, Condition, Constraint, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis, Move, Name, Objective,
-    Offer, Part, Problem, Rating, Request, Requirement, Reservation, ReservationId, Resource, Slot, State,
-    Test, Value, Why,
+    Offer, OnLoss, Part, Problem, Rating, Replacement, Request, Requirement, Reservation, ReservationId,
+    Resource, Slot, State, Test, Value, Why,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -81,8 +81,14 @@ fn part() -> impl Strategy<Value = Part> {
         duration,
         capacity,
     });
-    (wanted, name(), vec(requirement(), 0..4), option::of(name()))
-        .prop_map(|(wanted, kind, requirements, resource)| Part { wanted, kind, requirements, resource })
+    (wanted, name(), vec(requirement(), 0..4), option::of(name()), option::of(id())).prop_map(
+        |(wanted, kind, requirements, resource, replaces)| Part {
+            requirements,
+            resource,
+            replaces,
+            ..Part::new(wanted, kind)
+        },
+    )
 }
 
 fn constraint() -> impl Strategy<Value = Constraint> {
@@ -105,8 +111,10 @@ fn request() -> impl Strategy<Value = Request> {
         Objective::LeastImpact,
         Objective::LowestCost,
     ];
-    (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives))
-        .prop_map(|(parts, constraints, objective)| Request { parts, constraints, objective })
+    let on_loss = select(vec![OnLoss::Heal, OnLoss::HealAnyTime, OnLoss::Keep, OnLoss::Cancel]);
+    (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss).prop_map(
+        |(parts, constraints, objective, on_loss)| Request { parts, constraints, objective, on_loss },
+    )
 }
 
 pub(crate) fn call() -> impl Strategy<Value = Call> {
@@ -195,13 +203,29 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
     let rest =
         (option::of(millis()), vec((place(), job()), 0..3), vec(capacity(), 0..3), conditions, any::<u32>());
     let why = select(vec![Lost::Degraded, Lost::GivenUp, Lost::Revoked, Lost::Ended, Lost::Forgotten]);
-    let loss = (place(), time(), why).prop_map(|(part, since, why)| Loss { part, since, why });
+    let loss = (place(), time(), why.clone(), option::of(time()))
+        .prop_map(|(part, since, why, heal_at)| Loss { part, since, why, heal_at });
+    let replacement =
+        (place(), time(), slot(), why).prop_map(|(part, at, was, why)| Replacement { part, at, was, why });
     let by = select(vec![Because::Owner, Because::Operator, Because::Lost]);
-    let lost = (vec(loss, 0..3), option::of(by));
-    (who, rest, lost).prop_map(|(who, rest, (losses, given_up))| {
+    let lost = (vec(loss, 0..3), vec(replacement, 0..3), option::of(by));
+    (who, rest, lost).prop_map(|(who, rest, (losses, replaced, given_up))| {
         let (id, owner, state, slots) = who;
         let (held_for, jobs, missing, condition, version) = rest;
-        Reservation { id, owner, state, slots, held_for, jobs, missing, condition, losses, given_up, version }
+        Reservation {
+            id,
+            owner,
+            state,
+            slots,
+            held_for,
+            jobs,
+            missing,
+            condition,
+            losses,
+            replaced,
+            given_up,
+            version,
+        }
     })
 }
 

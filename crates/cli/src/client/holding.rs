@@ -12,9 +12,7 @@ use super::when::When;
 use crate::output::say;
 use crate::times::written;
 use anyhow::{Result, bail};
-use bookahead_api::{
-    Change, Commit, Extend, Hold, Objective, Part, Release, Request, Reservation, Slot, Timestamp,
-};
+use bookahead_api::{Change, Commit, Extend, Hold, Part, Release, Request, Reservation, Slot, Timestamp};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{JobId, Name, ReservationId};
 use clap::Args;
@@ -190,11 +188,7 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
         )));
     };
     let kind = kind_of(&session, slot)?;
-    let request = Request {
-        parts: vec![wanted(arguments, &session, slot, kind)?],
-        constraints: Vec::new(),
-        objective: Objective::default(),
-    };
+    let request = Request::new(vec![wanted(arguments, &session, slot, kind)?], Vec::new());
     let terms = Change { request };
     let version = version(arguments, &reservation);
     let answer = session.ask("changing", session.timed_client().change(arguments.id, version, &terms));
@@ -246,5 +240,6 @@ fn wanted(arguments: &ChangeArguments, session: &Session, slot: &Slot, kind: Nam
         latest_end,
         requirements: Vec::new(),
         resource: Some(slot.resource.clone()),
+        replaces: None,
     })
 }

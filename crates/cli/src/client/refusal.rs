@@ -132,6 +132,7 @@ mod tests {
             latest_end: "2026-11-16T12:00:00Z".parse().unwrap(),
             requirements: Vec::new(),
             resource: None,
+            replaces: None,
         }
     }
 
@@ -145,8 +146,7 @@ mod tests {
             Relaxation::Fewer { by: 64 },
             Relaxation::Earlier { begin: "2026-11-16T06:30:00Z".parse().unwrap() },
         ];
-        let request =
-            Request { parts: vec![part()], constraints: Vec::new(), objective: Objective::default() };
+        let request = Request::new(vec![part()], Vec::new());
         let dates = Dates::new(TimeZone::get("Europe/Berlin").unwrap());
         let flags = |part: &Part| flags_of(part, Objective::default(), &dates).join(" ");
         let command = |relaxation: &Relaxation| relaxed(&request, relaxation).as_ref().map(flags);
@@ -170,8 +170,7 @@ mod tests {
 
     #[test]
     fn of_several_parts_nobody_knows_which_is_meant() {
-        let request =
-            Request { parts: vec![part(), part()], constraints: Vec::new(), objective: Objective::default() };
+        let request = Request::new(vec![part(), part()], Vec::new());
         assert_eq!(relaxed(&request, &Relaxation::Fewer { by: 16 }), None);
     }
 }

@@ -5,8 +5,8 @@ use crate::client::dates::{Dates, countdown, length, utc_span};
 use crate::client::request::values::shown;
 use crate::output::{Table, count};
 use bookahead_api::{
-    AttributeValue, Condition, Job, JobState, Load, Loss, Lost, Offers, Reachability, Reservation, Resource,
-    Role, Site, Slot, State,
+    AttributeValue, Condition, Job, JobState, Load, Loss, Lost, Offers, Reachability, Replacement,
+    Reservation, Resource, Role, Site, Slot, State,
 };
 use bookahead_protocol::{self as protocol, Name, life_cycle};
 use std::collections::BTreeMap;
@@ -81,15 +81,26 @@ fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
 
 /// `part 1, since 14:05: gone: an operator of its site gave it up`.
 fn loss(loss: &Loss, dates: &Dates) -> String {
-    let Loss { part, since, why } = loss;
-    let why = match why {
+    let Loss { part, since, why, heal_at } = loss;
+    let again = |at| format!("; no replacement was found, the next is looked for at {}", dates.wall(at));
+    let again = heal_at.map(again).unwrap_or_default();
+    format!("part {part}, since {}: {}{again}", dates.wall(*since), lost(*why))
+}
+
+/// `part 1, at 14:06: replaced south/cluster: gone: an operator of its site gave it up`.
+fn replacement(replacement: &Replacement, dates: &Dates) -> String {
+    let Replacement { part, at, was, why } = replacement;
+    format!("part {part}, at {}: replaced {}: {}", dates.wall(*at), was.resource, lost(*why))
+}
+
+fn lost(why: Lost) -> &'static str {
+    match why {
         Lost::Degraded => "less is left than was promised",
         Lost::GivenUp => "gone: its owner gave it up",
         Lost::Revoked => "gone: an operator of its site gave it up",
         Lost::Ended => "gone: its site ended it",
         Lost::Forgotten => "gone: its site does not know it any more",
-    };
-    format!("part {part}, since {}: {why}", dates.wall(*since))
+    }
 }
 
 pub(crate) fn print_reservation(
@@ -102,6 +113,9 @@ pub(crate) fn print_reservation(
     writeln!(out, "of {}, version {}", reservation.owner, reservation.version)?;
     for one in &reservation.losses {
         writeln!(out, "{}", loss(one, dates))?;
+    }
+    for one in &reservation.replaced {
+        writeln!(out, "{}", replacement(one, dates))?;
     }
     if !reservation.slots.is_empty() {
         write!(out, "\n{}", parts(reservation, dates).table())?;

@@ -148,12 +148,9 @@ impl Visit {
             latest_end: api::Timestamp::nearest(begin + duration + Seconds(7_200)),
             requirements: Vec::new(),
             resource: None,
+            replaces: None,
         };
-        let request = api::Request {
-            parts: vec![part],
-            constraints: Vec::new(),
-            objective: api::Objective::EarliestEnd,
-        };
+        let request = api::Request::new(vec![part], Vec::new());
         let then = match chance.below(10) {
             0..8 => Then::Commit,
             8 => Then::Cancel,

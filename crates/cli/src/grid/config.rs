@@ -4,7 +4,7 @@
 
 use crate::client::request::described::Constraint;
 use crate::client::request::values::Required;
-use bookahead_api::Objective;
+use bookahead_api::{Objective, OnLoss};
 use bookahead_service::config::{BrokerRules, Holds, LeftOut, Length, Limits, Resource, Reveal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -118,6 +118,7 @@ impl Broker {
             after_refusal: self.after_refusal.unwrap_or(usual.after_refusal),
             retry_time: self.retry_time.unwrap_or(usual.retry_time),
             watch_every: usual.watch_every,
+            heal_after: usual.heal_after,
             probes_at_once: self.probes_at_once.unwrap_or(usual.probes_at_once),
             enough_slots: self.enough_slots,
             slots: self.slots.unwrap_or(usual.slots),
@@ -149,6 +150,8 @@ pub(crate) struct Request {
     pub(crate) cancel_after: Option<Length>,
     #[serde(default)]
     pub(crate) objective: Objective,
+    #[serde(default)]
+    pub(crate) on_loss: OnLoss,
     #[serde(default, rename = "part")]
     pub(crate) parts: Vec<Part>,
     #[serde(default, rename = "constraint")]

@@ -238,7 +238,8 @@ fn request(described: &config::Request) -> Result<Request> {
         let between = between(constraint, &names).map_err(|what| anyhow!("constraint {}: {what}", at + 1))?;
         constraints.extend(between.into_iter().map(Into::into));
     }
-    Ok(Request { parts, constraints, objective: described.objective.into() })
+    let (objective, on_loss) = (described.objective.into(), described.on_loss.into());
+    Ok(Request { parts, constraints, objective, on_loss })
 }
 
 fn part(described: &config::Part, asked: Length) -> Result<Part, String> {
@@ -253,5 +254,5 @@ fn part(described: &config::Part, asked: Length) -> Result<Part, String> {
     let wanted =
         placement::Request { earliest_start, latest_end, duration, capacity: Capacity(described.capacity) };
     let requirements = described.require.iter().map(|required| required.0.clone().into()).collect();
-    Ok(Part { wanted, kind: described.kind.as_str().into(), requirements, resource: None })
+    Ok(Part { requirements, ..Part::new(wanted, described.kind.as_str()) })
 }

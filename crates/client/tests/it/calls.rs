@@ -23,7 +23,7 @@ fn request() -> Request {
         duration: Seconds(60),
         capacity: Capacity(4),
     };
-    Request::single(Part { wanted, kind: "processors".into(), requirements: vec![], resource: None })
+    Request::single(Part::new(wanted, "processors"))
 }
 
 #[tokio::test]

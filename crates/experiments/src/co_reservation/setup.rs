@@ -6,7 +6,7 @@
 
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::broker::LeftOut;
-use bookahead_protocol::{Constraint, Objective, Part, Request};
+use bookahead_protocol::{Constraint, Part, Request};
 use bookahead_workload::streams::Stream;
 
 /// Processors of the eight machines.
@@ -203,7 +203,7 @@ fn request(choices: &Choices, earliest: Time, stream: &mut Stream) -> Request {
         let capacity = Capacity(stream.whole(PROCESSORS.0, PROCESSORS.1) as u32);
         let latest_end = begin + choices.window + duration;
         let wanted = placement::Request { earliest_start: begin, latest_end, duration, capacity };
-        parts.push(Part { wanted, kind: KIND.into(), requirements: Vec::new(), resource: None });
+        parts.push(Part::new(wanted, KIND));
         if choices.order == Order::OneAfterTheOther {
             begin = begin + duration;
         }
@@ -216,7 +216,7 @@ fn request(choices: &Choices, earliest: Time, stream: &mut Stream) -> Request {
         }
     };
     let constraints = (1..parts.len()).map(constraint).collect();
-    Request { parts, constraints, objective: Objective::EarliestEnd }
+    Request::new(parts, constraints)
 }
 
 #[cfg(test)]

@@ -207,7 +207,7 @@ fn booked(calendar: &[Span]) -> Option<Ledger> {
             duration: span.interval.length(),
             capacity: span.capacity,
         };
-        let part = Part { wanted, kind: KIND.into(), requirements: Vec::new(), resource: None };
+        let part = Part::new(wanted, KIND);
         let id = ReservationId(identities.make());
         let call = Call::Reserve { id, request: Request::single(part), hold_for: HOLD, book: true };
         let envelope = Envelope { key: Key(identities.make()), caller: caller("others"), call };

@@ -197,6 +197,7 @@ impl Broker {
     /// Tells brokers above of what was done to something that was promised.
     fn note_change(&mut self, event: &Event) {
         if let Event::PartSeen { id, .. }
+        | Event::Replaced { id, .. }
         | Event::Changed { id, .. }
         | Event::Closed { id, .. }
         | Event::Ended { id, .. } = event
@@ -446,7 +447,7 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         Event::Held { .. } => "held",
         Event::Committed { .. } | Event::Attached { .. } => "committed",
         Event::Changed { .. } => "change-settled",
-        Event::PartSeen { .. } => event.word(),
+        Event::PartSeen { .. } | Event::Replaced { .. } | Event::NotHealed { .. } => event.word(),
         Event::Began { .. } => "begun",
         Event::Ended { .. } => "completed",
         Event::Closed { .. } if state == Some(State::Terminated) => "terminated",
@@ -455,6 +456,8 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         Event::Woke { .. }
         | Event::Trying { .. }
         | Event::GaveUp { .. }
+        | Event::Replacing { .. }
+        | Event::NotReplaced { .. }
         | Event::Decided { .. }
         | Event::Answered { .. }
         | Event::Settled { .. } => return None,

@@ -92,7 +92,7 @@ impl Site {
             capacity: asked.capacity,
         };
         let (kind, requirements) = (asked.kind.clone(), asked.requirements.clone());
-        let part = Part { wanted, kind, requirements, resource: asked.resource.clone() };
+        let part = Part { requirements, resource: asked.resource.clone(), ..Part::new(wanted, kind) };
         let suits = self.rules.resources.iter().find(|offered| offered.resource.suits(&part));
         let none = || Problem::new(Why::NoSuchResource { part: 0, kind: asked.kind.clone() });
         suits.map(|offered| offered.resource.name.clone()).ok_or_else(none)

@@ -9,7 +9,7 @@ use crate::deadline::RoundTrips;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::ledger::Because;
 use crate::life_cycle::{Move, State};
-use crate::message::{Answer, Call, Condition, Loss, Lost, Outgoing, Reservation, Slot};
+use crate::message::{Answer, Call, Condition, Loss, Lost, Outgoing, Replacement, Reservation, Slot};
 use crate::problem::{Problem, Why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Of each booking so many answers are remembered; nobody repeats a call after so many others.
 const MOST_ANSWERED: usize = 64;
+
+/// Of each booking so many replaced parts are remembered.
+const MOST_REPLACED: usize = 32;
 
 /// A part, at the peer that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,6 +73,18 @@ pub struct Booking {
     pub jobs: Vec<(usize, JobId)>,
     /// Grows with every change of terms.
     pub version: u32,
+    /// Replacements of lost parts that are held or committed, by part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replacing: Vec<(usize, Child)>,
+    /// Parts that were replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<Replacement>,
+    /// So often no replacement was found since something was lost.
+    #[serde(default)]
+    pub(super) not_healed: u32,
+    /// When the next one is looked for.
+    #[serde(default)]
+    pub(super) heal_next: Option<Moment>,
     /// Answers to calls about it, for those who repeat them.
     pub(super) answered: Vec<Answered>,
     /// When it ended.
@@ -98,6 +113,10 @@ impl Booking {
             outcome: None,
             jobs: Vec::new(),
             version: 1,
+            replacing: Vec::new(),
+            replaced: Vec::new(),
+            not_healed: 0,
+            heal_next: None,
             answered: Vec::new(),
             ended: None,
         }
@@ -107,7 +126,8 @@ impl Booking {
     pub(super) fn as_written(&self) -> Booking {
         let as_written = |child: &Child| Child { loss: child.loss, ..Child::new(child.pick.clone()) };
         let children = self.children.iter().map(as_written).collect();
-        Booking { children, ..self.clone() }
+        let replacing = self.replacing.iter().map(|(part, child)| (*part, as_written(child))).collect();
+        Booking { children, replacing, ..self.clone() }
     }
 
     /// The fold. A move that the life cycle does not know is ignored: a journal that another program wrote is not ours to
@@ -152,7 +172,18 @@ impl Booking {
                     let before = child.loss.filter(|before| loss.is_some_and(|(why, _)| why == before.why));
                     let since = before.map_or(*at, |before| before.since);
                     child.loss = loss.map(|(why, missing)| PartLoss { since, why, missing });
+                    (self.not_healed, self.heal_next) = (0, None);
                 }
+            }
+            Event::Replacing { picks, .. } => {
+                let replacement = |(part, pick): &(usize, Pick)| (*part, Child::new(pick.clone()));
+                self.replacing = picks.iter().map(replacement).collect();
+            }
+            Event::NotReplaced { .. } => self.leave_replacements(),
+            Event::Replaced { at, .. } => self.replace_parts(*at),
+            Event::NotHealed { next, .. } => {
+                self.not_healed = self.not_healed.saturating_add(1);
+                self.heal_next = Some(*next);
             }
             Event::Answered { answered, .. } => {
                 if self.answered.len() == MOST_ANSWERED {
@@ -182,7 +213,29 @@ impl Booking {
         self.leave_children();
     }
 
+    fn leave_replacements(&mut self) {
+        self.leftovers.extend(self.replacing.drain(..).map(|(_, child)| child.pick));
+    }
+
+    fn replace_parts(&mut self, at: Moment) {
+        for (part, replacement) in std::mem::take(&mut self.replacing) {
+            let Some(child) = self.children.get_mut(part) else { continue };
+            let old = std::mem::replace(child, replacement);
+            if self.replaced.len() == MOST_REPLACED {
+                self.replaced.remove(0);
+            }
+            let why = old.loss.map_or(Lost::Ended, |loss| loss.why);
+            self.replaced.push(Replacement { part, at: at.second(), was: old.pick.slot_here(), why });
+            self.leftovers.push(old.pick);
+            // They were jobs of the site that lost the part.
+            self.jobs.retain(|(of, _)| *of != part);
+        }
+        self.version += 1;
+        (self.not_healed, self.heal_next) = (0, None);
+    }
+
     fn leave_children(&mut self) {
+        self.leave_replacements();
         // Of what is over the slots are still shown; of a candidate that is given up nothing is.
         if self.state == State::Requested {
             self.leftovers.extend(self.children.drain(..).map(|child| child.pick));
@@ -209,7 +262,10 @@ impl Booking {
 
     /// Whether nothing is under way for it.
     pub fn is_settled(&self) -> bool {
-        self.leftovers.is_empty() && self.state != State::Requested && !self.is_being_committed()
+        self.leftovers.is_empty()
+            && self.replacing.is_empty()
+            && self.state != State::Requested
+            && !self.is_being_committed()
     }
 
     fn parts_there(&self) -> impl Iterator<Item = &Child> {
@@ -227,12 +283,31 @@ impl Booking {
         self.parts_there().map(|child| child.pick.slot.interval.end).max()
     }
 
+    /// When the last part of it would have ended, also of those that are gone.
+    fn last_end(&self) -> Option<Time> {
+        self.children.iter().map(|child| child.pick.slot.interval.end).max()
+    }
+
+    /// The part of a candidate or of a replacement that is asked for.
+    pub(super) fn awaited(&mut self, part: usize) -> Option<&mut Child> {
+        if self.is_trying() {
+            return self.children.get_mut(part);
+        }
+        self.replacing.iter_mut().find(|(of, _)| *of == part).map(|(_, child)| child)
+    }
+
+    /// All that is asked for.
+    pub(super) fn all_awaited(&self) -> Vec<&Child> {
+        let replacing = self.replacing.iter().map(|(_, child)| child);
+        if self.is_trying() { self.children.iter().collect() } else { replacing.collect() }
+    }
+
     /// When time alone changes it next: a hold expires, a reservation begins or ends, what is over is forgotten.
     pub(super) fn next_change(&self, retention: Seconds) -> Option<Moment> {
         match self.state {
             State::Held if self.decided.is_none() => self.until,
-            State::Committed => self.begins().map(Moment::of),
-            State::Active => self.ends().map(Moment::of),
+            State::Committed => self.begins().or(self.last_end()).map(Moment::of),
+            State::Active => self.ends().or(self.last_end()).map(Moment::of),
             state if state.is_over() && self.leftovers.is_empty() => {
                 self.ended.map(|ended| ended + crate::Millis::seconds(retention.0))
             }
@@ -256,9 +331,11 @@ impl Booking {
             losses: losses()
                 .enumerate()
                 .filter_map(|(part, loss)| {
-                    loss.map(|loss| Loss { part, since: loss.since.second(), why: loss.why })
+                    let heal_at = self.heal_next.filter(|_| self.is_healable(part)).map(Moment::second);
+                    loss.map(|loss| Loss { part, since: loss.since.second(), why: loss.why, heal_at })
                 })
                 .collect(),
+            replaced: self.replaced.clone(),
             given_up: self.given_up(),
             version: self.version,
         }

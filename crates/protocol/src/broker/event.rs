@@ -115,6 +115,25 @@ pub enum Event {
         /// What is gone or missing, and how much; None where it is whole.
         loss: Option<(Lost, Capacity)>,
     },
+    /// Peers are about to be asked to hold replacements of lost parts.
+    Replacing {
+        id: ReservationId,
+        /// Who is asked for what, by part.
+        picks: Vec<(usize, Pick)>,
+    },
+    /// The replacements cannot be had, or are not needed any more: they are about to be given back.
+    NotReplaced { id: ReservationId },
+    /// The replacements are committed and stand for the lost parts, which are about to be given back.
+    Replaced { id: ReservationId, at: Moment },
+    /// There is no replacement for what is lost.
+    NotHealed {
+        id: ReservationId,
+        at: Moment,
+        /// When it is looked for again.
+        next: Moment,
+        /// Why.
+        problem: Problem,
+    },
     /// Its first part has begun.
     Began { id: ReservationId },
     /// Its last part has ended.
@@ -153,6 +172,10 @@ impl Event {
             | Event::Attached { id, .. }
             | Event::Changed { id, .. }
             | Event::PartSeen { id, .. }
+            | Event::Replacing { id, .. }
+            | Event::NotReplaced { id }
+            | Event::Replaced { id, .. }
+            | Event::NotHealed { id, .. }
             | Event::Answered { id, .. }
             | Event::Began { id }
             | Event::Ended { id, .. }
@@ -176,6 +199,10 @@ impl Event {
             Event::PartSeen { loss: None, .. } => "whole",
             Event::PartSeen { loss: Some((Lost::Degraded, _)), .. } => "degraded",
             Event::PartSeen { .. } => "broken",
+            Event::Replacing { .. } => "replacing",
+            Event::NotReplaced { .. } => "not-replaced",
+            Event::Replaced { .. } => "healed",
+            Event::NotHealed { .. } => "not-healed",
             Event::Answered { .. } => "answered",
             Event::Began { .. } => "began",
             Event::Ended { .. } => "ended",
@@ -225,6 +252,7 @@ impl Broker {
         for booking in snapshot.bookings {
             let due = booking.next_change(broker.rules.retention);
             broker.agenda.extend(due.map(|due| (due, booking.id)));
+            broker.heals.extend(booking.heal_at(broker.rules.heal_after).map(|due| (due, booking.id)));
             broker.watched.note(&booking);
             broker.bookings.insert(booking.id, booking);
         }

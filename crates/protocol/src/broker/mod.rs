@@ -15,6 +15,7 @@
 
 mod booking;
 mod event;
+mod healing;
 mod reception;
 mod survey;
 mod trying;
@@ -35,6 +36,7 @@ use crate::problem::{Problem, Why};
 use crate::request::{Part, Resource};
 use bookahead_plan::Seconds;
 use booking::{About, Calls};
+use healing::Times;
 use reception::ForwardedCall;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -76,6 +78,8 @@ pub struct Rules {
     pub under_way: usize,
     /// How often peers are asked about all parts of what is booked; None where nobody looks after them.
     pub watch_every: Option<Millis>,
+    /// A replacement for a part is looked for when it has been lost for so long: what is back before that moves nothing.
+    pub heal_after: Millis,
     /// How long what is over stays known.
     pub retention: Seconds,
     /// How much work a search may take.
@@ -110,6 +114,7 @@ impl Default for Rules {
             longest_hold: Millis::seconds(900),
             under_way: 10_000,
             watch_every: Some(WATCH_EVERY),
+            heal_after: Millis::seconds(60),
             retention: Seconds(86_400),
             search: Budget { work: MOST_WORK },
             search_time: Millis::seconds(5),
@@ -200,6 +205,8 @@ pub struct Broker {
     bookings: BTreeMap<ReservationId, Booking>,
     /// When time alone changes a booking.
     agenda: BTreeSet<(Moment, ReservationId)>,
+    /// When replacements for lost parts are looked for.
+    heals: BTreeSet<(Moment, ReservationId)>,
     life: Option<u32>,
     /// The parts of what is booked.
     watched: Watched,
@@ -221,6 +228,8 @@ pub struct Broker {
     /// Who waits for the answer of a booking.
     clients: BTreeMap<ReservationId, Vec<Client>>,
     forwarded: BTreeMap<Key, ForwardedCall>,
+    /// Bookings for which replacements are looked for, held or committed, and at which times.
+    healing: BTreeMap<ReservationId, Times>,
     /// Leftovers whose peers know that they are given back.
     given_back: BTreeSet<ReservationId>,
     broken: Broken,
@@ -317,7 +326,7 @@ impl Broker {
     pub fn next_deadline(&self) -> Option<Moment> {
         let agenda = self.agenda.first().map(|(at, _)| *at);
         let retry = self.retries.first().map(|(at, _)| *at);
-        [agenda, retry, self.next_watch(), self.calls.next()].into_iter().flatten().min()
+        [agenda, retry, self.next_heal(), self.next_watch(), self.calls.next()].into_iter().flatten().min()
     }
 
     /// The fold: takes over what happened.
@@ -330,6 +339,10 @@ impl Broker {
         if let Some(at) = self.bookings.get(&id).and_then(|booking| booking.next_change(self.rules.retention))
         {
             self.agenda.remove(&(at, id));
+        }
+        let heal_after = self.rules.heal_after;
+        if let Some(at) = self.bookings.get(&id).and_then(|booking| booking.heal_at(heal_after)) {
+            self.heals.remove(&(at, id));
         }
         if matches!(event, Event::Forgot { .. }) {
             self.bookings.remove(&id);
@@ -346,6 +359,9 @@ impl Broker {
         if let Some(at) = booking.next_change(self.rules.retention) {
             self.agenda.insert((at, id));
         }
+        if let Some(at) = booking.heal_at(heal_after) {
+            self.heals.insert((at, id));
+        }
     }
 
     /// Begins a life: after the journal was replayed, also the first time.
@@ -360,6 +376,9 @@ impl Broker {
                 self.close(id, Outcome::Refused(Problem::new(Why::Interrupted)), &mut step);
             } else if booking.is_being_committed() && !self.broken.is(Flaw::ForgetDecisions) {
                 self.send_commits(id, &mut step);
+            } else if !booking.replacing.is_empty() {
+                // It was never promised.
+                self.note(Event::NotReplaced { id }, &mut step);
             }
             self.give_back(id, &mut step);
         }
@@ -391,6 +410,7 @@ impl Broker {
         self.pass_time(&mut step);
         self.retry(&mut step);
         self.watch(&mut step);
+        self.heal(&mut step);
         self.advance_searches(0, &mut step);
         step.effects
     }
@@ -410,11 +430,14 @@ impl Broker {
     /// Time alone changes bookings: holds expire, reservations begin and end, what is long over is forgotten.
     fn pass_time(&mut self, step: &mut Step) {
         while let Some(&(at, id)) = self.agenda.first().filter(|(at, _)| *at <= step.now) {
-            match self.bookings.get(&id).map(|booking| booking.state) {
+            let booking = self.bookings.get(&id);
+            let some_left = booking.is_some_and(|booking| booking.ends().is_some());
+            match booking.map(|booking| booking.state) {
                 None => {
                     self.agenda.remove(&(at, id));
                 }
                 Some(State::Held) => self.close(id, Outcome::Expired, step),
+                Some(State::Committed | State::Active) if !some_left => self.close(id, Outcome::Lost, step),
                 Some(State::Committed) => self.note(Event::Began { id }, step),
                 Some(State::Active) => self.note(Event::Ended { id, at: step.now }, step),
                 Some(_) => self.note(Event::Forgot { id }, step),

@@ -236,10 +236,13 @@ impl Broker {
         if self.forwarded.len() >= self.rules.under_way {
             return step.refuse(client, Why::Busy);
         }
-        let passed_on = self.owned(id, &envelope.caller).and_then(|booking| pass_on(booking, &envelope.call));
+        let passed_on = self.owned(id, &envelope.caller).and_then(|booking| {
+            // What is replaced now has other parts in a moment.
+            if booking.replacing.is_empty() { pass_on(booking, &envelope.call) } else { Err(Why::Busy) }
+        });
         let calls = match passed_on {
             Ok(calls) => calls,
-            Err(why @ (Why::Unknown(_) | Why::NotOwner(_))) => {
+            Err(why @ (Why::Unknown(_) | Why::NotOwner(_) | Why::Busy)) => {
                 return step.refuse(client, why);
             }
             Err(why) => return self.answer(id, client, Problem::new(why).into(), step),
@@ -335,6 +338,11 @@ impl Broker {
 
     fn take_over(&mut self, id: ReservationId, part: usize, call: &Call, answer: &Answer, step: &mut Step) {
         let Answer::Reservation(reservation) = answer else { return };
+        let child = self.bookings.get(&id).and_then(|booking| booking.children.get(part));
+        if child.is_none_or(|child| child.pick.child != reservation.id) {
+            // It was replaced meanwhile.
+            return;
+        }
         match call {
             Call::Attach { job, .. } => self.note(Event::Attached { id, part, job: *job }, step),
             Call::Commit { jobs, .. } => {

@@ -5,7 +5,7 @@
 
 use super::booking::About;
 use super::trying::Try;
-use super::{Broker, Client, Outcome, Outgoing, Step, name_here};
+use super::{Booking, Broker, Client, Outgoing, Step, name_here};
 use crate::candidates::{Candidate, Found, Progress, Search};
 use crate::clock::Moment;
 use crate::ids::{Key, Name, ReservationId};
@@ -13,9 +13,9 @@ use crate::level::{Permission, Probing};
 use crate::message::{Answer, Caller, Envelope, Offer, Rating, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, Objective, Part, Request};
-use bookahead_plan::{Seconds, Time};
+use bookahead_plan::{Capacity, Seconds, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a survey is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,6 +29,8 @@ pub(super) enum Purpose {
     },
     /// A booking.
     Book(ReservationId),
+    /// Replacements for lost parts of a booking.
+    Heal(ReservationId),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,6 +52,9 @@ pub(super) struct Survey {
     problems: Vec<(usize, Problem)>,
     /// Whether this is the second time, with begins that others offered.
     aligned: bool,
+    /// Of a search for replacements: the parts that stand, and where a lost part must not be. Nobody is asked for the former.
+    pub(super) standing: Vec<Option<Found>>,
+    pub(super) not_at: Vec<Option<(Name, Name)>>,
     /// Who did not answer: they are not asked again.
     pub(super) silent: BTreeSet<Name>,
 }
@@ -71,7 +76,7 @@ impl Broker {
     pub(super) fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
         survey.since = step.now;
         for (at, part) in survey.request.parts.iter().enumerate() {
-            if survey.same_as(at).next() != Some(at) {
+            if survey.standing[at].is_some() || survey.same_as(at).next() != Some(at) {
                 continue;
             }
             let before = survey.to_ask.len();
@@ -106,7 +111,8 @@ impl Broker {
         while survey.under_way < self.rules.probes_at_once
             && let Some((peer, at)) = survey.to_ask.pop_front()
         {
-            let Some(there) = part_at(&peer, &survey.request.parts[at]) else { continue };
+            let Some(mut there) = part_at(&peer, &survey.request.parts[at]) else { continue };
+            there.replaces = replaced_at(&self.bookings, there.replaces);
             let request = Request { objective: survey.request.objective, ..Request::single(there) };
             let Some(known) = self.peers.get(&peer) else { continue };
             let slots = known.slots_for(&request.parts[0], &self.rules);
@@ -168,6 +174,7 @@ impl Broker {
         let Some(mut survey) = self.surveys.remove(&number) else { return };
         // Of equals the search prefers what comes first: that must not depend on which peer answers first.
         survey.found.iter_mut().for_each(|found| found.sort_by_cached_key(tie_rule));
+        survey.beside_what_stands();
         survey.booking().and_then(|id| self.booking_surveys.remove(&id));
         self.calls.forget(About::probes(number));
         if let Some(problem) = nothing_found(&survey) {
@@ -194,14 +201,14 @@ impl Broker {
     fn no_offers(&mut self, purpose: Purpose, problem: Problem, step: &mut Step) {
         match purpose {
             Purpose::Tell { client, .. } => step.reply(client, problem.into()),
-            Purpose::Book(id) => {
+            Purpose::Book(id) | Purpose::Heal(id) => {
                 // What a peer says that cannot answer now passes; what is said of a booking is remembered.
                 let passes = problem.why.is_passing();
                 let problem = if passes { Problem::new(Why::Silence) } else { problem };
                 if self.tries.contains_key(&id) {
                     return self.ask_again(id, problem, step);
                 }
-                self.close(id, Outcome::Refused(problem), step);
+                self.refuse(id, problem, step);
             }
         }
     }
@@ -236,14 +243,37 @@ impl Survey {
             found: vec![Vec::new(); parts],
             problems: Vec::new(),
             aligned: false,
+            standing: vec![None; parts],
+            not_at: vec![None; parts],
             silent: BTreeSet::new(),
+        }
+    }
+
+    /// One for parts that are lost, the others being where they stand.
+    pub(super) fn beside(self, standing: Vec<Option<Found>>, not_at: Vec<Option<(Name, Name)>>) -> Survey {
+        let found = standing.iter().map(|found| found.iter().cloned().collect()).collect();
+        Survey { found, standing, not_at, ..self }
+    }
+
+    /// What stands is not free, but a search counts it like what is still to be had.
+    fn beside_what_stands(&mut self) {
+        let standing = || self.standing.iter().flatten();
+        for (at, found) in self.found.iter_mut().enumerate().filter(|(at, _)| self.standing[*at].is_none()) {
+            let not_at = self.not_at[at].as_ref();
+            found.retain(|Found { peer, slot }| not_at != Some(&(peer.clone(), slot.resource.clone())));
+            for Found { peer, slot } in found {
+                let here = |there: &&Found| (&there.peer, &there.slot.resource) == (&*peer, &slot.resource);
+                let taken: u32 = standing().filter(here).map(|there| there.slot.capacity.0).sum();
+                slot.free = slot.free.map(|Capacity(free)| Capacity(free.saturating_add(taken)));
+            }
         }
     }
 
     /// The parts for which the same is asked, the first first: each peer is asked once for all of them.
     fn same_as(&self, part: usize) -> impl Iterator<Item = usize> + '_ {
         let asked = |at: usize| (&self.request.parts[at], &self.starts[at]);
-        (0..self.request.parts.len()).filter(move |at| asked(*at) == asked(part))
+        let wanted = (0..self.request.parts.len()).filter(|at| self.standing[*at].is_none());
+        wanted.filter(move |at| asked(*at) == asked(part))
     }
 
     fn note_problem(&mut self, part: usize, problem: &Problem) {
@@ -254,6 +284,7 @@ impl Survey {
     /// The same again, from the beginning.
     pub(super) fn afresh(&self) -> Survey {
         let again = Survey::new(self.purpose.clone(), &self.caller, self.permission, &self.request, &[]);
+        let again = again.beside(self.standing.clone(), self.not_at.clone());
         Survey { silent: self.silent.clone(), ..again }
     }
 
@@ -293,7 +324,7 @@ impl Survey {
     pub(super) fn booking(&self) -> Option<ReservationId> {
         match self.purpose {
             Purpose::Tell { .. } => None,
-            Purpose::Book(id) => Some(id),
+            Purpose::Book(id) | Purpose::Heal(id) => Some(id),
         }
     }
 }
@@ -359,6 +390,15 @@ fn part_at(peer: &Name, part: &Part) -> Option<Part> {
     let Some(resource) = &part.resource else { return Some(part.clone()) };
     let there = resource.as_str().strip_prefix(peer.as_str())?.strip_prefix('/')?;
     Some(Part { resource: Some(there.into()), ..part.clone() })
+}
+
+/// The id that a peer knows what is replaced by, where it is a part of ours.
+pub(super) fn replaced_at(
+    bookings: &BTreeMap<ReservationId, Booking>,
+    replaces: Option<ReservationId>,
+) -> Option<ReservationId> {
+    let ours = replaces.and_then(|id| bookings.get(&id)?.children.first());
+    ours.map(|child| child.pick.child).or(replaces)
 }
 
 /// The work that searches may do in one step. Measured in a release build, that is about one millisecond, and two for the
@@ -434,7 +474,7 @@ impl Broker {
         let (client, most, mut offers) = match pending.goal {
             Goal::First { survey, .. } => match survey.purpose.clone() {
                 Purpose::Tell { client, most } => (client, most, Vec::new()),
-                Purpose::Book(id) => {
+                Purpose::Book(id) | Purpose::Heal(id) => {
                     let until = step.now + self.rules.retry_time;
                     match self.tries.get_mut(&id) {
                         Some(tried) => tried.survey = survey,
@@ -480,9 +520,8 @@ impl Broker {
             }
             Goal::Offers { client, offers, .. } => step.reply(client, Answer::Offers(offers)),
             Goal::Next(id) => {
-                let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
-                let why = Why::NoCandidate { tried, all };
-                self.close(id, Outcome::Refused(Problem::new(why)), step);
+                let why = Why::NoCandidate { tried: self.tried(id), all };
+                self.refuse(id, Problem::new(why), step);
             }
         }
     }

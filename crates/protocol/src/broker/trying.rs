@@ -4,18 +4,18 @@
 //! Commits and cancels go on until every peer has answered: that is what makes it all or nothing.
 
 use super::booking::{About, Child, Pending};
-use super::survey::{Goal, Survey};
+use super::survey::{Goal, Survey, replaced_at};
 use super::{Asked, Broker, Event, LeftOut, Outcome, Outgoing, Pick, Step};
 use crate::candidates::{Candidate, Excluded, Search};
 use crate::clock::{Millis, Moment};
 use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
 use crate::flaw::Flaw;
 use crate::ids::{Key, Name, ReservationId};
-use crate::level::{Received, cancel};
+use crate::level::{Permission, Received, Reserving, cancel};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
-use crate::request::Request;
+use crate::request::{OnLoss, Request};
 
 /// Those who were refused the same wait for up to this time, each another, before they ask again; twice as long with every
 /// round. A survey and a hold take a few milliseconds where nobody has to ask a batch system.
@@ -41,13 +41,24 @@ pub(super) struct Try {
     /// When all are asked again.
     pub(super) again: Option<Moment>,
     rounds: u32,
+    /// Candidates that were tried.
+    attempts: u32,
     /// Surveys since the last candidate.
     pub(super) empty: u32,
 }
 
 impl Try {
     pub(super) fn new(survey: Box<Survey>, until: Moment) -> Try {
-        Try { search: None, survey, left_out: Vec::new(), until, again: None, rounds: 0, empty: 0 }
+        Try {
+            search: None,
+            survey,
+            left_out: Vec::new(),
+            until,
+            again: None,
+            rounds: 0,
+            attempts: 0,
+            empty: 0,
+        }
     }
 
     pub(super) fn left_out(&self) -> impl Iterator<Item = &Excluded> {
@@ -58,24 +69,35 @@ impl Try {
 impl Broker {
     /// Looks for the next best candidate, unless enough were tried.
     fn try_next(&mut self, id: ReservationId, step: &mut Step) {
-        let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
+        let tried = self.tried(id);
         let Some(search) = self.tries.get_mut(&id).and_then(|tried| tried.search.take()) else { return };
         if tried < self.rules.attempts {
             return self.begin_search(step.now, search, Goal::Next(id));
         }
-        let why = Why::NoCandidate { tried, all: false };
-        self.close(id, Outcome::Refused(Problem::new(why)), step);
+        self.refuse(id, Problem::new(Why::NoCandidate { tried, all: false }), step);
+    }
+
+    /// How many candidates were tried for a booking, or for replacements of its parts.
+    pub(super) fn tried(&self, id: ReservationId) -> u32 {
+        self.tries.get(&id).map_or(0, |tried| tried.attempts)
+    }
+
+    /// What is looked for cannot be had.
+    pub(super) fn refuse(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
+        if self.healing.contains_key(&id) {
+            return self.not_healed(id, problem, step);
+        }
+        self.close(id, Outcome::Refused(problem), step);
     }
 
     /// Somebody else was quicker: asks all again after a while, unless that was tried often enough. Then `problem` is why it
     /// is refused.
     pub(super) fn ask_again(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
-        let attempts = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
         let Some(tried) = self.tries.get_mut(&id) else { return };
         let longest = FIRST_WAIT.0 << tried.rounds.min(MOST_DOUBLINGS);
         let at = step.now + Millis(1 + drawn(id, tried.rounds, longest));
-        if attempts >= self.rules.attempts || at > tried.until || tried.empty > MOST_EMPTY {
-            return self.close(id, Outcome::Refused(problem), step);
+        if tried.attempts >= self.rules.attempts || at > tried.until || tried.empty > MOST_EMPTY {
+            return self.refuse(id, problem, step);
         }
         (tried.again, tried.search) = (Some(at), None);
         tried.rounds += 1;
@@ -97,6 +119,12 @@ impl Broker {
 
     /// Writes down who will be asked for what, then asks.
     pub(super) fn try_candidate(&mut self, id: ReservationId, candidate: &Candidate, step: &mut Step) {
+        if let Some(tried) = self.tries.get_mut(&id) {
+            tried.attempts += 1;
+        }
+        if self.healing.contains_key(&id) {
+            return self.try_replacements(id, candidate, step);
+        }
         let known = self.bookings.get(&id).and_then(|booking| booking.asked.clone());
         let opened = self.opening.remove(&id);
         let Some(asked) = opened.or(known) else { return };
@@ -108,10 +136,25 @@ impl Broker {
                 slot: slot.clone(),
             })
             .collect();
+        let Asked { request, hold_for, book, .. } = asked.clone();
         self.note(Event::Trying { id, at: step.now, asked: asked.clone(), picks: picks.clone() }, step);
-        let longest = self.longest_hold_time(picks.iter().map(|pick| &pick.peer));
-        for (part, pick) in picks.into_iter().enumerate() {
-            let Some(envelope) = self.hold_call(id, &asked, part, &pick, longest) else { continue };
+        let received = Call::Reserve { id, request, hold_for, book };
+        self.send_holds(id, &asked, &received, picks.into_iter().enumerate().collect(), step);
+    }
+
+    /// Asks peers to hold parts of what is `asked`, because of a call that was received.
+    pub(super) fn send_holds(
+        &mut self,
+        id: ReservationId,
+        asked: &Asked,
+        received: &Call,
+        picks: Vec<(usize, Pick)>,
+        step: &mut Step,
+    ) {
+        let Some(permission) = Received::of(received).reserving() else { return };
+        let longest = self.longest_hold_time(picks.iter().map(|(_, pick)| &pick.peer));
+        for (part, pick) in picks {
+            let Some(envelope) = self.hold_call(asked, permission, part, &pick, longest) else { continue };
             let until = step.now + self.hold_time(&pick.peer);
             let outgoing = Outgoing { to: pick.peer, envelope };
             self.calls.send(outgoing, About::Hold { id, part }, until, step);
@@ -120,17 +163,18 @@ impl Broker {
 
     fn hold_call(
         &mut self,
-        id: ReservationId,
         asked: &Asked,
+        permission: Permission<Reserving>,
         part: usize,
         pick: &Pick,
         longest: Millis,
     ) -> Option<Envelope> {
-        let Asked { caller, request, hold_for, book } = asked;
-        let received = Call::Reserve { id, request: request.clone(), hold_for: *hold_for, book: *book };
-        let permission = Received::of(&received).reserving()?;
-        let part = request.parts.get(part)?.fixed(pick.slot.interval.begin, pick.slot.resource.clone());
-        let fixed = Request { objective: request.objective, ..Request::single(part) };
+        let Asked { caller, request, hold_for, .. } = asked;
+        let mut part = request.parts.get(part)?.fixed(pick.slot.interval.begin, pick.slot.resource.clone());
+        part.replaces = replaced_at(&self.bookings, part.replaces);
+        // Lost parts are replaced by the broker that knows all of them.
+        let (objective, on_loss) = (request.objective, OnLoss::Keep);
+        let fixed = Request { objective, on_loss, ..Request::single(part) };
         let trip = self.round_trip(&pick.peer);
         let technical = technical(request.parts.len(), trip, Scheme::Parallel);
         // The owner's time begins when the last part is held, and the commit must still arrive.
@@ -154,13 +198,13 @@ impl Broker {
         answer: Option<&Answer>,
         step: &mut Step,
     ) {
-        let Some(booking) = self.bookings.get_mut(&id).filter(|booking| booking.is_trying()) else { return };
-        let several = booking.children.len() > 1;
-        let Some(child) = booking.children.get_mut(part) else { return };
+        let Some(booking) = self.bookings.get_mut(&id) else { return };
+        let several = booking.is_trying() && booking.children.len() > 1;
+        let Some(child) = booking.awaited(part) else { return };
         match answer {
             Some(Answer::Reservation(held)) if child.pick.is_held_by(held) => {
                 child.held_until = held.held_for.map(|held_for| ended.sent + held_for);
-                if booking.children.iter().all(|child| child.held_until.is_some()) {
+                if booking.all_awaited().iter().all(|child| child.held_until.is_some()) {
                     self.all_held(id, step);
                 }
             }
@@ -185,12 +229,14 @@ impl Broker {
     }
 
     /// Gives back the candidate that is tried, and goes on without what could not be had.
-    fn give_up(&mut self, id: ReservationId, left_out: Option<Excluded>, step: &mut Step) {
+    pub(super) fn give_up(&mut self, id: ReservationId, left_out: Option<Excluded>, step: &mut Step) {
         self.calls.forget(About::holds(id));
-        self.note(Event::GaveUp { id }, step);
+        self.calls.forget(About::commits(id));
+        let healing = self.healing.contains_key(&id);
+        self.note(if healing { Event::NotReplaced { id } } else { Event::GaveUp { id } }, step);
         self.give_back(id, step);
         let Some(left_out) = left_out else {
-            let tried = self.bookings.get(&id).map_or(0, |booking| booking.attempts);
+            let tried = self.tried(id);
             return self.ask_again(id, Problem::new(Why::NoCandidate { tried, all: false }), step);
         };
         if let Some(tried) = self.tries.get_mut(&id) {
@@ -204,6 +250,9 @@ impl Broker {
     }
 
     fn all_held(&mut self, id: ReservationId, step: &mut Step) {
+        if self.healing.contains_key(&id) {
+            return self.commit_replacements(id, step);
+        }
         let Some(booking) = self.bookings.get(&id) else { return };
         let Some(asked) = booking.asked.clone() else { return };
         let until = self.commit_by(&booking.children).min(step.now + asked.hold_for);
@@ -271,11 +320,14 @@ impl Broker {
         step: &mut Step,
     ) {
         let Some(booking) = self.bookings.get_mut(&id) else { return };
+        let committed = matches!(answer, Some(Answer::Reservation(reservation))
+            if matches!(reservation.state, State::Committed | State::Active | State::Completed));
+        if self.healing.contains_key(&id) {
+            return self.replacement_committed(id, part, committed, step);
+        }
         if !booking.is_being_committed() {
             return;
         }
-        let committed = matches!(answer, Some(Answer::Reservation(reservation))
-            if matches!(reservation.state, State::Committed | State::Active | State::Completed));
         if !committed {
             return self.close(id, Outcome::PartLost, step);
         }
@@ -292,9 +344,7 @@ impl Broker {
     pub(super) fn close(&mut self, id: ReservationId, outcome: Outcome, step: &mut Step) {
         let opened = self.opening.remove(&id);
         let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
-        self.drop_searches(id);
-        self.calls.forget(About::holds(id));
-        self.calls.forget(About::commits(id));
+        self.stop_healing(id);
         self.note(Event::Closed { id, at: step.now, asked, outcome }, step);
         self.tell(id, step);
         self.give_back(id, step);

@@ -42,6 +42,9 @@ pub(super) struct Watched {
 impl Watched {
     /// A booking is other than before.
     pub(super) fn note(&mut self, booking: &Booking) {
+        for pick in &booking.leftovers {
+            self.parts.remove(&pick.child);
+        }
         // What happens to a part before all of them are committed must not be missed.
         let standing = is_promised(booking.state) || booking.is_being_committed();
         for (part, child) in booking.children.iter().enumerate() {
@@ -195,6 +198,7 @@ impl Broker {
         }
         if loss != before {
             self.note(Event::PartSeen { id, part, at: step.now, loss }, step);
+            self.heal_only_what_is_lost(id, step);
         }
         self.end_if_nothing_is_left(id, step);
     }
@@ -211,6 +215,10 @@ impl Broker {
         let by_owner = reasons.all(|why| why == Lost::GivenUp);
         if by_owner && booking.state == State::Active {
             return self.note(Event::Ended { id, at: step.now }, step);
+        }
+        if booking.heal_at(self.rules.heal_after).is_some() {
+            // A replacement may still be found.
+            return;
         }
         self.close(id, if by_owner { Outcome::Cancelled } else { Outcome::Lost }, step);
     }

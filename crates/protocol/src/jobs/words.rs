@@ -266,7 +266,7 @@ impl Task {
     /// The task as a part of a request.
     pub fn part(&self, earliest_start: Time, latest_end: Time, duration: Seconds) -> Part {
         let wanted = placement::Request { earliest_start, latest_end, duration, capacity: self.cores };
-        Part { wanted, kind: self.kind.clone(), requirements: self.requirements.clone(), resource: None }
+        Part { requirements: self.requirements.clone(), ..Part::new(wanted, self.kind.clone()) }
     }
 }
 

@@ -421,6 +421,7 @@ fn rejected(id: ReservationId, owner: Name) -> Reservation {
         missing: Vec::new(),
         condition: Condition::Whole,
         losses: Vec::new(),
+        replaced: Vec::new(),
         given_up: None,
         version: 0,
     }

@@ -212,8 +212,8 @@ impl Ledger {
             duration: last.interval.end - first.interval.begin,
             capacity: first.capacity,
         };
-        let (kind, resource) = (offered.kind.clone(), Some(resource.clone()));
-        let request = Request::single(Part { wanted, kind, requirements: Vec::new(), resource });
+        let part = Part { resource: Some(resource.clone()), ..Part::new(wanted, offered.kind.clone()) };
+        let request = Request::single(part);
         let (owner, resource, span) = (owner.clone(), offered.name.clone(), *first);
         self.record(now, What::Held { id, owner, request, resource, span, deadline: now }, &mut course);
         self.record(now, What::Committed { id, jobs: Vec::new(), late: None }, &mut course);

@@ -30,6 +30,8 @@ pub(super) struct Wish<'a> {
     pub(super) first_begin: Time,
     /// The reservation whose terms it is to become.
     pub(super) replaces: Option<ReservationId>,
+    /// The reservation that is given up for it later: its room is taken, but limits do not count it.
+    pub(super) beside: Option<ReservationId>,
 }
 
 impl Wish<'_> {
@@ -44,7 +46,12 @@ impl Wish<'_> {
 
     pub(super) fn looker(&self, limit_share: bool) -> Looker<'_> {
         let share = self.limits.share.filter(|_| limit_share);
-        Looker { share, without: self.replaces, ..Looker::new(self.ctx, &self.ctx.caller.user) }
+        Looker {
+            share,
+            without: self.replaces,
+            beside: self.beside,
+            ..Looker::new(self.ctx, &self.ctx.caller.user)
+        }
     }
 }
 
@@ -60,14 +67,18 @@ impl Ledger {
         request.check()?;
         let [part] = request.parts.as_slice() else { return Err(Why::OnePartOnly(request.parts.len())) };
         let this_second = ctx.now.second();
+        let user = &ctx.caller.user;
+        let beside = part.replaces.and_then(|id| Some((id, self.entries.get(&id)?)));
+        let beside = beside.filter(|(_, old)| old.owner == *user && old.state.holds_capacity());
         Ok(Wish {
             ctx,
             part,
             objective: request.objective,
             limits: self.rules.limits.of(ctx.caller),
-            usage: self.usage_beside(&ctx.caller.user, None),
+            usage: self.usage_beside(user, beside.map(|(_, old)| old.promised())),
             first_begin: if at_once { this_second } else { this_second + Seconds(1) },
             replaces: None,
+            beside: beside.map(|(id, _)| id),
         })
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Looker<'a> {
     pub(super) share: Option<u32>,
     /// A reservation whose room counts as free.
     pub(super) without: Option<ReservationId>,
+    /// A reservation that does not count for the share.
+    pub(super) beside: Option<ReservationId>,
     /// The jobs of all resources.
     pub(super) views: &'a Views,
 }
@@ -37,7 +39,7 @@ pub(super) struct Looker<'a> {
 impl<'a> Looker<'a> {
     /// One whose share is not limited, and for whom nothing counts as free.
     pub(super) fn new(ctx: Context<'a>, user: &'a Name) -> Looker<'a> {
-        Looker { now: ctx.now.second(), user, share: None, without: None, views: ctx.views }
+        Looker { now: ctx.now.second(), user, share: None, without: None, beside: None, views: ctx.views }
     }
 }
 
@@ -109,7 +111,10 @@ impl Ledger {
         let Book { profile, begins, shares, .. } = book;
         let mut left = shares.as_mut().and_then(|shares| shares.get_mut(looker.user));
         let own = looker.without.and_then(|id| entries.get(&id));
-        let (taken, promised) = own.map(|entry| (entry.takes(), entry.promised())).unwrap_or_default();
+        let taken = own.map(Entry::takes).unwrap_or_default();
+        let here = |entry: &&Entry| entry.resource == offered.resource.name;
+        let beside = looker.beside.and_then(|id| entries.get(&id)).filter(here);
+        let promised = own.or(beside).map(Entry::promised).unwrap_or_default();
         taken.iter().for_each(|&span| profile.remove(span));
         if let Some(left) = &mut left {
             promised.iter().for_each(|&span| left.remove(span));

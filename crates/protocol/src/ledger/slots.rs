@@ -280,6 +280,7 @@ impl Ledger {
             missing: vec![missing],
             condition: Condition::of(&[missing]),
             losses: Vec::new(),
+            replaced: Vec::new(),
             given_up,
             version,
         }

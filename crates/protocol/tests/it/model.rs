@@ -7,7 +7,7 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::broker::{self, Broker};
 use bookahead_protocol::ledger::{self, Ledger, Views};
 use bookahead_protocol::{
-    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Objective, Part, Request, Requirement,
+    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Part, Request, Requirement,
     ReservationId, Resource, State, Test, Value,
 };
 use stateright::{Checker, Model, Property};
@@ -99,7 +99,7 @@ fn at_site(site: &str) -> Part {
 fn request() -> Request {
     let constraints = vec![Constraint::Offset { first: 0, second: 1, by: Seconds(0) }];
     let parts = SITES.map(at_site).to_vec();
-    Request { parts, constraints, objective: Objective::EarliestEnd }
+    Request::new(parts, constraints)
 }
 
 fn resource(site: &str) -> Resource {

@@ -191,7 +191,7 @@ impl Do {
             let later = Seconds(now.second().0);
             let (earliest_start, latest_end) = (wanted.earliest_start + later, wanted.latest_end + later);
             let wanted = placement::Request { earliest_start, latest_end, ..*wanted };
-            Request::single(Part { wanted, kind: "processors".into(), requirements: vec![], resource: None })
+            Request::single(Part::new(wanted, "processors"))
         };
         match self {
             Do::Reserve { wanted, hold_for, book } => {

@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bookahead_party::Filter;
 use bookahead_plan::Time;
-use bookahead_protocol::{Condition, Loss, Moment, Name, Reservation, Slot, State as Life};
+use bookahead_protocol::{Condition, Loss, Moment, Name, Replacement, Reservation, Slot, State as Life};
 use std::sync::Arc;
 
 /// A calendar has at most so many events.
@@ -118,7 +118,11 @@ fn description(reservation: &Reservation) -> String {
         let since = date_time(loss.since).unwrap_or_default();
         format!("\npart {}: {} since {since}", loss.part, loss.why.word())
     };
-    let losses: String = reservation.losses.iter().map(lost).collect();
+    let mut losses: String = reservation.losses.iter().map(lost).collect();
+    for Replacement { part, at, was, .. } in &reservation.replaced {
+        let at = date_time(*at).unwrap_or_default();
+        losses.push_str(&format!("\npart {part}: replaced {} at {at}", was.resource));
+    }
     let Reservation { id, owner, state, .. } = reservation;
     format!("{id} of {owner}, {state}\n{}{losses}", parts.join("\n"))
 }
@@ -215,6 +219,7 @@ mod tests {
         let reservation = Reservation {
             given_up: None,
             losses: Vec::new(),
+            replaced: Vec::new(),
             id: ReservationId(0x4f),
             owner: "ada".into(),
             state: Life::Committed,

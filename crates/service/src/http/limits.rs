@@ -310,7 +310,7 @@ mod tests {
         let gpus = |value: &str| json!([{"attribute": "gpu", "test": "one-of", "values": [value]}]);
         assert_eq!(code(request(|part| part["requirements"] = gpus(""))), "fine");
         assert_eq!(code(request(|part| part["requirements"] = gpus("\u{7f}"))), "bad-request");
-        let none = Request { parts: Vec::new(), constraints: Vec::new(), objective: Default::default() };
+        let none = Request::new(Vec::new(), Vec::new());
         assert!(none.check(&Limits::default()).is_ok(), "what is wrong with it the party says");
         let many: Request = serde_json::from_value(json!({"parts": vec![json!({
             "capacity": 4, "duration_seconds": 60,

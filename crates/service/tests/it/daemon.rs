@@ -50,19 +50,17 @@ pub(crate) fn wanted() -> api::Request {
         let now = jiff::Timestamp::now().as_second();
         api::Timestamp::nearest(bookahead_plan::Time(now + hours * 3_600))
     };
-    api::Request {
-        parts: vec![api::Part {
-            kind: "processors".into(),
-            capacity: 16,
-            duration_seconds: 3_600,
-            earliest_start: in_hours(1),
-            latest_end: in_hours(10),
-            requirements: Vec::new(),
-            resource: None,
-        }],
-        constraints: Vec::new(),
-        objective: api::Objective::default(),
-    }
+    let part = api::Part {
+        kind: "processors".into(),
+        capacity: 16,
+        duration_seconds: 3_600,
+        earliest_start: in_hours(1),
+        latest_end: in_hours(10),
+        requirements: Vec::new(),
+        resource: None,
+        replaces: None,
+    };
+    api::Request::new(vec![part], Vec::new())
 }
 
 pub(crate) async fn book(client: &Client) -> ReservationId {

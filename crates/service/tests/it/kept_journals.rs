@@ -87,7 +87,7 @@ fn request(begin: i64, capacity: u32) -> Request {
         duration: Seconds(100),
         capacity: Capacity(capacity),
     };
-    Request::single(Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None })
+    Request::single(Part::new(wanted, "processors"))
 }
 
 fn reserve(id: u128, begin: i64, capacity: u32, book: bool) -> Call {

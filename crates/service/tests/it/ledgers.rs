@@ -28,7 +28,7 @@ fn call(number: u128) -> (Moment, Envelope) {
         duration: Seconds(100),
         capacity: Capacity(1 + number as u32 % 9),
     };
-    let part = Part { wanted, kind: "processors".into(), requirements: vec![], resource: None };
+    let part = Part::new(wanted, "processors");
     let call = match number % 3 {
         0 => Call::Reserve { id, request: Request::single(part), hold_for: Millis(9_000), book: false },
         1 if number.is_multiple_of(2) => Call::Cancel { id },

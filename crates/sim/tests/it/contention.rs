@@ -61,7 +61,7 @@ fn asker(at: usize, parts: usize, hours: i64) -> Party {
         duration: Seconds(HOUR),
         capacity: Capacity(WANTED),
     };
-    let part = Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None };
+    let part = Part::new(wanted, "processors");
     let mut request = Request { parts: vec![part.clone(); parts], ..Request::single(part) };
     for second in 1..parts {
         request.constraints.push(Constraint::Offset { first: 0, second, by: Seconds::ZERO });

@@ -5,7 +5,7 @@
 use super::values::{Gap, Length, Required};
 use crate::client::dates::Reader;
 use crate::client::when::When;
-use bookahead_api::{self as api, Objective, Timestamp};
+use bookahead_api::{self as api, Objective, OnLoss, Timestamp};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol as protocol;
 use serde::Deserialize;
@@ -22,6 +22,9 @@ pub(crate) struct Described {
     /// Which of several solutions is the best.
     #[serde(default)]
     pub(crate) objective: Objective,
+    /// What a broker does when a part is lost.
+    #[serde(default)]
+    pub(crate) on_loss: OnLoss,
     #[serde(default, rename = "part")]
     pub(crate) parts: Vec<Part>,
     #[serde(default, rename = "constraint")]
@@ -104,7 +107,8 @@ impl Described {
             let fault = |what| Fault { place: Place::Constraint(at), what };
             constraints.extend(between(constraint, &names).map_err(fault)?);
         }
-        let request = api::Request { parts, constraints, objective: self.objective };
+        let (objective, on_loss) = (self.objective, self.on_loss);
+        let request = api::Request { parts, constraints, objective, on_loss };
         protocol::Request::from(request.clone()).check().map_err(|wrong| whole(wrong.to_string()))?;
         Ok(request)
     }
@@ -127,6 +131,7 @@ impl Described {
             latest_end,
             requirements: part.require.iter().map(|required| required.0.clone()).collect(),
             resource: part.resource.as_deref().map(Into::into),
+            replaces: None,
         })
     }
 

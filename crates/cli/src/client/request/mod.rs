@@ -12,10 +12,11 @@ use crate::client::session::Session;
 use crate::client::when::When;
 use crate::times::written;
 use anyhow::{Context, Result};
-use bookahead_api::{self as api, Objective};
+use bookahead_api::{self as api, Objective, OnLoss};
 use bookahead_plan::Seconds;
 use clap::Args;
 use described::{Constraint, Described, Fault, Part, Place};
+use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -59,8 +60,13 @@ pub(crate) struct Wanted {
     resource: Option<String>,
 
     /// Which offer is the best: earliest-end, best-availability, least-impact, lowest-cost
-    #[arg(long, value_name = "WHICH", value_parser = objective, help_heading = "Request")]
+    #[arg(long, value_name = "WHICH", value_parser = word::<Objective>, help_heading = "Request")]
     objective: Option<Objective>,
+
+    /// What a broker does when a site loses a part: heal (a replacement at the same times), heal-any-time (else at
+    /// other times that the request allows), keep, cancel [default: heal]
+    #[arg(long, value_name = "WHAT", value_parser = word::<OnLoss>, help_heading = "Request")]
+    on_loss: Option<OnLoss>,
 
     /// One of several parts, all or none of which are wanted: 'capacity=64 duration=2h kind=processors
     /// require=gpus>=4', also name, from, until, resource; may be repeated
@@ -71,8 +77,8 @@ pub(crate) struct Wanted {
     #[arg(long, requires = "part", help_heading = "Request")]
     together: bool,
 
-    /// Read the request from a file in TOML or JSON ('-' is standard input); --from, --until, --duration and
-    /// --objective replace what it says for all parts
+    /// Read the request from a file in TOML or JSON ('-' is standard input); --from, --until, --duration,
+    /// --objective and --on-loss replace what it says for all parts
     #[arg(short, long, value_name = "FILE", help_heading = "Request")]
     #[arg(conflicts_with_all = OF_ONE_PART, conflicts_with = "part")]
     file: Option<PathBuf>,
@@ -97,6 +103,7 @@ impl Wanted {
         described.until = self.until.clone().or(described.until.take());
         described.duration = self.duration.or(described.duration);
         described.objective = self.objective.unwrap_or(described.objective);
+        described.on_loss = self.on_loss.unwrap_or(described.on_loss);
     }
 
     fn described(&self) -> Described {
@@ -184,21 +191,9 @@ fn read<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T, BadPart> {
     value.parse().map_err(|error| BadPart(format!("'{value}': {error}")))
 }
 
-/// Which solution is the best, by its name.
-pub(crate) fn objective(text: &str) -> Result<Objective, String> {
-    let all =
-        [Objective::EarliestEnd, Objective::BestAvailability, Objective::LeastImpact, Objective::LowestCost];
-    let found = all.into_iter().find(|objective| name_of(*objective) == text);
-    found.ok_or_else(|| format!("take one of: {}", all.map(name_of).join(", ")))
-}
-
-fn name_of(objective: Objective) -> &'static str {
-    match objective {
-        Objective::EarliestEnd => "earliest-end",
-        Objective::BestAvailability => "best-availability",
-        Objective::LeastImpact => "least-impact",
-        Objective::LowestCost => "lowest-cost",
-    }
+/// A word of the API, such as which solution is the best.
+pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
 /// The options that ask for this part.
@@ -215,7 +210,8 @@ pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) ->
         add("--resource", resource.to_string());
     }
     if objective != Objective::default() {
-        add("--objective", name_of(objective).to_owned());
+        let name = serde_json::to_value(objective).unwrap_or_default();
+        add("--objective", name.as_str().unwrap_or_default().to_owned());
     }
     words
 }

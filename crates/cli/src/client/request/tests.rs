@@ -4,7 +4,7 @@ use super::RequestFile;
 use super::described::{Described, Fault};
 use super::values::{Gap, Required};
 use crate::client::dates::Reader;
-use bookahead_api::{Constraint, Objective, Part, Request, Requirement, Timestamp};
+use bookahead_api::{Constraint, Objective, OnLoss, Part, Request, Requirement, Timestamp};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -53,6 +53,7 @@ fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
         latest_end: at(window[1]),
         requirements: Vec::new(),
         resource: None,
+        replaces: None,
     }
 }
 
@@ -64,6 +65,7 @@ fn the_examples_become_the_requests_that_they_describe() {
         parts: vec![part("processors", 32, 60, window)],
         constraints: vec![],
         objective: Objective::LeastImpact,
+        on_loss: OnLoss::Heal,
     };
     assert_eq!(one, expected);
     let window = ["2026-11-15T16:30:00Z", "2026-11-16T03:30:00Z"];

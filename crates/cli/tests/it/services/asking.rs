@@ -7,8 +7,8 @@ use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_plan::placement;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{
-    Answer, Call, Caller, Constraint, Envelope, Millis, Name, Objective, Part, Request, Reservation,
-    ReservationId, State, Why,
+    Answer, Call, Caller, Constraint, Envelope, Millis, Name, Part, Request, Reservation, ReservationId,
+    State, Why,
 };
 use std::time::{Duration, Instant};
 
@@ -141,13 +141,14 @@ pub(crate) fn part(capacity: u32, begin: Time, seconds: i64) -> Part {
 pub(crate) fn window(capacity: u32, earliest_start: Time, seconds: i64, latest_end: Time) -> Part {
     let (duration, capacity) = (Seconds(seconds), Capacity(capacity));
     let wanted = placement::Request { earliest_start, latest_end, duration, capacity };
-    Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None }
+    Part::new(wanted, "processors")
 }
 
 /// Several parts that begin together.
 pub(crate) fn together(parts: Vec<Part>) -> Request {
     let offset = |second| Constraint::Offset { first: 0, second, by: Seconds(0) };
-    Request { constraints: (1..parts.len()).map(offset).collect(), parts, objective: Objective::EarliestEnd }
+    let constraints = (1..parts.len()).map(offset).collect();
+    Request::new(parts, constraints)
 }
 
 /// Holds something.

@@ -5,7 +5,7 @@ use super::grid::{Grid, knows, site};
 use super::runtime;
 use bookahead_api as api;
 use bookahead_plan::Seconds;
-use bookahead_protocol::{Call, Constraint, Objective, Request, State, Why};
+use bookahead_protocol::{Call, Constraint, Request, State, Why};
 use std::time::{Duration, Instant};
 
 /// One site fewer than the parts of the hard request, each of which has to be at another.
@@ -26,11 +26,10 @@ fn impossible() -> Request {
     let begin = now() + Seconds(3_600);
     let apart = |one| (one + 1..=NAMES.len()).map(move |other| Constraint::DifferentSites(one, other));
     let pairs: Vec<Constraint> = (0..NAMES.len()).flat_map(apart).collect();
-    Request {
-        parts: vec![window(1, begin, 3_600, begin + Seconds(86_400)); NAMES.len() + 1],
-        constraints: pairs.iter().cloned().cycle().take(9_000).collect(),
-        objective: Objective::EarliestEnd,
-    }
+    Request::new(
+        vec![window(1, begin, 3_600, begin + Seconds(86_400)); NAMES.len() + 1],
+        pairs.iter().cloned().cycle().take(9_000).collect(),
+    )
 }
 
 async fn ask_hard(asker: Asker) {

@@ -22,7 +22,7 @@ fn request() -> Request {
         duration: Seconds(100),
         capacity: Capacity(4),
     };
-    Request::single(Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None })
+    Request::single(Part::new(wanted, "processors"))
 }
 
 pub(super) fn reserve(id: ReservationId) -> Call {

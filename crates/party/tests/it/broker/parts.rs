@@ -10,8 +10,7 @@ use bookahead_protocol::broker::{Asked, Event, Outcome, Pick};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{
-    Caller, Key, Millis, Moment, Name, Objective, Part, Request, Requirement, ReservationId, Slot, State,
-    Test, Value,
+    Caller, Key, Millis, Moment, Name, Part, Request, Requirement, ReservationId, Slot, State, Test, Value,
 };
 
 const BOOKED: ReservationId = ReservationId(0xb00c);
@@ -43,16 +42,12 @@ fn wanted(kind: &str, pick: &Pick) -> Part {
     let Interval { begin, end } = pick.slot.interval;
     let (duration, capacity) = (end - begin, pick.slot.capacity);
     let wanted = Wanted { earliest_start: begin, latest_end: end, duration, capacity };
-    Part { wanted, kind: kind.into(), requirements: Vec::new(), resource: None }
+    Part::new(wanted, kind)
 }
 
 /// A broker that has booked this for ada, and what became of it.
 fn booked(parts: Vec<(&str, Pick)>, then: &[Event]) -> Desk {
-    let request = Request {
-        parts: parts.iter().map(|(kind, pick)| wanted(kind, pick)).collect(),
-        constraints: Vec::new(),
-        objective: Objective::EarliestEnd,
-    };
+    let request = Request::new(parts.iter().map(|(kind, pick)| wanted(kind, pick)).collect(), Vec::new());
     let asked = Asked { caller: ada(), request, hold_for: Millis::seconds(60), book: true };
     let picks = parts.into_iter().map(|(_, pick)| pick).collect();
     let trying = Event::Trying { id: BOOKED, at: Moment(0), asked, picks };

@@ -60,7 +60,7 @@ fn request(begin: i64, duration: i64, capacity: u32) -> Request {
         duration: Seconds(duration),
         capacity: Capacity(capacity),
     };
-    Request::single(Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None })
+    Request::single(Part::new(wanted, "processors"))
 }
 
 fn span(begin: i64, end: i64, capacity: u32) -> Span {

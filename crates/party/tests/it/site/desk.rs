@@ -167,7 +167,7 @@ pub(crate) fn book(id: u128, begin: i64, book: bool) -> Call {
         duration: Seconds(10),
         capacity: Capacity(4),
     };
-    let part = Part { wanted, kind: "processors".into(), requirements: Vec::new(), resource: None };
+    let part = Part::new(wanted, "processors");
     let hold_for = Millis::seconds(60);
     Call::Reserve { id: ReservationId(id), request: Request::single(part), hold_for, book }
 }

@@ -17,16 +17,14 @@ fn name() -> impl Strategy<Value = Name> {
 }
 
 fn a_part() -> impl Strategy<Value = Part> {
-    (0..4i64, 9..20i64, 1..=5i64, 1..=3u32).prop_map(|(earliest, latest, duration, capacity)| Part {
-        wanted: Wanted {
+    (0..4i64, 9..20i64, 1..=5i64, 1..=3u32).prop_map(|(earliest, latest, duration, capacity)| {
+        let wanted = Wanted {
             earliest_start: Time(earliest),
             latest_end: Time(latest),
             duration: Seconds(duration),
             capacity: Capacity(capacity),
-        },
-        kind: "processors".into(),
-        requirements: vec![],
-        resource: None,
+        };
+        Part::new(wanted, "processors")
     })
 }
 
@@ -94,7 +92,7 @@ fn a_case() -> impl Strategy<Value = (Request, Vec<Vec<Found>>)> {
         let found = prop::collection::vec(prop::collection::vec(a_slot(), 1..=4), parts);
         (request, found).prop_map(|((parts, constraints, objective), found)| {
             let constraints = constraints.into_iter().flatten().collect();
-            (Request { parts, constraints, objective }, found)
+            (Request { objective, ..Request::new(parts, constraints) }, found)
         })
     })
 }

@@ -7,7 +7,7 @@ use bookahead_protocol::request::MOST_PARTS;
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request};
 
 fn request(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
-    Request { parts, constraints, objective: Objective::EarliestEnd }
+    Request::new(parts, constraints)
 }
 
 fn together(first: usize, second: usize) -> Constraint {

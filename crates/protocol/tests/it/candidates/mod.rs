@@ -19,7 +19,7 @@ fn part(duration: i64, capacity: u32) -> Part {
         duration: Seconds(duration),
         capacity: Capacity(capacity),
     };
-    Part { wanted, kind: "processors".into(), requirements: vec![], resource: None }
+    Part::new(wanted, "processors")
 }
 
 /// A slot on the only cluster of a site that answers for itself.

@@ -89,6 +89,7 @@ impl PlainSite {
             missing: Vec::new(),
             condition: Condition::Whole,
             losses: Vec::new(),
+            replaced: Vec::new(),
             given_up: None,
             version: 0,
         };
@@ -120,6 +121,7 @@ impl PlainSite {
             missing: Vec::new(),
             condition: Condition::Whole,
             losses: Vec::new(),
+            replaced: Vec::new(),
             given_up: None,
             version: 0,
         };

@@ -47,7 +47,7 @@ fn wanted(earliest: i64, latest_end: i64, duration: i64, capacity: u32) -> place
 }
 
 fn request(wanted: placement::Request) -> Request {
-    Request::single(Part { wanted, kind: "processors".into(), requirements: vec![], resource: None })
+    Request::single(Part::new(wanted, "processors"))
 }
 
 /// So much from then until then, and at no other time.

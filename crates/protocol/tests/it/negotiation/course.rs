@@ -4,8 +4,8 @@ use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Rules};
 use bookahead_protocol::{
-    Answer, Call, Constraint, JobId, Millis, Moment, Objective, Request, Reservation, ReservationId,
-    Resource, State, Why,
+    Answer, Call, Constraint, JobId, Millis, Moment, Request, Reservation, ReservationId, Resource, State,
+    Why,
 };
 
 fn two_clusters() -> Town {
@@ -345,7 +345,7 @@ fn a_link_is_booked_between_the_sites_that_were_chosen() {
     ];
     let mut constraints = vec![Constraint::Joins { link: 2, ends: [0, 1] }];
     constraints.extend([1, 2].map(|second| Constraint::Offset { first: 0, second, by: Seconds(0) }));
-    let request = Request { parts, constraints, objective: Objective::EarliestEnd };
+    let request = Request::new(parts, constraints);
     let booked = reservation(town.reserve("broker", 1, request, true));
     assert_eq!(booked.slots[2].resource, name("net/south"));
 }

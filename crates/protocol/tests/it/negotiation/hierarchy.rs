@@ -218,9 +218,8 @@ fn a_request() -> impl Strategy<Value = Request> {
     (1..=3usize, objective).prop_flat_map(|(parts, objective)| {
         let constraints = prop::collection::vec(a_constraint(parts), 0..=3);
         (prop::collection::vec(a_part(), parts), constraints).prop_map(move |(parts, constraints)| Request {
-            parts,
-            constraints: constraints.into_iter().flatten().collect(),
             objective,
+            ..Request::new(parts, constraints.into_iter().flatten().collect())
         })
     })
 }

@@ -2,6 +2,7 @@
 //! otherwise. What random faults do is tested with the simulated grid.
 
 mod course;
+mod healing;
 mod hierarchy;
 mod hold_times;
 mod recovery;

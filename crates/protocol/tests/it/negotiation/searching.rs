@@ -51,7 +51,7 @@ fn apart(parts: usize) -> Request {
     let pairs = (0..parts).flat_map(|one| (one + 1..parts).map(move |other| (one, other)));
     let constraints = pairs.map(|(one, other)| Constraint::DifferentSites(one, other)).collect();
     let parts = vec![part("processors", 4, 0, 86_400, 3_600); parts];
-    Request { parts, constraints, objective: Objective::EarliestEnd }
+    Request::new(parts, constraints)
 }
 
 /// The cheapest way to be at all of four sites.

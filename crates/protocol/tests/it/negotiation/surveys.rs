@@ -140,6 +140,7 @@ fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
         missing: Vec::new(),
         condition: Condition::Whole,
         losses: Vec::new(),
+        replaced: Vec::new(),
         given_up: None,
         version: 1,
     })

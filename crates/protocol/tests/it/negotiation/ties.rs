@@ -4,7 +4,7 @@ use super::town::{name, part};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Outgoing, Rules};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, Impact, Key, Moment, Objective, Offer, Rating, Request, Resource, Slot,
+    Answer, Call, Caller, Envelope, Impact, Key, Moment, Offer, Rating, Request, Resource, Slot,
 };
 
 /// Site, rating, cost, delay and begin of what is offered, the best first; all end at the same time.
@@ -41,10 +41,7 @@ fn offered(number: usize, rules: Rules) -> Vec<String> {
         broker.register(name(site), vec![Resource::new(site, "cluster", "processors", 8)], None);
     }
     broker.resume(Moment(0));
-    let request = Request {
-        objective: Objective::EarliestEnd,
-        ..Request::single(part("processors", 4, 100, 200, 100))
-    };
+    let request = Request::single(part("processors", 4, 100, 200, 100));
     let call = Call::Probe { request, most: 9, starts: Vec::new() };
     let caller = Caller { user: name("ada"), roles: Vec::new() };
     let envelope = Envelope { key: Key(1), caller, call };

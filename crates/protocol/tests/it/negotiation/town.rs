@@ -5,8 +5,8 @@ use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Effects, Event, Rules};
 use bookahead_protocol::ledger::{self, Ledger, Offered, Rules as SiteRules, Views};
 use bookahead_protocol::{
-    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Objective, Part, Request,
-    Reservation, ReservationId, Resource, State, Why,
+    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Part, Request, Reservation,
+    ReservationId, Resource, State, Why,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -52,7 +52,7 @@ pub(crate) fn part(kind: &str, capacity: u32, earliest: i64, latest: i64, durati
         duration: Seconds(duration),
         capacity: Capacity(capacity),
     };
-    Part { wanted, kind: kind.into(), requirements: Vec::new(), resource: None }
+    Part::new(wanted, kind)
 }
 
 /// All parts begin together, at different sites.
@@ -63,7 +63,7 @@ pub(crate) fn together(parts: Vec<Part>) -> Request {
             [Constraint::Offset { first, second, by: Seconds(0) }, Constraint::DifferentSites(first, second)]
         })
         .collect();
-    Request { parts, constraints, objective: Objective::EarliestEnd }
+    Request::new(parts, constraints)
 }
 
 impl Town {
@@ -211,6 +211,33 @@ impl Town {
                 }
             }
         }
+    }
+
+    /// A site's operator cancels a reservation there.
+    pub(crate) fn revoke(&mut self, site: &str, id: ReservationId) {
+        let mut envelope = self.envelope(Call::Cancel { id });
+        envelope.caller = Caller { user: name("olga"), roles: vec![name("operator")] };
+        self.send(site, &envelope);
+    }
+
+    /// So much of a site's cluster fails.
+    pub(crate) fn fail(&mut self, site: &str, capacity: u32) {
+        let ledger = self.sites.get_mut(&name(site)).unwrap();
+        ledger.lost(self.now, &name("cluster"), Capacity(capacity), Some(&BTreeSet::new()));
+    }
+
+    /// It is back.
+    pub(crate) fn mend(&mut self, site: &str, capacity: u32) {
+        let ledger = self.sites.get_mut(&name(site)).unwrap();
+        ledger.restored(self.now, &name("cluster"), Capacity(capacity));
+    }
+
+    /// A broker hears that something has changed at a peer.
+    pub(crate) fn hears(&mut self, broker: &str, peer: &str) {
+        let now = self.now;
+        let (head, _) = self.brokers.get_mut(&name(broker)).unwrap();
+        let effects = head.look_after(now, &name(peer), None);
+        self.deliver(&name(broker), effects);
     }
 
     /// Lets time pass, everybody's timers firing on the way.

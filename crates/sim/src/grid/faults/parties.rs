@@ -15,7 +15,7 @@ use bookahead_plan::{Capacity, Policy, Seconds, Time, Waiting};
 use bookahead_protocol::broker::Rules as BrokerRules;
 use bookahead_protocol::jobs::{JobRequest, Mode};
 use bookahead_protocol::ledger::{Offered, Rules as SiteRules};
-use bookahead_protocol::{Constraint, Millis, Moment, Name, Objective, Part, Request, Resource};
+use bookahead_protocol::{Constraint, Millis, Moment, Name, Part, Request, Resource};
 use bookahead_workload::streams::Stream;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -315,7 +315,7 @@ fn request(draw: &mut Draw, sites: i64) -> Request {
             _ => Constraint::EndsBefore { first, second },
         });
     }
-    Request { parts, constraints, objective: Objective::EarliestEnd }
+    Request::new(parts, constraints)
 }
 
 fn part(draw: &mut Draw, earliest: i64) -> Part {
@@ -327,5 +327,5 @@ fn part(draw: &mut Draw, earliest: i64) -> Part {
         capacity: Capacity(draw.whole(1, 3) as u32),
     };
     let kind = if draw.percent(85) { "processors" } else { "bandwidth" };
-    Part { wanted, kind: kind.into(), requirements: Vec::new(), resource: None }
+    Part::new(wanted, kind)
 }

@@ -1,0 +1,284 @@
+//! Healing. When a site has lost a part of what is booked, or capacity of it, the broker looks for a replacement that keeps
+//! all constraints with the parts that stand: at the same times, else, where the owner allowed it, at others. It holds the
+//! replacement, commits it, and only then cancels what is left of the old part. A replacement is promised to nobody before
+//! that: one that a crash interrupts is given back, and looked for again.
+
+use super::booking::{About, Booking};
+use super::survey::{Purpose, Survey};
+use super::watching::is_promised;
+use super::{Asked, Broker, Event, Outcome, Outgoing, Pick, Step};
+use crate::candidates::{Candidate, Excluded, Found};
+use crate::clock::{Millis, Moment};
+use crate::ids::{Key, ReservationId};
+use crate::level::Received;
+use crate::message::{Envelope, Lost, Slot};
+use crate::problem::{Problem, Why};
+use crate::request::{Constraint, OnLoss, Part};
+use bookahead_plan::{Seconds, Time, placement};
+
+/// So many bookings are healed at once: a site that fails with thousands of parts must not flood all the others.
+const AT_ONCE: usize = 16;
+
+/// While no replacement is found, the next is looked for after the wait of the first, doubled so often at most: 16 minutes by
+/// default.
+const MOST_DOUBLINGS: u32 = 4;
+
+/// A booking of which nothing is left is over when no replacement was found so often.
+const TRIES_FOR_NOTHING: u32 = 3;
+
+/// When replacements may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Times {
+    /// When the lost parts did.
+    Same,
+    /// At any time that the request allows.
+    Any,
+}
+
+impl Booking {
+    /// Whether a part is lost against the will of its owner.
+    pub(super) fn is_healable(&self, part: usize) -> bool {
+        let loss = self.children.get(part).and_then(|child| child.loss);
+        loss.is_some_and(|loss| loss.why != Lost::GivenUp)
+    }
+
+    /// From when until when a replacement of a part may be looked for. What has begun and only lacks capacity stays, since jobs
+    /// may run in it.
+    fn healable(&self, part: usize, heal_after: Millis) -> Option<(Moment, Moment)> {
+        let child = self.children.get(part).filter(|_| self.is_healable(part))?;
+        let (loss, interval) = (child.loss?, child.pick.slot.interval);
+        let until = if loss.why.is_gone() { interval.end } else { interval.begin };
+        Some((loss.since + heal_after, Moment::of(until)))
+    }
+
+    /// When something is to be done about what is lost; None where nothing is lost, or nothing can be done.
+    pub(super) fn heal_at(&self, heal_after: Millis) -> Option<Moment> {
+        let on_loss = self.asked.as_ref()?.request.on_loss;
+        if !is_promised(self.state) || !self.replacing.is_empty() || on_loss == OnLoss::Keep {
+            return None;
+        }
+        let healable = (0..self.children.len()).filter_map(|part| self.healable(part, heal_after));
+        let due = |(from, until): (Moment, Moment)| {
+            let at = self.heal_next.map_or(from, |next| next.max(from));
+            (at < until).then_some(at)
+        };
+        healable.filter_map(due).min()
+    }
+}
+
+impl Broker {
+    /// When replacements are looked for next.
+    pub(super) fn next_heal(&self) -> Option<Moment> {
+        let first = self.heals.iter().find(|(_, id)| !self.healing.contains_key(id));
+        first.filter(|_| self.healing.len() < AT_ONCE).map(|(at, _)| *at)
+    }
+
+    /// Does something about what is lost, where it is time.
+    pub(super) fn heal(&mut self, step: &mut Step) {
+        while self.next_heal().is_some_and(|at| at <= step.now) {
+            let due = self.heals.iter().find(|(_, id)| !self.healing.contains_key(id));
+            let Some((at, id)) = due.copied() else { return };
+            self.heals.remove(&(at, id));
+            let on_loss = self.bookings.get(&id).and_then(|booking| booking.asked.as_ref());
+            match on_loss.map(|asked| asked.request.on_loss) {
+                Some(OnLoss::Cancel) => self.close(id, Outcome::Lost, step),
+                Some(OnLoss::Heal | OnLoss::HealAnyTime) => self.look_for_replacements(id, Times::Same, step),
+                Some(OnLoss::Keep) | None => {}
+            }
+        }
+    }
+
+    fn look_for_replacements(&mut self, id: ReservationId, times: Times, step: &mut Step) {
+        self.healing.insert(id, times);
+        match self.survey_of_lost(id, times, step.now) {
+            Some(survey) => self.begin_survey(survey, step),
+            None => self.not_healed(id, Problem::new(Why::NoCandidate { tried: 0, all: true }), step),
+        }
+    }
+
+    /// A replacement that begins sooner could not be committed in time.
+    fn first_begin(&self, now: Moment) -> Time {
+        let lead = self.rules.survey_time + self.rules.hold_time + Millis(999);
+        (now + lead).second()
+    }
+
+    /// What is to be asked for replacements of all parts that are lost; None where nothing is.
+    fn survey_of_lost(&self, id: ReservationId, times: Times, now: Moment) -> Option<Survey> {
+        let booking = self.bookings.get(&id)?;
+        let (asked, decided) = (booking.asked.as_ref()?, booking.decided.as_ref()?);
+        let first = self.first_begin(now);
+        let lost = |part: usize| {
+            let (from, until) = booking.healable(part, self.rules.heal_after)?;
+            (from <= now && Moment::of(first) < until).then_some(&booking.children[part])
+        };
+        let mut request = asked.request.clone();
+        let (mut standing, mut not_at) = (Vec::new(), Vec::new());
+        for (at, child) in booking.children.iter().enumerate() {
+            let part = request.parts.get_mut(at)?;
+            let Pick { peer, slot, child: old } = &child.pick;
+            let terms = at_its_time(slot, first);
+            if lost(at).is_none() {
+                part.wanted = at_its_time(slot, slot.interval.begin);
+                let slot = Slot { slack: Seconds::ZERO, free: None, ..slot.clone() };
+                standing.push(Some(Found { peer: peer.clone(), slot }));
+                not_at.push(None);
+                continue;
+            }
+            part.wanted = match times {
+                // What has begun has its other constraints behind it.
+                Times::Any if slot.interval.begin > now.second() => allowed_by(part, slot, first)?,
+                _ => terms,
+            };
+            part.replaces = Some(*old);
+            standing.push(None);
+            // Its operator does not want it there.
+            let revoked = child.loss.is_some_and(|loss| loss.why == Lost::Revoked);
+            not_at.push(revoked.then(|| (peer.clone(), slot.resource.clone())));
+        }
+        if standing.iter().all(Option::is_some) {
+            return None;
+        }
+        let given_up = |part: &usize| !booking.has_part(*part) && standing[*part].is_some();
+        request.constraints.retain(|constraint| {
+            let at_the_same_times = times == Times::Same && is_about_times(constraint);
+            !at_the_same_times && !constraint.parts().iter().any(given_up)
+        });
+        let permission = Received::of(decided).probing();
+        let survey = Survey::new(Purpose::Heal(id), &asked.caller, permission, &request, &[]);
+        Some(survey.beside(standing, not_at))
+    }
+
+    /// Writes down who will be asked for replacements, then asks.
+    pub(super) fn try_replacements(&mut self, id: ReservationId, candidate: &Candidate, step: &mut Step) {
+        let Some(tried) = self.tries.get(&id) else { return };
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let (Some(asked), Some(decided)) = (&booking.asked, booking.decided.clone()) else { return };
+        // It is committed as soon as it is held.
+        let (request, hold_for) = (tried.survey.request.clone(), self.rules.hold_time);
+        let asked = Asked { request, hold_for, ..asked.clone() };
+        let standing = &tried.survey.standing;
+        let lost = candidate.slots().filter(|(part, ..)| standing.get(*part).is_some_and(Option::is_none));
+        let lost: Vec<_> = lost.map(|(part, peer, slot)| (part, peer.clone(), slot.clone())).collect();
+        let mut picks = Vec::new();
+        for (part, peer, slot) in lost {
+            let child = ReservationId(self.identities.make());
+            picks.push((part, Pick { peer, child, slot }));
+        }
+        self.note(Event::Replacing { id, picks: picks.clone() }, step);
+        self.send_holds(id, &asked, &decided, picks, step);
+    }
+
+    pub(super) fn commit_replacements(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let (Some(asked), Some(call)) = (&booking.asked, &booking.decided) else { return };
+        let Some(permission) = Received::of(call).committing() else { return };
+        for (part, child) in &booking.replacing {
+            let envelope = Envelope {
+                key: Key(self.identities.make()),
+                caller: asked.caller.clone(),
+                call: permission.commit(child.pick.child, Vec::new()),
+            };
+            let until = step.now + self.hold_time(&child.pick.peer);
+            let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
+            self.calls.send(outgoing, About::Commit { id, part: *part }, until, step);
+        }
+    }
+
+    pub(super) fn replacement_committed(
+        &mut self,
+        id: ReservationId,
+        part: usize,
+        committed: bool,
+        step: &mut Step,
+    ) {
+        let Some(child) = self.bookings.get_mut(&id).and_then(|booking| booking.awaited(part)) else {
+            return;
+        };
+        if !committed {
+            let left_out = Excluded::Peer(child.pick.peer.clone());
+            return self.give_up(id, Some(left_out), step);
+        }
+        child.committed = true;
+        let all = self.bookings.get(&id).is_some_and(|booking| {
+            let mut all = booking.replacing.iter();
+            all.all(|(_, child)| child.committed)
+        });
+        if all {
+            self.stop_healing(id);
+            self.note(Event::Replaced { id, at: step.now }, step);
+            self.give_back(id, step);
+        }
+    }
+
+    /// What is back, or given up by its owner, is not replaced.
+    pub(super) fn heal_only_what_is_lost(&mut self, id: ReservationId, step: &mut Step) {
+        if !self.healing.contains_key(&id) {
+            return;
+        }
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let survey = self.tries.get(&id).map(|tried| &*tried.survey);
+        let survey = survey.or_else(|| self.surveys.get(self.booking_surveys.get(&id)?));
+        let looked_for = survey.into_iter().flat_map(|survey| survey.standing.iter().enumerate());
+        let mut looked_for = looked_for.filter(|(_, standing)| standing.is_none()).map(|(part, _)| part);
+        let mut replaced = booking.replacing.iter().map(|(part, _)| *part);
+        if looked_for.all(|part| booking.is_healable(part)) && replaced.all(|part| booking.is_healable(part))
+        {
+            return;
+        }
+        self.stop_healing(id);
+        self.note(Event::NotReplaced { id }, step);
+        self.give_back(id, step);
+    }
+
+    /// Nothing that is under way for replacements, or for a candidate, counts any more.
+    pub(super) fn stop_healing(&mut self, id: ReservationId) {
+        self.drop_searches(id);
+        self.calls.forget(About::holds(id));
+        self.calls.forget(About::commits(id));
+        self.healing.remove(&id);
+    }
+
+    /// There is no replacement: other times may do, or it is looked for again later.
+    pub(super) fn not_healed(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
+        let times = self.healing.get(&id).copied();
+        self.stop_healing(id);
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let on_loss = booking.asked.as_ref().map(|asked| asked.request.on_loss);
+        if times == Some(Times::Same) && on_loss == Some(OnLoss::HealAnyTime) {
+            return self.look_for_replacements(id, Times::Any, step);
+        }
+        let wait = self.rules.heal_after.0.max(1) << booking.not_healed.min(MOST_DOUBLINGS);
+        let nothing_left = booking.ends().is_none() && booking.not_healed + 1 >= TRIES_FOR_NOTHING;
+        self.note(Event::NotHealed { id, at: step.now, next: step.now + Millis(wait), problem }, step);
+        if nothing_left {
+            self.close(id, Outcome::Lost, step);
+        }
+    }
+}
+
+/// A slot's own terms, or what is left of them from `first` on.
+fn at_its_time(slot: &Slot, first: Time) -> placement::Request {
+    let begin = slot.interval.begin.max(first);
+    placement::Request {
+        earliest_start: begin,
+        latest_end: slot.interval.end,
+        duration: slot.interval.end - begin,
+        capacity: slot.capacity,
+    }
+}
+
+/// As much as a slot had and as long, at any time that the request allows from `first` on; None where that is too short.
+fn allowed_by(part: &Part, slot: &Slot, first: Time) -> Option<placement::Request> {
+    let duration = slot.interval.end - slot.interval.begin;
+    let wanted = placement::Request {
+        earliest_start: part.wanted.earliest_start.min(slot.interval.begin).max(first),
+        latest_end: part.wanted.latest_end.max(slot.interval.end),
+        duration,
+        capacity: slot.capacity,
+    };
+    (wanted.latest_start() >= wanted.earliest_start).then_some(wanted)
+}
+
+fn is_about_times(constraint: &Constraint) -> bool {
+    matches!(constraint, Constraint::Offset { .. } | Constraint::After { .. } | Constraint::EndsBefore { .. })
+}
