@@ -8,8 +8,8 @@ use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Effects, Rules};
 use bookahead_protocol::ledger::{Ledger, Offered, Rules as SiteRules, Views};
 use bookahead_protocol::{
-    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Objective, Part, Request,
-    ReservationId, Resource, State,
+    Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Part, Request, ReservationId,
+    Resource, State,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

@@ -8,13 +8,14 @@ use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{
-    Answer, Call, Condition, Envelope, Key, Millis, Moment, Name, Offer, Part, Request, Reservation,
+    Answer, Call, Condition, Envelope, Key, Millis, Moment, Name, Offer, OnLoss, Part, Request, Reservation,
     ReservationId, Slot, State,
 };
 
 pub(super) const ID: ReservationId = ReservationId(0xb00c);
 const WINDOW: Interval = Interval { begin: Time(0), end: Time(1_000) };
 
+/// What is lost of it is not replaced.
 fn request() -> Request {
     let wanted = Wanted {
         earliest_start: Time(100),
@@ -22,7 +23,7 @@ fn request() -> Request {
         duration: Seconds(100),
         capacity: Capacity(4),
     };
-    Request::single(Part::new(wanted, "processors"))
+    Request { on_loss: OnLoss::Keep, ..Request::single(Part::new(wanted, "processors")) }
 }
 
 pub(super) fn reserve(id: ReservationId) -> Call {
@@ -62,6 +63,7 @@ pub(super) fn granted(site: &Name, envelope: &Envelope) -> Answer {
         missing: vec![Capacity(0)],
         condition: Condition::Whole,
         losses: Vec::new(),
+        replaced: Vec::new(),
         given_up: None,
         version: 1,
     })

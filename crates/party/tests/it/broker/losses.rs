@@ -84,7 +84,7 @@ fn missing_capacity_is_shown_until_it_is_back() {
     let view = shown(&desk);
     assert_eq!((view.state, view.condition), (State::Committed, Condition::Degraded));
     assert_eq!(view.missing, [Capacity(3)]);
-    assert_eq!(view.losses, [Loss { part: 0, since: Time(5), why: Lost::Degraded }]);
+    assert_eq!(view.losses, [Loss { part: 0, since: Time(5), why: Lost::Degraded, heal_at: None }]);
     desk.restart(6_000);
     assert_eq!(shown(&desk).missing, [Capacity(3)], "it is written down");
     hears(&mut desk, 7_000, 7, 0, &[]);

@@ -51,6 +51,7 @@ fn granted(site: &str, envelope: &Envelope, begin: i64) -> Answer {
         missing: Vec::new(),
         condition: Condition::Whole,
         losses: Vec::new(),
+        replaced: Vec::new(),
         given_up: None,
         version: 1,
     })
