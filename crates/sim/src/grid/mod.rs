@@ -18,6 +18,7 @@ pub mod drive;
 pub mod external;
 pub mod faults;
 mod guests;
+mod healing;
 pub mod host;
 pub mod log;
 pub mod network;

@@ -167,9 +167,11 @@ impl Grid {
 
     /// Parts that stand although the booking does not.
     fn standing_parts(&self, party: &Name, booking: &Booking, broker: &Broker) -> Vec<String> {
-        let picks = broker.bookings_journal().filter_map(|event| match event {
-            Event::Trying { id, picks, .. } if *id == booking.id => Some(picks),
-            _ => None,
+        let picks = broker.bookings_journal().filter(|event| event.id() == Some(booking.id));
+        let picks = picks.map(|event| match event {
+            Event::Trying { picks, .. } => picks.iter().collect(),
+            Event::Replacing { picks, .. } => picks.iter().map(|(_, pick)| pick).collect(),
+            _ => Vec::new(),
         });
         let stands = |pick: &&Pick| match self.state_at(&pick.peer, pick.child) {
             // What had ended when the rest was given up, or before its site could be told, cannot be given back.

@@ -8,7 +8,9 @@ use super::{Cluster, Party, Role, Site, Tally};
 use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
 use bookahead_protocol::broker::{Booking, Event, Outcome};
 use bookahead_protocol::ledger::Entry;
-use bookahead_protocol::{Answer, Call, Key, Millis, Moment, Name, Reservation, ReservationId, State, Why};
+use bookahead_protocol::{
+    Answer, Call, Key, Millis, Moment, Name, OnLoss, Reservation, ReservationId, State, Why,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -389,13 +391,16 @@ fn broker_keeps(
     let Some(booking) = booking else { return Err("was promised and is not known any more".to_owned()) };
     // One that was held may have lost a part when it was to be committed.
     let undone = promise.state == State::Held && booking.outcome == Some(Outcome::PartLost);
+    // Its owner wanted it so.
+    let on_loss = booking.asked.as_ref().map(|asked| asked.request.on_loss);
+    let cancelled = booking.outcome == Some(Outcome::Lost) && on_loss == Some(OnLoss::Cancel);
     // Of what is over since no site has any of it, that is held against its sites.
     let gone =
         !booking.children.is_empty() && (0..booking.children.len()).all(|part| !booking.has_part(part));
     if booking.is_being_committed() {
         return Ok(());
     }
-    state_keeps(promise, booking.state, times, excused || undone || gone)
+    state_keeps(promise, booking.state, times, excused || undone || gone || cancelled)
 }
 
 fn state_keeps(

@@ -4,7 +4,9 @@ use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, knows, site};
 use super::{runtime, until};
 use bookahead_plan::{Capacity, Seconds};
-use bookahead_protocol::{Call, Condition, Lost, Part, Request, Reservation, ReservationId, State, Why};
+use bookahead_protocol::{
+    Call, Condition, Lost, OnLoss, Part, Request, Reservation, ReservationId, State, Why,
+};
 
 /// Sites a and b below a broker, and c beside it, below another.
 async fn two_levels() -> Grid {
@@ -20,11 +22,12 @@ async fn two_levels() -> Grid {
     grid
 }
 
-/// All of a and of c, at the same time.
+/// All of a and of c, at the same time; what is lost is not replaced.
 fn wanted() -> Request {
     let begin = now() + Seconds(3_600);
     let at = |resource: &str| Part { resource: Some(resource.into()), ..part(CAPACITY, begin, 3_600) };
-    together(vec![at("low/a/cluster"), at("c/cluster")])
+    let both = together(vec![at("low/a/cluster"), at("c/cluster")]);
+    Request { on_loss: OnLoss::Keep, ..both }
 }
 
 async fn booked(grid: &Grid) -> ReservationId {

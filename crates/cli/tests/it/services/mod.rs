@@ -11,6 +11,7 @@ mod crash_points;
 mod flooding;
 pub(crate) mod grid;
 mod hard_searches;
+mod healing;
 mod job_parts;
 mod jobs;
 mod life_cycle;

@@ -18,6 +18,8 @@ use bookahead_workload::streams::Stream;
 
 /// Things go wrong until then; after it everything is put right.
 const HEALED: Moment = Moment(40_000);
+/// Replacements for what was lost are looked for at least once in this time: brokers wait for at most 16 times 8 s.
+const LOOKED_FOR: Millis = Millis(200_000);
 /// Everybody must have come to an end by then.
 const SETTLED: Moment = Moment(3_600_000);
 /// When nobody has anything under way, books and batch systems agree after this time: some looks, of which one may come just
@@ -42,29 +44,37 @@ pub struct Outcome {
 
 /// Runs the schedule of a seed.
 pub fn run(seed: u64, flaw: Option<Flaw>) -> Outcome {
-    finish(seed, &mut grid(seed, flaw))
+    let (mut grid, kinds) = grid(seed, flaw);
+    finish(seed, &mut grid, &kinds)
 }
 
 /// Runs it again and keeps all that happens.
 pub fn replay(seed: u64, flaw: Option<Flaw>) -> (Outcome, Grid) {
-    let mut grid = grid(seed, flaw);
+    let (mut grid, kinds) = grid(seed, flaw);
     grid.log.keep();
-    (finish(seed, &mut grid), grid)
+    (finish(seed, &mut grid, &kinds), grid)
 }
 
-fn finish(seed: u64, grid: &mut Grid) -> Outcome {
+fn finish(seed: u64, grid: &mut Grid, kinds: &Kinds) -> Outcome {
     grid.run(HEALED);
+    if kinds.losses {
+        grid.run(HEALED + LOOKED_FOR);
+    }
     let settled = grid.settle(SETTLED);
     grid.run(grid.now() + AGREED_AFTER);
     // What has come due meanwhile is under way.
     let settled = settled && grid.settle(SETTLED);
     let violations = grid.verdict(settled);
+    // A broker cannot tell what a site that lies would really grant.
+    if kinds.losses && !kinds.lies {
+        grid.count_healing();
+    }
     let (injected, reached) = (grid.injected(), grid.witness.reached.clone());
     Outcome { seed, injected, reached, violations }
 }
 
 /// The grid of a seed, with all that will go wrong.
-fn grid(seed: u64, flaw: Option<Flaw>) -> Grid {
+fn grid(seed: u64, flaw: Option<Flaw>) -> (Grid, Kinds) {
     let mut draw = Draw::new(seed);
     let kinds = Kinds::draw(&mut draw);
     let parties = parties::draw(&mut draw, &kinds, seed);
@@ -75,7 +85,7 @@ fn grid(seed: u64, flaw: Option<Flaw>) -> Grid {
     }
     grid.begin_beating();
     arrange_troubles(&mut draw, &kinds, &mut grid);
-    grid
+    (grid, kinds)
 }
 
 /// Draws all of one schedule.
@@ -132,6 +142,8 @@ pub(super) struct Kinds {
     pub(super) local_users: bool,
     /// Sites lie.
     pub(super) lies: bool,
+    /// Much is lost that is booked, long before it begins.
+    pub(super) losses: bool,
     /// A site loses its disk, and adopts what its batch system keeps.
     pub(super) lost_disk: bool,
 }
@@ -148,6 +160,7 @@ impl Kinds {
             changes: draw.percent(40),
             local_users: lost_disk || draw.percent(40),
             lies: draw.percent(10),
+            losses: draw.percent(20),
             lost_disk,
         }
     }
@@ -187,6 +200,11 @@ fn arrange_troubles(draw: &mut Draw, kinds: &Kinds, grid: &mut Grid) {
     if kinds.changes {
         for _ in 0..draw.times(50, 4) {
             command(draw, grid, &fallible);
+        }
+    }
+    if kinds.losses {
+        for _ in 0..draw.whole(1, 4) {
+            loss(draw, grid, &fallible);
         }
     }
     if kinds.lost_disk && !asked.is_empty() {
@@ -242,6 +260,19 @@ fn failure(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
         _ => draw.whole(200, 6_000),
     };
     grid.arrange((at + Millis(away)).min(HEALED), Trouble::Restore(party, name, lost));
+}
+
+/// Something that is booked is lost for good: an operator cancels it, or its nodes fail.
+fn loss(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
+    let sites: Vec<usize> =
+        fallible.iter().copied().filter(|at| matches!(grid.parties()[*at].role, Role::Site(_))).collect();
+    let (at, when) = (sites[draw.place(sites.len())], moment(draw));
+    let trouble = if draw.percent(60) {
+        Trouble::Command { at, which: draw.place(16), operator: true, command: Command::Cancel }
+    } else {
+        Trouble::Lose(at, "cluster".into(), Capacity(draw.whole(1, 4) as u32))
+    };
+    grid.arrange(when, trouble);
 }
 
 /// Nodes go away and come back every few seconds, some of them or all.

@@ -15,7 +15,7 @@ use bookahead_plan::{Capacity, Policy, Seconds, Time, Waiting};
 use bookahead_protocol::broker::Rules as BrokerRules;
 use bookahead_protocol::jobs::{JobRequest, Mode};
 use bookahead_protocol::ledger::{Offered, Rules as SiteRules};
-use bookahead_protocol::{Constraint, Millis, Moment, Name, Part, Request, Resource};
+use bookahead_protocol::{Constraint, Millis, Moment, Name, OnLoss, Part, Request, Resource};
 use bookahead_workload::streams::Stream;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -182,6 +182,7 @@ fn broker(
         survey_time: Millis(1_500 * patience),
         hold_time: Millis(2_500 * patience),
         attempts: draw.whole(1, 6) as u32,
+        heal_after: Millis::seconds(draw.whole(1, 8)),
         retention: Seconds(1_000_000),
         ..BrokerRules::default()
     };
@@ -191,7 +192,7 @@ fn broker(
 /// A wish for parts at several sites, which begin when all is well again.
 fn of_a_broker(draw: &mut Draw, kinds: &Kinds, sites: i64) -> Wish {
     let at = Moment(draw.whole(0, 30_000));
-    let request = request(draw, sites);
+    let request = request(draw, kinds, sites);
     wish(draw, kinds, at, request)
 }
 
@@ -298,10 +299,12 @@ fn job_request(draw: &mut Draw, capacity: Capacity, limit: Seconds) -> JobReques
     }
 }
 
-fn request(draw: &mut Draw, sites: i64) -> Request {
+fn request(draw: &mut Draw, kinds: &Kinds, sites: i64) -> Request {
+    // What is lost is looked for in vain for a while before it begins.
+    let later = if kinds.losses { 400 } else { 0 };
     let parts: Vec<Part> = (0..draw.whole(1, 3))
         .map(|_| {
-            let earliest = draw.whole(45, 120);
+            let earliest = later + draw.whole(45, 120);
             part(draw, earliest)
         })
         .collect();
@@ -315,7 +318,13 @@ fn request(draw: &mut Draw, sites: i64) -> Request {
             _ => Constraint::EndsBefore { first, second },
         });
     }
-    Request::new(parts, constraints)
+    let on_loss = match draw.whole(0, 9) {
+        0 => OnLoss::Keep,
+        1 => OnLoss::Cancel,
+        2 | 3 => OnLoss::HealAnyTime,
+        _ => OnLoss::Heal,
+    };
+    Request { on_loss, ..Request::new(parts, constraints) }
 }
 
 fn part(draw: &mut Draw, earliest: i64) -> Part {

@@ -1,0 +1,116 @@
+//! Kill -9 at every step of healing, enumerated: an operator cancels one of two parts at its site, the third site replaces it,
+//! and the broker or a site stops dead the first, second, third time that it passes a point, is killed there and started
+//! again, until it passes the point no more. Each time the booking is whole again, and nothing is left over.
+
+use super::asking::{Asker, book, new_id, now, part, together};
+use super::grid::{CAPACITY, Grid, Shape, knows};
+use super::process::Began;
+use super::{quick, runtime, side_by_side, until};
+use bookahead_plan::Seconds;
+use bookahead_protocol::{Call, Condition, Lost, Reservation, ReservationId};
+use bookahead_service::thread::Point;
+
+/// One who is killed, and where.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    victim: &'static str,
+    point: Point,
+}
+
+#[test]
+#[cfg(debug_assertions)]
+fn whoever_is_killed_while_a_part_is_replaced_the_booking_is_whole_again_and_nothing_is_left_over() {
+    let points = if quick() { vec![Point::Sending] } else { Point::ALL.to_vec() };
+    let lanes: Vec<Lane> = ["grid", "west", "south"]
+        .into_iter()
+        .flat_map(|victim| points.iter().map(move |&point| Lane { victim, point }))
+        .collect();
+    let covered = side_by_side(lanes, |lane| (lane, lane.cover()));
+    for (lane, crashes) in &covered {
+        eprintln!("{:>5} {:<7} {crashes:>2} crashes", lane.victim, lane.point.word());
+        // A site answers, and does nothing else; so nothing is ever sent in part.
+        let fewest = match (lane.victim, lane.point) {
+            ("grid", _) => 5,
+            (_, Point::Sending) => 0,
+            _ => 1,
+        };
+        assert!(*crashes >= fewest, "{lane:?}: {crashes}");
+    }
+}
+
+impl Lane {
+    fn cover(self) -> usize {
+        (1..).map_while(|count| runtime().block_on(self.crash_at(count)).then_some(())).count()
+    }
+
+    /// Whether the victim passed the point so often.
+    async fn crash_at(self, count: u32) -> bool {
+        let (mut grid, _) = Grid::of_three(Shape::Flat, "[rules]\nheal_after = \"100ms\"", &[]).await;
+        grid.label = format!("{self:?} {count}");
+        let ada = grid.asker("grid");
+        knows(&ada, &Shape::Flat.offered()).await;
+        let id = new_id();
+        let begin = now() + Seconds(3_600);
+        let booked = ada.get(book(id, together(vec![part(CAPACITY, begin, 3_600); 2]))).await;
+        assert_eq!(places(&booked), ["north", "south"]);
+        let operator = Asker::new(&grid.of("south").url(), "operator");
+        let [lost] = operator.live().await.unwrap().try_into().unwrap();
+        // Who is down does not hear of it, and who is up may be quick: both are to be covered.
+        let mut crashed = false;
+        if self.victim != "south" {
+            crashed |= self.arm(&mut grid, count).await;
+        }
+        operator.get(Call::Cancel { id: lost.id }).await;
+        if self.victim == "south" {
+            crashed |= self.arm(&mut grid, count).await;
+        }
+        tokio::select! {
+            () = healed(&ada, id) => {}
+            never = grid.kill_when_stopped(self.victim, &mut crashed) => match never {},
+        }
+        if grid.of(self.victim).is_stopped() {
+            crashed = true;
+            grid.of_mut(self.victim).restart().await;
+        }
+        for (name, kept) in [("north", 1), ("south", 0), ("west", 1)] {
+            let asker = grid.asker(name);
+            until(async || {
+                let live = asker.live().await.map_err(|why| format!("{why:?}"))?;
+                if live.len() == kept { Ok(()) } else { Err(format!("{name}: {live:?}")) }
+            })
+            .await;
+        }
+        grid.check_journals();
+        crashed
+    }
+
+    /// Has the victim stop at the point from now on; whether it did at once.
+    async fn arm(self, grid: &mut Grid, count: u32) -> bool {
+        let victim = grid.of_mut(self.victim);
+        victim.kill9();
+        let stopped = victim.start(Some(&format!("{}:{count}", self.point.word()))).await == Began::Stopped;
+        if stopped {
+            victim.restart().await;
+        }
+        stopped
+    }
+}
+
+fn places(booked: &Reservation) -> Vec<&str> {
+    booked.slots.iter().map(|slot| slot.site.as_str()).collect()
+}
+
+/// Waits until the lost part is replaced.
+async fn healed(ada: &Asker, id: ReservationId) {
+    until(async || {
+        let shown = ada.get(Call::Show { id }).await;
+        let whole = shown.condition == Condition::Whole && shown.losses.is_empty();
+        let replaced: Vec<_> = shown.replaced.iter().map(|replaced| (replaced.part, replaced.why)).collect();
+        if whole && places(&shown) == ["north", "west"] && replaced == [(1, Lost::Revoked)] {
+            Ok(())
+        } else {
+            Err(format!("{shown:?}"))
+        }
+    })
+    .await;
+}
