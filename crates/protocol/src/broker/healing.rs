@@ -106,6 +106,9 @@ impl Broker {
     fn survey_of_lost(&self, id: ReservationId, times: Times, now: Moment) -> Option<Survey> {
         let booking = self.bookings.get(&id)?;
         let (asked, decided) = (booking.asked.as_ref()?, booking.decided.as_ref()?);
+        if booking.children.len() != asked.request.parts.len() {
+            return None;
+        }
         let first = self.first_begin(now);
         let lost = |part: usize| {
             let (from, until) = booking.healable(part, self.rules.heal_after)?;
@@ -114,7 +117,7 @@ impl Broker {
         let mut request = asked.request.clone();
         let (mut standing, mut not_at) = (Vec::new(), Vec::new());
         for (at, child) in booking.children.iter().enumerate() {
-            let part = request.parts.get_mut(at)?;
+            let part = &mut request.parts[at];
             let Pick { peer, slot, child: old } = &child.pick;
             let terms = at_its_time(slot, first);
             if lost(at).is_none() {
