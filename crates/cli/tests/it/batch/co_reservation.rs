@@ -5,11 +5,11 @@ use super::cluster::Cluster;
 use super::jobs::Traces;
 use super::terminal::Terminal;
 use super::{CLOSE, until, wait_for};
-use crate::services::asking::{hold, new_id, now, part, together};
+use crate::services::asking::{book, hold, new_id, now, part, together};
 use crate::services::grid::{Grid, knows};
-use crate::services::runtime;
+use crate::services::{runtime, until as shown_until};
 use bookahead_plan::Seconds;
-use bookahead_protocol::{Call, State};
+use bookahead_protocol::{Call, Condition, Lost, Part, Request, Reservation, State};
 
 /// What each of them has; a part that takes all of it needs a site for itself.
 const ALL: u32 = 4;
@@ -79,5 +79,54 @@ fn jobs_in_a_co_reservation_start_on_the_promised_second_at_two_slurms_and_a_pla
             if ended { Ok(()) } else { Err(shown.to_string()) }
         });
     }
+    grid.check_journals();
+}
+
+#[test]
+fn a_part_whose_nodes_are_drained_is_replaced_at_another_cluster() {
+    let clusters = [Cluster::of(2, 2), Cluster::of(2, 2)];
+    let [north, south] = &clusters;
+    let mut grid = Grid::new();
+    runtime().block_on(async {
+        for (name, cluster) in SITES.iter().zip(&clusters) {
+            grid.start("site", name, &cluster.site(name, "", ""), None).await;
+        }
+        let text = grid.broker_of("grid", "[rules]\nheal_after = \"2s\"", &SITES[..2]);
+        grid.start("broker", "grid", &text, None).await;
+        let ada = grid.asker("grid");
+        knows(&ada, &["north/cluster", "south/cluster"]).await;
+        let begin = now() + Seconds(3_600);
+        let at_north = Part { resource: Some("north/cluster".into()), ..part(2, begin, 600) };
+        let other = ada.get(book(new_id(), Request::single(at_north))).await;
+        let booked = ada.get(book(new_id(), together(vec![part(2, begin, 600); 2]))).await;
+        let places = |booked: &Reservation| -> Vec<String> {
+            booked.slots.iter().map(|slot| slot.site.to_string()).collect()
+        };
+        assert_eq!(places(&booked), SITES[..2], "there is not more room at north");
+        ada.get(Call::Cancel { id: other.id }).await;
+        let before = grid.asker("north").live().await.unwrap();
+        for node in ["n1", "n2"] {
+            south.tell(&["scontrol", "update", &format!("NodeName={node}"), "State=DRAIN", "Reason=repair"]);
+        }
+        let healed = shown_until(async || {
+            let shown = ada.get(Call::Show { id: booked.id }).await;
+            let whole = shown.condition == Condition::Whole && !shown.replaced.is_empty();
+            if whole { Ok(shown) } else { Err(format!("{shown:?}")) }
+        })
+        .await;
+        assert_eq!(places(&healed), ["north"; 2]);
+        assert_eq!(healed.slots.iter().map(|slot| slot.interval.begin).min(), Some(begin));
+        assert_eq!((healed.replaced[0].part, healed.replaced[0].why), (1, Lost::Degraded));
+        let now_there = grid.asker("north").live().await.unwrap();
+        let new = now_there.iter().filter(|there| before.iter().all(|before| before.id != there.id));
+        for part in new {
+            assert_eq!(north.one_for("north", part.id).cores, 2);
+        }
+        assert_eq!(now_there.len(), 2);
+    });
+    until(|| {
+        let left = south.reservations();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
     grid.check_journals();
 }
