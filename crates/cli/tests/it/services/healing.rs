@@ -28,11 +28,15 @@ fn whoever_is_killed_while_a_part_is_replaced_the_booking_is_whole_again_and_not
     let covered = side_by_side(lanes, |lane| (lane, lane.cover()));
     for (lane, crashes) in &covered {
         eprintln!("{:>5} {:<7} {crashes:>2} crashes", lane.victim, lane.point.word());
-        // A site answers, and does nothing else; so nothing is ever sent in part.
+    }
+    for (lane, crashes) in &covered {
         let fewest = match (lane.victim, lane.point) {
-            ("grid", _) => 5,
+            // One part is replaced, by one call at a time: nothing is ever sent in part.
             (_, Point::Sending) => 0,
-            _ => 1,
+            ("grid", _) => 3,
+            ("west", _) => 2,
+            // It only hears once more that its part is cancelled.
+            _ => 0,
         };
         assert!(*crashes >= fewest, "{lane:?}: {crashes}");
     }
