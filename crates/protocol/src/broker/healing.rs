@@ -19,8 +19,7 @@ use bookahead_plan::{Seconds, Time, placement};
 /// So many bookings are healed at once: a site that fails with thousands of parts must not flood all the others.
 const AT_ONCE: usize = 16;
 
-/// While no replacement is found, the next is looked for after the wait of the first, doubled so often at most: 16 minutes by
-/// default.
+/// While no replacement is found, the wait until the next attempt doubles this often: up to 16 minutes by default.
 const MOST_DOUBLINGS: u32 = 4;
 
 /// A booking of which nothing is left is over when no replacement was found so often.
@@ -250,7 +249,8 @@ impl Broker {
         if times == Some(Times::Same) && on_loss == Some(OnLoss::HealAnyTime) {
             return self.look_for_replacements(id, Times::Any, step);
         }
-        let wait = self.rules.heal_after.0.max(1) << booking.not_healed.min(MOST_DOUBLINGS);
+        let first = self.rules.heal_after.max(self.rules.survey_time);
+        let wait = first.0 << booking.not_healed.min(MOST_DOUBLINGS);
         let nothing_left = booking.ends().is_none() && booking.not_healed + 1 >= TRIES_FOR_NOTHING;
         self.note(Event::NotHealed { id, at: step.now, next: step.now + Millis(wait), problem }, step);
         if nothing_left {

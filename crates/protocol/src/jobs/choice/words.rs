@@ -8,7 +8,7 @@ use crate::jobs::{Patience, Repeated};
 use crate::level::{self, Committing, Permission};
 use crate::message::{Caller, Envelope, Outgoing};
 use crate::problem::Why;
-use crate::request::{Part, Request};
+use crate::request::{OnLoss, Part, Request};
 use bookahead_plan::Time;
 use serde::{Deserialize, Serialize};
 
@@ -168,7 +168,9 @@ pub(super) fn call(
         Stand::Asked(ready) => {
             let part = order.task.part(ready, order.latest_end, ranked.delay.duration());
             let part = Part { resource: Some(ranked.resource.clone()), ..part };
-            (reserve, permission.reserve(id, Request::single(part), order.hold_for))
+            // The broker of the job looks for another place itself.
+            let request = Request { on_loss: OnLoss::Keep, ..Request::single(part) };
+            (reserve, permission.reserve(id, request, order.hold_for))
         }
         Stand::Committing(_) =>
         // The job comes with its submission: the site does not know it yet.
