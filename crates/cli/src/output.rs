@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::fmt;
 use std::fmt::Arguments;
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::io::{self, IsTerminal, StdoutLock, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,13 +22,51 @@ macro_rules! say {
 pub(crate) use say;
 
 pub(crate) fn line(text: Arguments<'_>) {
-    let _ = writeln!(stderr(), "{text}");
+    let _ = writeln!(Escaped(stderr()), "{text}");
+}
+
+/// Standard output with control characters escaped.
+pub(crate) fn stdout() -> Escaped<StdoutLock<'static>> {
+    Escaped(io::stdout().lock())
+}
+
+/// Writes control characters, and those that change the direction of text, as `\uXXXX`. Servers, and sites behind them, choose
+/// names and messages: they must not be able to move the cursor, set colours or hide text. JSON means the same with the escapes.
+pub(crate) struct Escaped<W>(W);
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Formatting writes whole characters. What is not text is not meant for a terminal.
+        let Ok(text) = str::from_utf8(bytes) else { return self.0.write(bytes) };
+        let mut done = 0;
+        for (at, character) in text.char_indices().filter(|(_, character)| is_unsafe(*character)) {
+            // As iCalendar ends its lines.
+            if character == '\r' && text[at + 1..].starts_with('\n') {
+                continue;
+            }
+            self.0.write_all(&bytes[done..at])?;
+            write!(self.0, "\\u{:04x}", u32::from(character))?;
+            done = at + character.len_utf8();
+        }
+        self.0.write_all(&bytes[done..])?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn is_unsafe(character: char) -> bool {
+    let directs = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let breaks_line = matches!(character, '\u{2028}' | '\u{2029}');
+    directs || breaks_line || character.is_control() && !matches!(character, '\n' | '\t')
 }
 
 /// Prints `value` and a line end. An error is the one of standard output itself, so that a reader who has seen
 /// enough can be told from a full disk.
 pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)
 }
@@ -187,6 +225,18 @@ pub(crate) fn threads(wanted: Option<usize>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_from_a_server_cannot_control_the_terminal() {
+        let hostile = "a\u{1b}[31mred\u{9b}2J\u{202e}txt.exe\u{2066}\r\u{7f}\u{8}é\tok\r\n";
+        let mut out = Escaped(Vec::new());
+        write!(out, "{hostile}").unwrap();
+        let shown = String::from_utf8(out.0).unwrap();
+        assert_eq!(shown, "a\\u001b[31mred\\u009b2J\\u202etxt.exe\\u2066\\u000d\\u007f\\u0008é\tok\r\n");
+        let mut out = Escaped(Vec::new());
+        serde_json::to_writer(&mut out, hostile).unwrap();
+        assert_eq!(serde_json::from_slice::<String>(&out.0).unwrap(), hostile, "JSON means the same");
+    }
 
     #[test]
     fn what_a_file_is_for_goes_before_its_ending() {

@@ -5,13 +5,13 @@ use super::place::Place;
 use super::reserve::show as show_reservation;
 use super::session::Session;
 use super::view;
-use crate::output::{save_and_tell, say};
+use crate::output::{save_and_tell, say, stdout};
 use anyhow::Result;
 use bookahead_api::Job;
 use bookahead_protocol::{JobId, ReservationId};
 use clap::Args;
 use std::fmt;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -121,6 +121,6 @@ pub(crate) fn calendar(arguments: &CalendarArguments) -> Result<()> {
     let text = session.ask("asking for the calendar", session.client.calendar())?;
     match &arguments.out {
         Some(path) => save_and_tell(path, &text),
-        None => Ok(stdout().lock().write_all(text.as_bytes())?),
+        None => Ok(stdout().write_all(text.as_bytes())?),
     }
 }

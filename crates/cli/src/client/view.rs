@@ -3,17 +3,17 @@
 
 use crate::client::dates::{Dates, countdown, length, utc_span};
 use crate::client::request::values::shown;
-use crate::output::{Table, count};
+use crate::output::{Table, count, stdout};
 use bookahead_api::{
     AttributeValue, Condition, Job, JobState, Load, Loss, Lost, Offers, Reachability, Replacement,
     Reservation, Resource, Role, Site, Slot, State,
 };
 use bookahead_protocol::{self as protocol, Name, life_cycle};
 use std::collections::BTreeMap;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 
 pub(crate) fn print_offers(offers: &Offers, dates: &Dates) -> io::Result<()> {
-    write!(stdout().lock(), "{}", offer_table(offers, dates).table())
+    write!(stdout(), "{}", offer_table(offers, dates).table())
 }
 
 fn offer_table(offers: &Offers, dates: &Dates) -> Columns {
@@ -108,7 +108,7 @@ pub(crate) fn print_reservation(
     dates: &Dates,
     left: impl Fn(i64) -> i64,
 ) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{}: {}", reservation.id, state(reservation, left))?;
     writeln!(out, "of {}, version {}", reservation.owner, reservation.version)?;
     for one in &reservation.losses {
@@ -161,7 +161,7 @@ pub(crate) fn print_reservations(
             table.row(std::mem::take(&mut first).into_iter().chain(place(slot, dates)));
         }
     }
-    write!(stdout().lock(), "{}", table.table())
+    write!(stdout(), "{}", table.table())
 }
 
 /// How a job is, in words.
@@ -205,12 +205,12 @@ pub(crate) fn print_jobs(jobs: &[Job], dates: &Dates) -> io::Result<()> {
             job.detail.clone().unwrap_or_else(|| NOTHING.to_owned()),
         ]);
     }
-    write!(stdout().lock(), "{}", table.table())
+    write!(stdout(), "{}", table.table())
 }
 
 /// All of them, and the resources by the names that they have at the server, which is the first.
 pub(crate) fn print_sites(sites: &[Site], dates: &Dates) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{}", parties(sites, dates).table())?;
     write!(out, "{}", resources(sites.first()).table())
 }

@@ -5,13 +5,13 @@ use super::dates::Dates;
 use super::place::Place;
 use super::session::Session;
 use super::view::state_word;
-use crate::output::say;
+use crate::output::{say, stdout};
 use anyhow::Result;
 use bookahead_api::{Event, State};
 use bookahead_client::{ClientError, Watch};
 use bookahead_protocol::ReservationId;
 use clap::Args;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -86,7 +86,7 @@ fn is_over(state: State) -> bool {
 }
 
 fn print(event: &Event, session: &Session) -> io::Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if session.json {
         serde_json::to_writer(&mut out, event)?;
         writeln!(out)?;
