@@ -83,6 +83,14 @@ impl Authenticator {
         let Some(guard) = &self.0 else { return false };
         let Some(path) = guard.keys().source().map(ToOwned::to_owned) else { return false };
         match Keys::read(&path) {
+            // A secret in place of public keys, or the reverse, is another file than was meant.
+            Ok(keys) if keys.secret().is_some() != guard.keys().secret().is_some() => {
+                tracing::error!(
+                    path = %path.display(),
+                    "keys not read anew: secrets and public keys are not exchanged without a restart"
+                );
+                false
+            }
             Ok(keys) => {
                 tracing::info!(path = %path.display(), keys = keys.len(), "keys read anew");
                 *guard.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);

@@ -44,6 +44,10 @@ pub enum KeyFault {
         "the secret has {found} bytes and must have at least {least}; make one with: openssl rand -base64 48"
     )]
     ShortSecret { found: usize, least: usize },
+    #[error(
+        "it is neither a JWKS document nor public keys in PEM; if it is a secret, write `secret:` or `base64:` before it"
+    )]
+    Unmarked,
     #[error("{0} is not valid base64")]
     NotBase64(String),
     #[error("it is not a JWKS document (line {line}, column {column}); it should be {{\"keys\": [...]}}")]

@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
 /// A token without a key's name is tried with all of them.
 const MOST_KEYS: usize = 64;
 
-/// Before a secret that is written in base64. Without it the bytes of the file are the secret, so that nothing is guessed.
-const BASE64: &str = "base64:";
+/// Before a secret: as it is, or in base64. A file without it is never taken for a secret: public keys in a format that is not
+/// recognised, or the error page of a proxy, would be a secret that everybody knows.
+const SECRET: &[u8] = b"secret:";
+const BASE64: &[u8] = b"base64:";
 
 /// What signatures are checked with.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +38,8 @@ impl Keys {
         Keys { keys: vec![Key::secret(secret)], source: None }
     }
 
-    /// Reads a key file: a JWKS document (or a single JWK), public keys in PEM, or a secret of at least 32 bytes, as it is
-    /// or, after `base64:`, in base64. A line break at the end of a secret does not count.
+    /// Reads a key file: a JWKS document (or a single JWK), public keys in PEM, or a secret of at least 32 bytes after
+    /// `secret:`, or after `base64:` in base64. A line break at the end of a secret does not count.
     pub fn read(path: &Path) -> Result<Keys, SecurityError> {
         let content = Content::read("the key file", path)?;
         let keys =
@@ -54,7 +56,10 @@ impl Keys {
             [] => return Err(KeyFault::Empty),
             [b'{', ..] => read_jwks(content)?,
             text if text.starts_with(b"-----BEGIN") => read_pem(content)?,
-            _ => vec![Key::secret(secret(content)?)],
+            text if text.starts_with(SECRET) || text.starts_with(BASE64) => {
+                vec![Key::secret(secret(text)?)]
+            }
+            _ => return Err(KeyFault::Unmarked),
         };
         if keys.is_empty() {
             return Err(KeyFault::NoUsableKey);
@@ -98,7 +103,10 @@ impl Keys {
 fn secret(content: &[u8]) -> Result<Secret, KeyFault> {
     let trimmed = content.strip_suffix(b"\n").unwrap_or(content);
     let bytes = trimmed.strip_suffix(b"\r").unwrap_or(trimmed);
-    let Some(text) = bytes.strip_prefix(BASE64.as_bytes()) else { return Secret::new(bytes) };
+    if let Some(secret) = bytes.strip_prefix(SECRET) {
+        return Secret::new(secret);
+    }
+    let text = bytes.strip_prefix(BASE64).unwrap_or(bytes);
     let decoded = STANDARD.decode(text.trim_ascii()).map_err(|_| KeyFault::NotBase64("the secret".into()))?;
     Secret::new(&decoded)
 }
@@ -272,15 +280,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_its_bytes_or_said_to_be_base64() {
-        let raw = Keys::parse(b"correct horse battery staple, and more\r\n").unwrap();
+    fn a_secret_is_marked_as_one() {
+        let raw = Keys::parse(b"secret:correct horse battery staple, and more\r\n").unwrap();
         let tag = |keys: &Keys| keys.secret().unwrap().sign(b"x").as_ref().to_vec();
         let same = STANDARD.encode("correct horse battery staple, and more");
         assert_eq!(tag(&raw), tag(&Keys::parse(format!("base64:{same}\n").as_bytes()).unwrap()));
-        assert_ne!(tag(&raw), tag(&Keys::parse(same.as_bytes()).unwrap()));
+        assert_ne!(tag(&raw), tag(&Keys::parse(format!("secret:{same}").as_bytes()).unwrap()));
         assert_eq!(Keys::parse(b"base64:%").unwrap_err(), KeyFault::NotBase64("the secret".into()));
-        assert_eq!(Keys::parse(b"hunter2\n").unwrap_err(), KeyFault::ShortSecret { found: 7, least: 32 });
+        assert_eq!(
+            Keys::parse(b"secret:hunter2\n").unwrap_err(),
+            KeyFault::ShortSecret { found: 7, least: 32 }
+        );
         assert_eq!(Keys::parse(b" \n").unwrap_err(), KeyFault::Empty);
+    }
+
+    #[test]
+    fn what_is_not_recognised_is_not_a_secret() {
+        let pem = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n\
+                   -----END PUBLIC KEY-----\n";
+        assert!(Keys::parse(pem.as_bytes()).unwrap().secret().is_none());
+        for text in [
+            format!("# the key of the portal\n{pem}"),
+            format!("\u{feff}{pem}"),
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea portal"
+                .to_owned(),
+            "[{\"kty\":\"oct\",\"k\":\"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ\"}]".to_owned(),
+            "<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>".to_owned(),
+            "correct horse battery staple, and more".to_owned(),
+        ] {
+            assert_eq!(Keys::parse(text.as_bytes()).unwrap_err(), KeyFault::Unmarked, "{text}");
+        }
     }
 
     #[cfg(unix)]
@@ -289,7 +318,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
-        std::fs::write(&path, [7; 40]).unwrap();
+        std::fs::write(&path, [SECRET, &[7; 40]].concat()).unwrap();
         let with = |mode| {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             Keys::read(&path)

@@ -207,16 +207,21 @@ fn keys_are_read_anew_and_a_bad_file_changes_nothing() {
         #[cfg(unix)]
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     };
-    write(&[7; 32]);
+    let secret = |byte: u8| [b"secret:", &[byte; 32][..]].concat();
+    write(&secret(7));
     let authenticator = Authenticator::new(Keys::read(&path).unwrap(), TokenRules::default());
     let old = [("authorization", &*bearer("ada", &[Role::User]))];
     let new = mint(&Secret::new(&[8; 32]).unwrap(), &claims("ada", &[Role::User]));
     let new = [("authorization", &*format!("Bearer {new}"))];
     assert!(identify(&authenticator, &old).is_ok() && identify(&authenticator, &new).is_err());
-    write(b"short");
-    assert!(!authenticator.reload());
-    assert!(identify(&authenticator, &old).is_ok() && identify(&authenticator, &new).is_err());
-    write(&[8; 32]);
+    let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n\
+                  -----END PUBLIC KEY-----\n";
+    for unfit in ["secret:short", "502 Bad Gateway, and some more text of a proxy", public] {
+        write(unfit.as_bytes());
+        assert!(!authenticator.reload(), "{unfit}");
+        assert!(identify(&authenticator, &old).is_ok() && identify(&authenticator, &new).is_err());
+    }
+    write(&secret(8));
     assert!(authenticator.reload());
     assert!(identify(&authenticator, &old).is_err() && identify(&authenticator, &new).is_ok());
 }
@@ -278,7 +283,7 @@ proptest! {
 
     #[test]
     fn no_key_file_makes_reading_fail(
-        start in proptest::sample::select(vec!["", "{", "-----BEGIN PUBLIC KEY-----\n", "base64:", "{\"keys\":["]),
+        start in proptest::sample::select(vec!["", "{", "-----BEGIN PUBLIC KEY-----\n", "base64:", "secret:", "{\"keys\":["]),
         rest in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
         let _ = Keys::parse(&[start.as_bytes(), &rest].concat());
