@@ -7,7 +7,7 @@
 //! - [`problem`]: answers that say no
 //! - [`description`]: what the OpenAPI document says of identities, names and fields that are refused
 //! - [`site`]: what there is, where, when it is taken, and whether all is well
-//! - [`job`]: jobs; [`list`]: pages, filters and events
+//! - [`job`]: jobs; [`list`]: pages, filters and events; [`notice`]: what owners are told
 //!
 //! Documents that come in refuse fields that they do not know; documents that go out may gain fields.
 
@@ -16,6 +16,7 @@ pub mod description;
 pub mod header;
 pub mod job;
 pub mod list;
+pub mod notice;
 pub mod offer;
 pub mod operation;
 pub mod problem;
@@ -26,6 +27,7 @@ pub mod time;
 
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
 pub use list::{Event, JobsQuery, ListQuery, Reservations, ScheduleQuery, States};
+pub use notice::Notice;
 pub use offer::{Impact, Offer, Offers, Probe, Slot};
 pub use operation::Operation;
 pub use problem::{Blocker, BlockerKind, Code, Problem, Relaxation};

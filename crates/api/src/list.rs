@@ -155,6 +155,9 @@ pub struct Event {
     pub state: Option<State>,
     /// Its version now.
     pub version: Option<u32>,
+    /// Why, in a word: who gave it up (`owner`, `operator`, `lost`), why a part is gone, or the code of a refusal.
+    #[schema(example = "operator")]
+    pub because: Option<String>,
     /// How much of its capacity is missing now, since machines failed or the batch system does not keep it; 0 where it is
     /// whole again.
     pub missing: Option<u32>,
@@ -176,6 +179,7 @@ impl Event {
             owner: None,
             state: None,
             version: None,
+            because: None,
             missing: None,
             could_begin: Vec::new(),
         })

@@ -33,6 +33,11 @@ pub struct Request {
     /// What a broker does when a site loses a part of what is booked, or capacity of it.
     #[serde(default, skip_serializing_if = "OnLoss::is_default")]
     pub on_loss: OnLoss,
+    /// Where its owner is told what happens to the reservation, with a POST: an address below one that the operator of the service
+    /// allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uri", max_length = 2000, example = "https://portal.example.org/hooks/ada")]
+    pub webhook: Option<String>,
 }
 
 /// One resource for one stretch of time.
@@ -167,7 +172,13 @@ impl OnLoss {
 impl Request {
     /// Of which the solution that is over first is the best.
     pub fn new(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
-        Request { parts, constraints, objective: Objective::default(), on_loss: OnLoss::default() }
+        Request {
+            parts,
+            constraints,
+            objective: Objective::default(),
+            on_loss: OnLoss::default(),
+            webhook: None,
+        }
     }
 }
 
@@ -329,5 +340,5 @@ impl From<protocol::Requirement> for Requirement {
     }
 }
 
-same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss });
+same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook });
 converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

@@ -45,19 +45,7 @@ impl Client {
     /// For the server at this address. Nothing is sent yet; certificates and keys are read.
     pub fn new(url: &str, options: Options) -> Result<Client, ClientError> {
         let base = checked(url)?;
-        let tls = options::config(&base, &options)?;
-        let http = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .http1_only()
-            .no_proxy()
-            .redirect(Policy::none())
-            .connect_timeout(options.connect_timeout)
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MOST_IDLE)
-            .tcp_nodelay(true)
-            .user_agent(concat!("bookahead/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|why| ClientError::Tls { url: base.clone(), why: why.to_string() })?;
+        let http = http(&base, &options)?;
         let mut headers = HeaderMap::new();
         if let Some(token) = &options.token {
             headers.insert(AUTHORIZATION, secret(token)?);
@@ -182,6 +170,23 @@ impl Client {
             }
         })
     }
+}
+
+/// Connections to a server, as all our calls are made: no proxy, no redirects, TLS by ring.
+pub(crate) fn http(url: &str, options: &Options) -> Result<reqwest::Client, ClientError> {
+    let tls = options::config(url, options)?;
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .http1_only()
+        .no_proxy()
+        .redirect(Policy::none())
+        .connect_timeout(options.connect_timeout)
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(MOST_IDLE)
+        .tcp_nodelay(true)
+        .user_agent(concat!("bookahead/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|why| ClientError::Tls { url: url.into(), why: why.to_string() })
 }
 
 /// Between half of a wait and all of it, so that many who were cut off at once do not come back at once.

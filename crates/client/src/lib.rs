@@ -6,6 +6,7 @@
 //! - [`Watch`]: what happens there, as it happens
 //! - [`ServerClock`]: the clock of the server, as its answers tell it
 //! - [`Options`]: how the server is reached, and on whose behalf
+//! - [`Poster`]: documents for servers that are not ours
 //! - [`ClientError`]: why there is no answer, and what to do
 //! - [`make`]: identities and keys that nobody else makes
 
@@ -14,6 +15,7 @@ mod error;
 pub mod make;
 mod message;
 mod options;
+mod post;
 mod routes;
 mod watch;
 
@@ -21,4 +23,6 @@ pub use client::Client;
 pub use error::ClientError;
 pub use message::ServerClock;
 pub use options::{Identity, Options};
+pub use post::Poster;
+pub use reqwest::Url;
 pub use watch::Watch;

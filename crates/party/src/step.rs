@@ -168,6 +168,10 @@ pub struct Notice {
     pub version: Option<u32>,
     /// Where some of it is missing now.
     pub missing: Option<Missing>,
+    /// Why, in a word: who gave it up, what was lost, the code of a refusal.
+    pub because: Option<&'static str>,
+    /// Where its owner wants to be told, beside the stream of events.
+    pub webhook: Option<String>,
 }
 
 /// Something is missing of a reservation.
@@ -225,6 +229,9 @@ pub trait Party: Queries + Clone + Send + 'static {
     fn restore(&mut self, state: Self::State) -> Result<(), String>;
     /// Takes over what happened before a restart; and, on a copy for readers, what happened elsewhere.
     fn apply(&mut self, event: &Self::Event);
+    /// What is told of an event that was applied just now, as far as it can be known after a restart: for owners who were not
+    /// told before it. An event that does not say when it happened is told with `now`.
+    fn notice_of(&self, now: Moment, event: &Self::Event) -> Option<Notice>;
     /// Begins its life, after everything was replayed.
     fn start(&mut self, now: Moment) -> Result<Output<Self::Event>, String>;
     /// Takes an input.
@@ -307,7 +314,37 @@ impl<E> Output<E> {
 impl Notice {
     /// Of a reservation, and no more is to be said.
     pub fn about(at: Moment, kind: &'static str, id: ReservationId) -> Notice {
-        Notice { at, kind, id: Some(id), owner: None, state: None, version: None, missing: None }
+        Notice {
+            at,
+            kind,
+            id: Some(id),
+            owner: None,
+            state: None,
+            version: None,
+            missing: None,
+            because: None,
+            webhook: None,
+        }
+    }
+
+    /// The word by which the owner of a reservation is told of this, by webhook or command; None where it changes nothing that
+    /// an owner relies on. A new kind of event is told unless it is named here.
+    pub fn told_owner(&self) -> Option<&'static str> {
+        self.id.and(self.owner.as_ref())?;
+        Some(match self.kind {
+            // Steps on the way to something that is told, or that the answer to a call has said already.
+            "requested" | "granted" | "held" | "held-longer" | "commit-requested" | "change-requested"
+            | "cancelled-before" => return None,
+            // The affairs of the party itself.
+            "forgotten" | "orphan-removed" | "restored" => return None,
+            // A site and a broker use one word for the same.
+            "missing" if self.missing.as_ref().is_some_and(|missing| missing.capacity > Capacity::ZERO) => {
+                "degraded"
+            }
+            "missing" => "whole",
+            "change-settled" => "changed",
+            other => other,
+        })
     }
 }
 

@@ -30,6 +30,10 @@ pub struct Request {
     /// What a broker does when a site loses a part of what is booked.
     #[serde(default, skip_serializing_if = "OnLoss::is_default")]
     pub on_loss: OnLoss,
+    /// Where its owner wants to be told what happens to it. Kept by whoever is asked by the owner, and never passed on to peers:
+    /// the owner would be told twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
 }
 
 /// One resource for one stretch of time.
@@ -164,7 +168,13 @@ const FURTHEST: i64 = 1_000_000_000_000_000;
 impl Request {
     /// Of which the solution that is over first is the best.
     pub fn new(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
-        Request { parts, constraints, objective: Objective::EarliestEnd, on_loss: OnLoss::default() }
+        Request {
+            parts,
+            constraints,
+            objective: Objective::EarliestEnd,
+            on_loss: OnLoss::default(),
+            webhook: None,
+        }
     }
 
     /// A plain reservation.

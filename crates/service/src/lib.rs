@@ -3,6 +3,7 @@
 //!
 //! - [`journal`]: events on disk before an answer leaves
 //! - [`thread`]: the threads that drive a party, the handle to it, and copies of it for readers
+//! - [`notify`]: telling owners, by webhook and by command
 //! - [`peers`]: calls of a broker to its peers, and their heartbeats
 //! - [`http`]: one set of routes for sites and brokers; [`security`]: authentication, roles, TLS
 //! - [`config`]: the configuration files; [`daemon`]: a configured party at work
@@ -13,6 +14,8 @@ pub mod config;
 pub mod daemon;
 pub mod http;
 pub mod journal;
+pub mod notify;
 pub mod peers;
+mod replace_file;
 pub mod security;
 pub mod thread;

@@ -119,6 +119,11 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "book", help_heading = "Hold")]
     wait: bool,
 
+    /// Where the service tells you what happens to the reservation, with a POST; its operator says which addresses it
+    /// may call
+    #[arg(long, value_name = "URL", help_heading = "Hold")]
+    webhook: Option<String>,
+
     /// The id of the reservation [default: a new one]
     #[arg(long, value_name = "rsv_ID", help_heading = "Hold")]
     id: Option<ReservationId>,
@@ -137,7 +142,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Result<()> {
-    let request = wanted.request(session)?;
+    let mut request = wanted.request(session)?;
+    request.webhook = arguments.webhook.clone().or(request.webhook);
     // The one who asks makes the id, so that it can be found again whatever happens to the answer.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
@@ -165,6 +171,9 @@ fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Sessio
         words.push("--book".to_owned());
     } else if arguments.hold != Length(USUAL_HOLD) {
         words.extend(["--hold".to_owned(), arguments.hold.to_string()]);
+    }
+    if let Some(webhook) = &arguments.webhook {
+        words.extend(["--webhook".to_owned(), webhook.clone()]);
     }
     words
 }

@@ -239,7 +239,7 @@ fn request(described: &config::Request) -> Result<Request> {
         constraints.extend(between.into_iter().map(Into::into));
     }
     let (objective, on_loss) = (described.objective.into(), described.on_loss.into());
-    Ok(Request { parts, constraints, objective, on_loss })
+    Ok(Request { objective, on_loss, ..Request::new(parts, constraints) })
 }
 
 fn part(described: &config::Part, asked: Length) -> Result<Part, String> {

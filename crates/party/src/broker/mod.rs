@@ -14,7 +14,8 @@ use crate::register::{Changes, Heartbeat, Register};
 use crate::step::{
     CallId, Input, Level, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark, Reply,
 };
-use bookahead_protocol::broker::{Booking, Broker as Head, Effects, Event, Rules};
+use bookahead_protocol::broker::{Booking, Broker as Head, Effects, Event, Outcome, Rules};
+use bookahead_protocol::ledger::Because;
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Call, Envelope, JobId, Key, Moment, Name, ReservationId, State};
 use jobs::{Around, Jobs, Seen, Submission};
@@ -232,6 +233,10 @@ impl Broker {
             owner: booking.map(Booking::owner),
             state: booking.map(|booking| booking.state),
             version: booking.map(|booking| booking.version),
+            because: because(event),
+            webhook: booking
+                .and_then(|booking| booking.asked.as_ref())
+                .and_then(|asked| asked.request.webhook.clone()),
             ..Notice::about(at, kind, id)
         })
     }
@@ -318,6 +323,13 @@ impl Party for Broker {
                 self.note_keys(event);
             }
             BrokerEvent::Job(event) => self.jobs.apply(event),
+        }
+    }
+
+    fn notice_of(&self, now: Moment, event: &BrokerEvent) -> Option<Notice> {
+        match event {
+            BrokerEvent::Booking(event) => self.notice(event.at().unwrap_or(now), event),
+            BrokerEvent::Job(_) => None,
         }
     }
 
@@ -462,4 +474,15 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         | Event::Answered { .. }
         | Event::Settled { .. } => return None,
     })
+}
+
+/// Why something happened, in a word.
+fn because(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::PartSeen { loss: Some((why, _)), .. } => Some(why.word()),
+        Event::Closed { outcome: Outcome::Refused(problem), .. } => Some(problem.why.code()),
+        Event::Closed { outcome: Outcome::Cancelled, .. } => Some(Because::Owner.word()),
+        Event::Closed { outcome: Outcome::Revoked, .. } => Some(Because::Operator.word()),
+        _ => None,
+    }
 }

@@ -396,13 +396,27 @@ impl Site {
     }
 
     fn notice(&mut self, now: Moment, event: &ledger::Event) -> Option<Notice> {
+        let mut notice = self.plain_notice(event)?;
+        if let (Some(missing), Some(id)) = (&mut notice.missing, notice.id)
+            && missing.capacity.0 > 0
+        {
+            missing.could_begin = self.could_begin(now, id);
+        }
+        Some(notice)
+    }
+
+    /// What is told of an event, without what would have to be searched for.
+    fn plain_notice(&self, event: &ledger::Event) -> Option<Notice> {
         let id = event.what.id();
-        let missing = match event.what {
-            What::Missing { id, capacity } => {
-                let could_begin = if capacity.0 > 0 { self.could_begin(now, id) } else { Vec::new() };
-                Some(Missing { capacity, could_begin })
+        let (missing, because) = match &event.what {
+            What::Missing { capacity, .. } => {
+                (Some(Missing { capacity: *capacity, could_begin: Vec::new() }), None)
             }
-            _ => None,
+            What::Cancelled { because, .. } | What::Terminated { because, .. } => {
+                (None, Some(because.word()))
+            }
+            What::NotGranted { problem, .. } => (None, Some(problem.why.code())),
+            _ => (None, None),
         };
         let told = id.is_some() || matches!(event.what, What::Lost { .. } | What::Restored { .. });
         let entry = id.and_then(|id| self.ledger.entry(id));
@@ -414,6 +428,8 @@ impl Site {
             state: entry.map(|entry| entry.state),
             version: entry.map(|entry| entry.version),
             missing,
+            because,
+            webhook: entry.and_then(|entry| entry.request.webhook.clone()),
         })
     }
 
@@ -465,6 +481,13 @@ impl Party for Site {
             SiteEvent::Book(event) => drop(self.ledger.apply(event)),
             SiteEvent::Job(event) => self.jobs.apply(event, self.rules.retention),
             SiteEvent::Opened => self.opened = true,
+        }
+    }
+
+    fn notice_of(&self, _: Moment, event: &SiteEvent) -> Option<Notice> {
+        match event {
+            SiteEvent::Book(event) => self.plain_notice(event),
+            SiteEvent::Job(_) | SiteEvent::Opened => None,
         }
     }
 

@@ -185,6 +185,17 @@ impl Event {
         }
     }
 
+    /// When it happened, where it says so.
+    pub fn at(&self) -> Option<Moment> {
+        match self {
+            Event::Trying { at, .. }
+            | Event::PartSeen { at, .. }
+            | Event::Ended { at, .. }
+            | Event::Closed { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+
     /// A word for people and programs.
     pub fn word(&self) -> &'static str {
         match self {

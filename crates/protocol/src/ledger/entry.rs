@@ -365,6 +365,17 @@ pub enum Because {
     Lost,
 }
 
+impl Because {
+    /// A word for people and programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Because::Owner => "owner",
+            Because::Operator => "operator",
+            Because::Lost => "lost",
+        }
+    }
+}
+
 /// What whoever keeps a schedule of the resource must do to it: give back what the reservation had from that
 /// moment on, and take what it has instead.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use super::common::*;
 use super::error::{self, ConfigError, Wrong};
 use super::length::Length;
+use super::notify::NotifyConfig;
 use crate::http;
 use crate::security::Security;
 use bookahead_api::AttributeValue;
@@ -54,6 +55,8 @@ pub struct BrokerConfig {
     pub brokers: Vec<BrokerLink>,
     #[serde(default)]
     pub calls: Calls,
+    #[serde(default)]
+    pub notify: NotifyConfig,
     #[serde(default)]
     pub server: http::Limits,
     #[serde(default)]

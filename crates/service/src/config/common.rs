@@ -4,6 +4,7 @@
 use super::broker::BrokerConfig;
 use super::error::{Wrong, check_name};
 use super::length::Length;
+use super::notify::NotifyConfig;
 use super::site::SiteConfig;
 use crate::clock::Clock;
 use crate::http;
@@ -169,6 +170,7 @@ pub(crate) struct Common<'a> {
     server: &'a http::Limits,
     pub(crate) brokers: &'a [BrokerLink],
     pub(crate) calls: &'a Calls,
+    pub(crate) notify: &'a NotifyConfig,
     pub(crate) heartbeat: Length,
     retention: Length,
     clock: &'a ClockConfig,
@@ -190,6 +192,7 @@ macro_rules! common_of {
                     server: &config.server,
                     brokers: &config.brokers,
                     calls: &config.calls,
+                    notify: &config.notify,
                     heartbeat: config.heartbeat,
                     retention: config.retention,
                     clock: &config.clock,
@@ -217,6 +220,7 @@ impl Common<'_> {
                    write url = \"https://…\" as others reach it";
         Wrong::unless(reachable, "listen", why)?;
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;
+        self.notify.check().map_err(|wrong| wrong.within("notify"))?;
         in_list("broker", self.brokers.iter().map(|broker| check_url(&broker.url)))?;
         self.server.check().map_err(|wrong| wrong.within("server"))
     }

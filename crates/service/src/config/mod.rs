@@ -7,6 +7,7 @@
 //! - [`BatchConfig`], [`PlaceConfig`]: the batch system of a site, and what it calls a resource
 //! - [`LocalJobs`]: jobs of local users; [`ClockConfig`]: a faster clock, and what it does to waits
 //! - [`Calls`], [`BrokerLink`], [`PeerLink`]: whom a party calls; [`crate::http::Limits`]: limits on load
+//! - [`NotifyConfig`]: who is told what happens to reservations
 //! - [`Wrong`]: a value that makes no sense; [`ConfigError`]: the same, and where it stands
 //!
 //! It reads a clock nowhere and opens no file but the configuration itself and the logs that it names.
@@ -17,6 +18,7 @@ mod common;
 mod error;
 mod length;
 mod local_jobs;
+mod notify;
 mod print;
 mod resource;
 mod site;
@@ -30,5 +32,6 @@ pub use common::{BrokerLink, Calls, ClockConfig, FASTEST, PeerLink, in_its_time}
 pub use error::{ConfigError, Step, Wrong, check_name, percentage};
 pub use length::{BadLength, Length, whole_seconds};
 pub use local_jobs::{LocalJobs, jobs_of_log};
+pub use notify::{NotifyConfig, WebhookConfig};
 pub use resource::{MethodName, Resource};
 pub use site::{Adaptive, Holds, Limits, SITE_PORT, SiteConfig, SubmittedJobs};

@@ -161,6 +161,11 @@ mod tests {
             jobs = { swf = "a b.swf", repeat = false }
             [[broker]]
             url = "http://127.0.0.1:7400"
+            [notify]
+            command = ["/bin/a b", "c"]
+            [[notify.webhook]]
+            prefix = "https://portal.example.org/hooks/"
+            secret_file = "portal.secret"
             [security]
             keys = "keys.json"
             tls = { certificate = "c.pem", key = "k.pem", client_ca = "ca.pem" }
@@ -244,6 +249,9 @@ mod tests {
         capacity = 64
         [[broker]]
         url = "http://127.0.0.1:7400"
+        [[notify.webhook]]
+        prefix = "https://portal.example.org/hooks/"
+        secret_file = "portal.secret"
         [security.tls]
         certificate = "site.pem"
         key = "site-key.pem"

@@ -5,6 +5,7 @@ use super::common::*;
 use super::error::{self, ConfigError, Wrong, percentage};
 use super::length::Length;
 use super::local_jobs::LocalJobs;
+use super::notify::NotifyConfig;
 use super::resource::Resource;
 use crate::http;
 use crate::security::{Role, Security};
@@ -61,6 +62,8 @@ pub struct SiteConfig {
     pub brokers: Vec<BrokerLink>,
     #[serde(default)]
     pub calls: Calls,
+    #[serde(default)]
+    pub notify: NotifyConfig,
     #[serde(default)]
     pub server: http::Limits,
     #[serde(default)]

@@ -5,14 +5,14 @@ use super::front::{Credentials, Watched, start, state_folder};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{BrokerConfig, Common, PeerLink};
 use crate::peers::{Heartbeats, PeerCalls, watch_peers};
+use crate::replace_file::replace_file;
 use crate::thread::{BatchSide, Outlets, PartyOptions};
 use bookahead_party::Heartbeat;
 use bookahead_party::broker::Broker;
 use bookahead_protocol::Name;
 use ring::digest::{Context, SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -32,7 +32,11 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let maker = maker(&state, &config.name)?;
     let identity = told_as(&config.name, maker);
     front.identity = Some(identity.clone());
-    let options = PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock());
+    let outbox = config.notify.outbox(&config.name, base, &state)?;
+    let options = PartyOptions {
+        outbox: outbox.clone(),
+        ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
+    };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());
     let (runtime, credentials) = (Handle::current(), everybody.options().clone());
     let configured = peers.clone();
@@ -50,7 +54,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let mut tasks = JoinSet::new();
     tasks.spawn(watch_peers(calls.clone(), Heartbeats { every, misses: MISSES }));
     tasks.spawn(renew(calls, everybody, peers, every));
-    Ok(front.open(thread, tasks, Watched::default()))
+    Ok(front.open(thread, tasks, Watched::default(), outbox))
 }
 
 /// A broker that has booked nothing. `maker` is the number that its identities are made from.
@@ -125,7 +129,7 @@ pub(super) fn maker(state: &Path, name: &str) -> Result<u64, DaemonError> {
         Err(missing) if missing.kind() == ErrorKind::NotFound => {
             let mut drawn = vec![0; BYTES];
             SystemRandom::new().fill(&mut drawn).map_err(|_| DaemonError::NoRandomness)?;
-            keep(state, &drawn).map_err(failed)?;
+            replace_file(&path, &drawn).map_err(failed)?;
             drawn
         }
         Err(cause) => return Err(failed(cause)),
@@ -147,16 +151,6 @@ fn number(name: &str, drawn: &[u8]) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&digest.finish().as_ref()[..8]);
     u64::from_be_bytes(first)
-}
-
-/// All of it or nothing, whatever comes between.
-fn keep(state: &Path, drawn: &[u8]) -> io::Result<()> {
-    let beside = state.join(format!("{FILE}.new"));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&beside)?;
-    file.write_all(drawn)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, state.join(FILE))?;
-    File::open(state)?.sync_all()
 }
 
 #[cfg(test)]

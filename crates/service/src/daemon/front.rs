@@ -7,6 +7,7 @@ use super::{DaemonError, VERSION};
 use crate::config::{Calls, Common};
 use crate::http::serve::Bounds;
 use crate::http::{About, Limits, Served, Stop, answer, router, serve};
+use crate::notify::{Outbox, deliver};
 use crate::security::tls::Content;
 use crate::security::{Authenticator, SecurityError};
 use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
@@ -39,6 +40,7 @@ impl Common<'_> {
         let authenticator = self.security.authenticator(base)?;
         self.security.may_listen(self.listen, &authenticator)?;
         let tls = self.security.server(base)?;
+        self.notify.targets(base)?;
         let mut brokers = Vec::new();
         for broker in self.brokers {
             let credentials = Credentials::new(self.calls, broker.token_file.as_ref(), base)?;
@@ -110,7 +112,13 @@ pub(super) struct Watched {
 
 impl Front {
     /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
-    pub(super) fn open(self, thread: PartyThread, mut tasks: JoinSet<()>, batch: Watched) -> Running {
+    pub(super) fn open(
+        self,
+        thread: PartyThread,
+        mut tasks: JoinSet<()>,
+        batch: Watched,
+        outbox: Option<Arc<Outbox>>,
+    ) -> Running {
         let Front { about, address, listener, authenticator, tls, limits, brokers, heartbeat, identity } =
             self;
         let party = thread.handle().clone();
@@ -132,7 +140,9 @@ impl Front {
             about,
             commands,
             look_every,
+            outbox: outbox.clone(),
         };
+        outbox.iter().for_each(|outbox| deliver(outbox, &mut tasks));
         let router = router(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };

@@ -182,7 +182,10 @@ pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, Daemo
     let journal = existing(config.state(base).join(JOURNAL))?;
     let about = nothing_said(&config.name, Role::Site);
     let site = Site::new(config.rules()?, about, SiteOptions::default())?;
-    let options = PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock());
+    let options = PartyOptions {
+        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
+        ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
+    };
     let (up_to, dropped) = options.compact(site)?;
     Ok(Compacted { journal, up_to, dropped })
 }
@@ -194,7 +197,10 @@ pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, D
     let about = nothing_said(&config.name, Role::Broker);
     // The number makes identities, and none is made here.
     let broker = broker_value(config, about, 0, "".into());
-    let options = PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock());
+    let options = PartyOptions {
+        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
+        ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
+    };
     let (up_to, dropped) = options.compact(broker)?;
     Ok(Compacted { journal, up_to, dropped })
 }

@@ -33,7 +33,11 @@ pub async fn site(
     let front = Common::from(config).listen(base).await?;
     let state = config.state(base);
     state_folder(&state)?;
-    let options = PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock());
+    let outbox = config.notify.outbox(&config.name, base, &state)?;
+    let options = PartyOptions {
+        outbox: outbox.clone(),
+        ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
+    };
     let (thread, watched) = match &config.batch {
         None => {
             let site = Site::new(config.rules()?, front.about.clone(), SiteOptions::default())?;
@@ -62,7 +66,7 @@ pub async fn site(
             (thread, watched)
         }
     };
-    Ok(front.open(thread, JoinSet::new(), watched))
+    Ok(front.open(thread, JoinSet::new(), watched, outbox))
 }
 
 /// Waits until the batch system was looked at, or is known not to answer: a site that says it is ready knows what is kept.

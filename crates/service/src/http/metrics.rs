@@ -3,6 +3,7 @@
 //! names a user.
 
 use super::About;
+use crate::notify::{Counts, Outbox};
 use bookahead_lrms::command::{ProgramUsage, Runner};
 use bookahead_plan::placement::Reason;
 use bookahead_protocol::{Answer, State, Why};
@@ -18,6 +19,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -67,7 +69,7 @@ struct InState {
 }
 
 impl Metrics {
-    pub(super) fn new(about: &About, commands: Option<Runner>) -> Metrics {
+    pub(super) fn new(about: &About, commands: Option<Runner>, outbox: Option<Arc<Outbox>>) -> Metrics {
         let mut registry = Registry::with_prefix("bookahead");
         let latencies: fn() -> Histogram = || Histogram::new(LATENCIES);
         let metrics = Metrics {
@@ -108,6 +110,9 @@ impl Metrics {
         registry.register_with_unit("party_busy", help, Unit::Seconds, metrics.busy.clone());
         if let Some(commands) = commands {
             registry.register_collector(Box::new(Commands(commands)));
+        }
+        if let Some(outbox) = outbox {
+            registry.register_collector(Box::new(Notices(outbox)));
         }
         Metrics { registry, ..metrics }
     }
@@ -183,5 +188,41 @@ impl Collector for Commands {
         let help = "For how long the batch system has not answered; 0 where it answers";
         let gauge = encoder.encode_descriptor("batch_silent", help, seconds, MetricType::Gauge)?;
         ConstGauge::new(silent).encode(gauge)
+    }
+}
+
+struct Notices(Arc<Outbox>);
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notices")
+    }
+}
+
+impl Collector for Notices {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let counts = self.0.counts();
+        let mut family = |name, help, kind, value: fn(&Counts) -> u64| {
+            let mut encoder = encoder.encode_descriptor(name, help, None, kind)?;
+            for (to, counts) in &counts {
+                let labels = [("to", to.as_str())];
+                let encoder = encoder.encode_family(&labels)?;
+                let value = value(counts);
+                match kind {
+                    MetricType::Gauge => {
+                        ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)?
+                    }
+                    _ => ConstCounter::new(value).encode(encoder)?,
+                }
+            }
+            Ok(())
+        };
+        let help =
+            "Notices that were delivered, by whom they are for: the command, or the prefix of a webhook";
+        family("notices_delivered", help, MetricType::Counter, |counts| counts.delivered)?;
+        let help = "Notices that were given up, or dropped since too many waited";
+        family("notices_failed", help, MetricType::Counter, |counts| counts.failed)?;
+        let help = "Notices that wait to be delivered";
+        family("notices_waiting", help, MetricType::Gauge, |counts| counts.waiting as u64)
     }
 }

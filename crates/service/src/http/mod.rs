@@ -27,6 +27,7 @@ pub use limits::Limits;
 pub use openapi::openapi;
 pub use serve::{Stop, Stopper};
 
+use crate::notify::Outbox;
 use crate::security::Authenticator;
 use crate::thread::PartyHandle;
 use axum::Router;
@@ -58,6 +59,8 @@ pub struct Served {
     pub commands: Option<Runner>,
     /// Of a site with a batch system: how often it looks at that. Who probes after an older look has it look again.
     pub look_every: Option<Millis>,
+    /// Tells owners; None where none can be told.
+    pub outbox: Option<Arc<Outbox>>,
 }
 
 /// What a party says of itself.
@@ -97,6 +100,7 @@ struct Shared {
     /// When the party was last asked to look at its batch system.
     nudged: Mutex<Option<Instant>>,
     stop: Stop,
+    outbox: Option<Arc<Outbox>>,
     metrics: Metrics,
     /// Keys whose calls are not answered yet.
     under_way: Arc<UnderWay>,
@@ -111,9 +115,9 @@ struct Shared {
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { party, authenticator, limits, about, commands, look_every } = served;
+        let Served { party, authenticator, limits, about, commands, look_every, outbox } = served;
         Shared {
-            metrics: Metrics::new(&about, commands),
+            metrics: Metrics::new(&about, commands, outbox.clone()),
             under_way: Arc::default(),
             rates: Rates::new(limits.requests_per_second, limits.burst),
             places: Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS))),
@@ -126,6 +130,7 @@ impl Shared {
             look_every,
             nudged: Mutex::new(None),
             stop,
+            outbox,
         }
     }
 }

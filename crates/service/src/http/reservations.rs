@@ -10,6 +10,7 @@ use super::openapi::{
 use super::request::{Command, Document, Id, OrNothing, Required};
 use super::requester::{Changing, Requester};
 use super::{Shared, answer};
+use crate::notify::not_allowed;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -53,6 +54,7 @@ pub(super) async fn reserve(
     Required(key): Required,
     Document(reserve): Document<api::Reserve>,
 ) -> Answered {
+    shared.check_webhook(&reserve.request)?;
     let call = reserve.call(key.reservation());
     let answer = shared.command(&requester, key.key, call).await?;
     Ok(Written::new(answer::reservation(answer)?)?.created())
@@ -174,6 +176,10 @@ pub(super) async fn change(
     Document(change): Document<api::Change>,
 ) -> Answered {
     let version = demanded(&headers)?;
+    if change.request.webhook.is_some() {
+        let why = "the webhook is that of the first request and cannot change; leave it out";
+        return Err(Refusal::bad_request(why));
+    }
     let call = change.call(command.id, version);
     command.change(call).await
 }
@@ -237,8 +243,19 @@ pub(super) async fn probe(
     requester: Requester,
     Document(probe): Document<api::Probe>,
 ) -> Result<Response, Refusal> {
+    shared.check_webhook(&probe.request)?;
     let (answer, look_age) = shared.probe(&requester, probe.into()).await?;
     answer::offers(answer, look_age)
+}
+
+impl Shared {
+    /// Refuses a webhook that this service may not call.
+    fn check_webhook(&self, request: &api::Request) -> Result<(), Refusal> {
+        let Some(webhook) = &request.webhook else { return Ok(()) };
+        let refused =
+            self.outbox.as_ref().map_or_else(|| Some(not_allowed(webhook)), |outbox| outbox.refuses(webhook));
+        refused.map_or(Ok(()), |why| Err(Refusal::bad_request(why)))
+    }
 }
 
 /// The version that a change demands, or None where it says that it takes any. It must say one or the other.

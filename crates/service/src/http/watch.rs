@@ -203,6 +203,7 @@ impl Line {
             owner: notice.owner,
             state: notice.state.map(Into::into),
             version: notice.version,
+            because: notice.because.map(ToOwned::to_owned),
             missing: notice.missing.as_ref().map(|missing| missing.capacity.0),
             could_begin: notice
                 .missing

@@ -25,6 +25,7 @@ pub use watch::{Numbered, Watch, Watching};
 
 use crate::clock::Clock;
 use crate::journal::{Journal, JournalError, Kind, Options, Replay};
+use crate::notify::Outbox;
 use bookahead_party::{BatchOrder, Input, Party, PeerCall};
 use bookahead_protocol::Name;
 use copies::Copies;
@@ -78,7 +79,7 @@ impl Outlets {
 }
 
 /// How a party is run.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PartyOptions {
     /// Its name, which is also the owner of the journal.
     pub name: Name,
@@ -90,6 +91,8 @@ pub struct PartyOptions {
     pub clock: Clock,
     /// A snapshot is taken, and what it stands for dropped, after this many events; 0 for the default.
     pub events_between_snapshots: u64,
+    /// Takes notices for owners.
+    pub outbox: Option<Arc<Outbox>>,
 }
 
 /// Why a party could not start or go on.
@@ -99,6 +102,9 @@ pub enum PartyError {
     /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The file of notices.
+    #[error("cannot use the file of notices: {0}")]
+    Outbox(std::io::Error),
     /// The party does not go on with what is in its journal, its configuration or its batch system.
     #[error("{name} cannot run: {why}")]
     Unfit { name: Name, why: String },
@@ -119,7 +125,14 @@ pub struct PartyThread {
 impl PartyOptions {
     /// With default options.
     pub fn new(name: Name, journal: PathBuf, clock: Clock) -> PartyOptions {
-        PartyOptions { name, journal, options: Options::default(), clock, events_between_snapshots: 0 }
+        PartyOptions {
+            name,
+            journal,
+            options: Options::default(),
+            clock,
+            events_between_snapshots: 0,
+            outbox: None,
+        }
     }
 
     /// Opens the journal, lets the party take over what is in it, and starts it. `connect` gets the handle, for peers and
@@ -141,8 +154,15 @@ impl PartyOptions {
         let Outlets { peers, batch } = connect(&handle);
         let (inline, orders) = batch.split(&inbox);
         let (release, groups) = sync_channel(GROUPS);
-        let releaser =
-            Releaser { groups, shared: shared.clone(), copies: copies.clone(), inbox, peers, orders };
+        let releaser = Releaser {
+            groups,
+            shared: shared.clone(),
+            copies: copies.clone(),
+            inbox,
+            peers,
+            orders,
+            outbox: self.outbox.clone(),
+        };
         let releasing = spawn("release", move || releaser.run())?;
         let keeping_up = spawn("read copies", {
             let copies = copies.clone();
@@ -166,6 +186,7 @@ impl PartyOptions {
             unanswered: 0,
             close_by: None,
             compute_at: Instant::now(),
+            outbox: self.outbox.clone(),
         };
         let work = move || run.run((now, started), releasing, keeping_up);
         let thread = spawn(&format!("party {}", self.name), work)?;
@@ -176,6 +197,9 @@ impl PartyOptions {
     /// which record, and how many were dropped.
     pub fn compact<P: Party>(self, party: P) -> Result<(u64, u64), PartyError> {
         let Opened { party, journal, last, .. } = self.open(party)?;
+        if let Some(outbox) = &self.outbox {
+            outbox.settle(last).map_err(PartyError::Outbox)?;
+        }
         journal.snapshot(last, &party.state())?;
         let dropped = journal.compact()?;
         journal.close()?;
@@ -201,7 +225,20 @@ impl PartyOptions {
         }
         let event = "journal_replayed";
         tracing::info!(event, party = %self.name, events = events.len(), "took over from the journal");
-        events.iter().for_each(|record| party.apply(&record.event));
+        // Owners are told of what they were not told before.
+        let told = match &self.outbox {
+            Some(outbox) => outbox.open(last_snapshot, last).map_err(PartyError::Outbox)?,
+            None => u64::MAX,
+        };
+        let mut notices = Vec::new();
+        for record in &events {
+            party.apply(&record.event);
+            let notice = (record.sequence > told).then(|| party.notice_of(self.clock.now(), &record.event));
+            notices.extend(notice.flatten().map(|notice| (record.sequence, notice)));
+        }
+        if let Some(outbox) = &self.outbox {
+            outbox.note(last, notices.iter().map(|(sequence, notice)| (*sequence, notice)));
+        }
         Ok(Opened { party, journal, last, last_snapshot })
     }
 }

@@ -7,6 +7,7 @@ use super::crash::Point;
 use super::watch::Numbered;
 use super::{Message, PeerSink, Shared, crash, lock};
 use crate::journal::Ticket;
+use crate::notify::Outbox;
 use bookahead_party::{BatchOrder, CallId, Level, Notice, Party, PeerCall, Remark, Reply};
 use bookahead_protocol::Name;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(super) struct Releaser<P: Party> {
     pub(super) inbox: Sender<Message>,
     pub(super) peers: PeerSink,
     pub(super) orders: OrderSink,
+    pub(super) outbox: Option<Arc<Outbox>>,
 }
 
 impl<P: Party> Releaser<P> {
@@ -67,14 +69,23 @@ impl<P: Party> Releaser<P> {
         }
         // Before its number is told: a watcher that goes on after that number must have seen it.
         self.copies.append(shown);
-        self.shared.durable.fetch_max(sequences.end.saturating_sub(1), Ordering::AcqRel);
-        self.send(replies, calls, orders, wrote);
         // What is no event has the number of the event before it: with that of one to come, a watcher that goes on from there
         // would miss it.
         let last = sequences.end.saturating_sub(1);
-        for (at, notice) in notices {
+        let numbered = notices.into_iter().map(|(at, notice)| {
             let sequence = (sequences.start + at as u64).min(last);
-            self.shared.watch.tell(Numbered { sequence, notice });
+            Numbered { sequence, notice }
+        });
+        let mut numbered: Vec<Numbered> = numbered.collect();
+        if let Some(outbox) = &self.outbox {
+            outbox.note(last, numbered.iter().map(|numbered| (numbered.sequence, &numbered.notice)));
+        }
+        self.shared.durable.fetch_max(last, Ordering::AcqRel);
+        self.send(replies, calls, orders, wrote);
+        for mut numbered in numbered.drain(..) {
+            // Nobody who watches needs it.
+            numbered.notice.webhook = None;
+            self.shared.watch.tell(numbered);
         }
         remarks.into_iter().for_each(|remark| log(&self.shared.name, &remark));
         true

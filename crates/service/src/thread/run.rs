@@ -7,6 +7,7 @@ use super::crash::Point;
 use super::release::Group;
 use super::{Message, PartyError, Shared, crash, lock, spawn};
 use crate::journal::Journal;
+use crate::notify::Outbox;
 use bookahead_party::{BatchReport, Input, Output, Party};
 use bookahead_protocol::Moment;
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub(super) struct Run<P: Party> {
     pub(super) close_by: Option<Instant>,
     /// From then on it is the turn of long computations even if messages wait.
     pub(super) compute_at: Instant,
+    pub(super) outbox: Option<Arc<Outbox>>,
 }
 
 /// Tells everybody that the thread has ended, however that came about.
@@ -70,11 +72,13 @@ impl<P: Party> Run<P> {
     ) -> Result<(), PartyError> {
         let ended = Ended(self.shared.clone());
         let worked = self.settle(now, started).and_then(|()| self.work());
-        let Run { journal, release, snapshot, shared, copies, messages, .. } = self;
+        let Run { journal, release, snapshot, shared, copies, messages, outbox, .. } = self;
         // Without more groups the releaser comes to its end; then nothing has the journal but this thread.
         drop(release);
         let orders = releasing.join();
         let _ = snapshot.map(JoinHandle::join);
+        // What is not written now is found in the journal at the next start.
+        let _ = outbox.map(|outbox| outbox.save());
         copies.close();
         let _ = keeping_up.join();
         let closed = Arc::into_inner(journal).map_or(Ok(()), Journal::close);
@@ -220,10 +224,15 @@ impl<P: Party> Run<P> {
             return;
         }
         let (up_to, state, journal) = (self.last, self.party.state(), self.journal.clone());
-        let name = self.shared.name.clone();
+        let (name, outbox) = (self.shared.name.clone(), self.outbox.clone());
         self.last_snapshot = up_to;
         let write = move || {
             let began = Instant::now();
+            if let Some(Err(why)) = outbox.map(|outbox| outbox.settle(up_to)) {
+                let event = "journal_compaction_failed";
+                tracing::error!(event, party = %name, "cannot write what waits for owners: {why}");
+                return;
+            }
             match journal.snapshot(up_to, &state).and_then(|()| journal.compact()) {
                 Ok(dropped) => {
                     let (event, took) = ("journal_compacted", began.elapsed());

@@ -101,6 +101,12 @@ impl Party for Toy {
             ToyEvent::Hidden => self.hidden += 1,
         }
     }
+    fn notice_of(&self, now: Moment, event: &ToyEvent) -> Option<Notice> {
+        match event {
+            ToyEvent::Noted(id) => Some(Notice::about(now, "noted", ReservationId(*id))),
+            ToyEvent::Hidden => None,
+        }
+    }
     fn start(&mut self, _: Moment) -> Result<Output<ToyEvent>, String> {
         Ok(Output::default())
     }

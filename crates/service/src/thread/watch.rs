@@ -82,18 +82,10 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bookahead_protocol::Moment;
+    use bookahead_protocol::{Moment, ReservationId};
 
     fn numbered(sequence: u64) -> Numbered {
-        let notice = Notice {
-            at: Moment(0),
-            kind: "begun",
-            id: None,
-            owner: None,
-            state: None,
-            version: None,
-            missing: None,
-        };
+        let notice = Notice { id: None, ..Notice::about(Moment(0), "begun", ReservationId(1)) };
         Numbered { sequence, notice }
     }
 

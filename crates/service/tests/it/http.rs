@@ -83,7 +83,7 @@ impl North {
         let authenticator =
             Authenticator::new(Keys::of_secret(Secret::new(SECRET).unwrap()), TokenRules::default());
         let (party, authenticator) = (thread.handle().clone(), Arc::new(authenticator));
-        let served = Served { party, authenticator, limits, about, commands: None, look_every };
+        let served = Served { party, authenticator, limits, about, commands: None, look_every, outbox: None };
         let router = router(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };

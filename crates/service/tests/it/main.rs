@@ -16,6 +16,7 @@ mod kept_journals;
 mod killed;
 mod ledgers;
 mod log_damage;
+mod notices;
 mod opening;
 mod reading;
 mod reluctant;

@@ -25,6 +25,8 @@ pub(crate) struct Described {
     /// What a broker does when a part is lost.
     #[serde(default)]
     pub(crate) on_loss: OnLoss,
+    /// Where its owner is told what happens to the reservation.
+    pub(crate) webhook: Option<String>,
     #[serde(default, rename = "part")]
     pub(crate) parts: Vec<Part>,
     #[serde(default, rename = "constraint")]
@@ -107,8 +109,8 @@ impl Described {
             let fault = |what| Fault { place: Place::Constraint(at), what };
             constraints.extend(between(constraint, &names).map_err(fault)?);
         }
-        let (objective, on_loss) = (self.objective, self.on_loss);
-        let request = api::Request { parts, constraints, objective, on_loss };
+        let (objective, on_loss, webhook) = (self.objective, self.on_loss, self.webhook.clone());
+        let request = api::Request { parts, constraints, objective, on_loss, webhook };
         protocol::Request::from(request.clone()).check().map_err(|wrong| whole(wrong.to_string()))?;
         Ok(request)
     }

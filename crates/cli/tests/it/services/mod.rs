@@ -17,6 +17,7 @@ mod jobs;
 mod life_cycle;
 mod losses;
 mod negotiation;
+mod notices;
 pub(crate) mod process;
 mod races;
 mod random_kills;

@@ -1,0 +1,46 @@
+//! The table `[notify]`: who is told what happens to reservations, beside the stream of events.
+
+use super::error::Wrong;
+use super::length::Length;
+use bookahead_protocol::Millis;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Who is told. Files are from the folder of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
+pub struct NotifyConfig {
+    pub command: Option<Vec<String>>,
+    pub timeout: Length,
+    #[serde(rename = "webhook")]
+    pub webhooks: Vec<WebhookConfig>,
+}
+
+/// Addresses that owners may name: `[[notify.webhook]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
+pub struct WebhookConfig {
+    pub prefix: String,
+    pub secret_file: PathBuf,
+    pub ca: Option<PathBuf>,
+}
+
+impl Default for NotifyConfig {
+    fn default() -> NotifyConfig {
+        NotifyConfig { command: None, timeout: Length::of_seconds(10), webhooks: Vec::new() }
+    }
+}
+
+impl NotifyConfig {
+    /// Says what makes no sense. Files are looked at later.
+    pub fn check(&self) -> Result<(), Wrong> {
+        let bounds = Length(Millis(100))..=Length::of_seconds(300);
+        Wrong::unless(
+            bounds.contains(&self.timeout),
+            "timeout",
+            "timeout must be 100ms to 5m; usually \"10s\"",
+        )
+    }
+}

@@ -1,0 +1,298 @@
+//! What has to be delivered, and up to which event of the journal that is known. The journal is the truth: what happened
+//! after the event that the file names is found there again after a restart. So the file may be behind by a second, and must
+//! be up to date only before a snapshot takes the place of events ([`Outbox::settle`]). What was delivered since it was last
+//! written is delivered again, with the same id.
+
+use super::target::{self, Target};
+use crate::replace_file::replace_file;
+use bookahead_api as api;
+use bookahead_party::Notice;
+use bookahead_protocol::{Name, ReservationId};
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Notices that may wait for one target: some megabytes. What comes when there are as many is dropped, and counted as failed.
+const MOST_WAITING: usize = 10_000;
+
+/// The file is written when it is this many events behind, even if no notice has come or gone: so few are looked at again
+/// after a restart.
+const EVENTS_BEHIND: u64 = 10_000;
+
+/// How long a snapshot waits for the events before it to be durable.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What has to be delivered.
+pub struct Outbox {
+    service: Name,
+    path: PathBuf,
+    pub(super) targets: Vec<Target>,
+    queues: Mutex<Queues>,
+    /// Tells that events were seen.
+    seen: Condvar,
+    /// Held while the file is written.
+    writing: Mutex<()>,
+    /// For each target: something came.
+    pub(super) came: Vec<Notify>,
+    /// The file is out of date.
+    pub(super) stale: Notify,
+}
+
+#[derive(Default)]
+struct Queues {
+    /// Tells the notices of one journal from those of another that had its place.
+    epoch: u64,
+    /// All events up to this one are delivered or in a queue.
+    seen: u64,
+    /// The same in the file.
+    written: u64,
+    /// For each target, by event.
+    waiting: Vec<BTreeMap<u64, Letter>>,
+    counts: Vec<Counts>,
+}
+
+/// What became of notices to one target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) delivered: u64,
+    /// Given up, or dropped since too many waited.
+    pub(crate) failed: u64,
+    pub(crate) waiting: usize,
+}
+
+/// A notice for one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Letter {
+    /// The number of its event.
+    pub(super) sequence: u64,
+    pub(super) id: String,
+    pub(super) reservation: ReservationId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) webhook: Option<String>,
+    /// Milliseconds since 1970 when it came here.
+    since_ms: u64,
+    pub(super) body: String,
+}
+
+/// The file, as it is written and read.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    epoch: u64,
+    seen: u64,
+    waiting: Vec<Letter>,
+}
+
+impl Letter {
+    /// When it came here, since 1970.
+    pub(super) fn since(&self) -> Duration {
+        Duration::from_millis(self.since_ms)
+    }
+}
+
+impl Outbox {
+    pub(super) fn new(service: Name, path: PathBuf, targets: Vec<Target>) -> Outbox {
+        let queues = Queues {
+            waiting: targets.iter().map(|_| BTreeMap::new()).collect(),
+            counts: vec![Counts::default(); targets.len()],
+            ..Queues::default()
+        };
+        Outbox {
+            service,
+            path,
+            came: targets.iter().map(|_| Notify::new()).collect(),
+            targets,
+            queues: Mutex::new(queues),
+            seen: Condvar::new(),
+            writing: Mutex::default(),
+            stale: Notify::new(),
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over what the file says of a journal that ends with this event and whose first is still after `snapshot`. Answers
+    /// the last event of which nothing is to be done. Without a file, owners are told from now on.
+    pub(crate) fn open(&self, snapshot: u64, last: u64) -> io::Result<u64> {
+        let written = match std::fs::read(&self.path) {
+            Ok(bytes) => serde_json::from_slice::<Written>(&bytes).map_err(|why| {
+                let advice = "remove it to have owners told from now on";
+                io::Error::new(ErrorKind::InvalidData, format!("{}: {why}; {advice}", self.path.display()))
+            })?,
+            Err(why) if why.kind() == ErrorKind::NotFound => Written::new(last)?,
+            Err(why) => return Err(why),
+        };
+        // A journal that is behind its outbox is another one.
+        let written = if written.seen > last { Written::new(last)? } else { written };
+        if written.seen < snapshot {
+            let event = "notices_lost";
+            tracing::error!(event, party = %self.service, "events before the last snapshot were not told to owners");
+        }
+        let mut queues = self.queues();
+        (queues.epoch, queues.seen) = (written.epoch, written.seen);
+        for letter in written.waiting {
+            self.put(&mut queues, letter);
+        }
+        drop(queues);
+        self.save()?;
+        Ok(written.seen)
+    }
+
+    /// Takes notice of all events up to `last`.
+    pub(crate) fn note<'a>(&self, last: u64, notices: impl Iterator<Item = (u64, &'a Notice)>) {
+        let mut queues = self.queues();
+        let mut came = false;
+        for (sequence, notice) in notices.filter(|(sequence, _)| *sequence > queues.seen).collect::<Vec<_>>()
+        {
+            for letter in self.letters(queues.epoch, sequence, notice) {
+                came |= self.put(&mut queues, letter);
+            }
+        }
+        queues.seen = queues.seen.max(last);
+        if came || queues.seen - queues.written >= EVENTS_BEHIND {
+            self.stale.notify_one();
+        }
+        self.seen.notify_all();
+    }
+
+    /// A notice for the command, and one for the webhook of the reservation.
+    fn letters(&self, epoch: u64, sequence: u64, notice: &Notice) -> Vec<Letter> {
+        let (Some(what), Some(reservation), Some(owner)) =
+            (notice.told_owner(), notice.id, notice.owner.as_ref())
+        else {
+            return Vec::new();
+        };
+        let id = format!("ntc_{epoch:016x}_{sequence}");
+        let Ok(at) = notice.at.try_into() else { return Vec::new() };
+        let begins = notice.missing.iter().flat_map(|missing| &missing.could_begin);
+        let document = api::Notice {
+            id: id.clone(),
+            service: self.service.clone(),
+            reservation,
+            owner: owner.clone(),
+            what: what.to_owned(),
+            at,
+            because: notice.because.map(ToOwned::to_owned),
+            state: notice.state.map(Into::into),
+            version: notice.version,
+            missing: notice.missing.as_ref().map(|missing| missing.capacity.0),
+            could_begin: begins.filter_map(|begin| (*begin).try_into().ok()).collect(),
+        };
+        // Numbers and texts can always be written.
+        let body = serde_json::to_string(&document).unwrap_or_default();
+        let since_ms = u64::try_from(target::now().as_millis()).unwrap_or(u64::MAX);
+        let letter = Letter { sequence, id, reservation, webhook: None, since_ms, body };
+        let to_webhook =
+            notice.webhook.clone().map(|webhook| Letter { webhook: Some(webhook), ..letter.clone() });
+        [letter].into_iter().chain(to_webhook).collect()
+    }
+
+    /// Puts a letter into the queue of its target; whether there is one, and room in it.
+    fn put(&self, queues: &mut Queues, letter: Letter) -> bool {
+        let is_for = |target: &Target| target.is_for(letter.webhook.as_deref());
+        let Some(at) = self.targets.iter().position(is_for) else {
+            if let Some(webhook) = &letter.webhook {
+                let (event, id) = ("notice_dropped", &letter.id);
+                tracing::warn!(event, id, webhook, "no [[notify.webhook]] covers the webhook any more");
+            }
+            return false;
+        };
+        if queues.waiting[at].len() >= MOST_WAITING {
+            let (event, id, to) = ("notice_dropped", &letter.id, self.targets[at].name());
+            tracing::error!(event, id, to, "{MOST_WAITING} notices wait already");
+            queues.counts[at].failed += 1;
+            return false;
+        }
+        queues.waiting[at].insert(letter.sequence, letter);
+        self.came[at].notify_one();
+        true
+    }
+
+    /// Shows the first letter of each reservation that waits for a target, in order of their events, until told to stop.
+    pub(super) fn visit_first(&self, at: usize, mut visit: impl FnMut(&Letter) -> ControlFlow<()>) {
+        let queues = self.queues();
+        let mut seen = BTreeSet::new();
+        for letter in queues.waiting[at].values().filter(|letter| seen.insert(letter.reservation)) {
+            if visit(letter).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// A letter was delivered, or is given up.
+    pub(super) fn done(&self, at: usize, sequence: u64, delivered: bool) {
+        let mut queues = self.queues();
+        queues.waiting[at].remove(&sequence);
+        let counts = &mut queues.counts[at];
+        *(if delivered { &mut counts.delivered } else { &mut counts.failed }) += 1;
+        self.stale.notify_one();
+    }
+
+    /// Names of the targets, and what became of their notices.
+    pub(crate) fn counts(&self) -> Vec<(String, Counts)> {
+        let queues = self.queues();
+        let counts = queues.counts.iter().zip(&queues.waiting);
+        let counts = counts.map(|(counts, waiting)| Counts { waiting: waiting.len(), ..*counts });
+        self.targets.iter().map(Target::name).zip(counts).collect()
+    }
+
+    /// Why a webhook cannot be used here; it names the setting.
+    pub(crate) fn refuses(&self, webhook: &str) -> Option<String> {
+        if let Err(why) = super::prefix::sound(webhook) {
+            return Some(format!("the webhook {} cannot be used: {why}", webhook.escape_debug()));
+        }
+        let covered = self.targets.iter().any(|target| target.is_for(Some(webhook)));
+        (!covered).then(|| not_allowed(webhook))
+    }
+
+    /// Writes the file if all events up to this one were seen, for which it waits: a snapshot takes their place.
+    pub(crate) fn settle(&self, up_to: u64) -> io::Result<()> {
+        let behind = |queues: &mut Queues| queues.seen < up_to;
+        let waited = self.seen.wait_timeout_while(self.queues(), PATIENCE, behind);
+        let (queues, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(queues);
+        if waited.timed_out() {
+            return Err(io::Error::new(ErrorKind::TimedOut, "events are not durable yet"));
+        }
+        self.save()
+    }
+
+    /// Writes the file.
+    pub(crate) fn save(&self) -> io::Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let queues = self.queues();
+        let waiting = queues.waiting.iter().flat_map(BTreeMap::values).cloned().collect();
+        let written = Written { epoch: queues.epoch, seen: queues.seen, waiting };
+        drop(queues);
+        replace_file(&self.path, &serde_json::to_vec(&written)?)?;
+        self.queues().written = written.seen;
+        Ok(())
+    }
+}
+
+/// That no webhook may be there.
+pub(crate) fn not_allowed(webhook: &str) -> String {
+    format!(
+        "the webhook {} is below no address that this service may call; its operator allows one with \
+         [[notify.webhook]] prefix in the configuration",
+        webhook.escape_debug()
+    )
+}
+
+impl Written {
+    /// Nothing to do up to an event.
+    fn new(seen: u64) -> io::Result<Written> {
+        let mut bytes = [0; 8];
+        SystemRandom::new()
+            .fill(&mut bytes)
+            .map_err(|_| io::Error::other("the system gives no random numbers"))?;
+        Ok(Written { epoch: u64::from_be_bytes(bytes), seen, waiting: Vec::new() })
+    }
+}

@@ -1,0 +1,208 @@
+//! One notice to one who is told: a POST with a signature, or a command that reads it. What a try came to, and nothing of
+//! when the next one is.
+
+use super::outbox::Letter;
+use super::prefix::{self, Prefix};
+use crate::config::{WebhookConfig, Wrong};
+use crate::daemon::DaemonError;
+use crate::security::SecurityError;
+use crate::security::tls::Content;
+use bookahead_client::{Options, Poster};
+use bookahead_lrms::command::{Command, Runner};
+use ring::hmac::{HMAC_SHA256, Key, sign};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+
+/// Shorter secrets can be guessed.
+const SHORTEST_SECRET: usize = 16;
+
+/// Commands at once: enough that a slow one does not hold up the next reservation, few enough to be no load.
+const COMMANDS_AT_ONCE: usize = 4;
+
+/// Posts at once below one prefix.
+const POSTS_AT_ONCE: usize = 8;
+
+/// A command that fails is run this many times in all: it is on this machine, and does not come back by itself.
+const COMMAND_TRIES: u32 = 5;
+
+/// A webhook is tried for this long. Its receiver may be down overnight.
+const POSTED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Somewhere that notices are delivered to.
+pub(crate) enum Target {
+    /// A command of the operator, for every notice.
+    Command { words: Vec<String>, timeout: Duration },
+    /// Webhooks below a prefix, for the reservations that name one.
+    Webhook { prefix: Prefix, secret: Key, poster: Poster, timeout: Duration },
+}
+
+impl Target {
+    pub(super) fn command(words: &[String], timeout: Duration) -> Result<Target, Wrong> {
+        let wrong = |why: String| Wrong::new("command", why);
+        let Some(program) = words.first().filter(|program| !program.is_empty()) else {
+            return Err(wrong("command names no program; write command = [\"/path/program\"]".to_owned()));
+        };
+        if !Path::new(program).is_absolute() {
+            return Err(wrong(format!("{program} is no absolute path; write command = [\"/path/program\"]")));
+        }
+        if !is_executable(Path::new(program)) {
+            let why = format!("{program} is no file that can be run; check the path, and chmod +x {program}");
+            return Err(wrong(why));
+        }
+        Ok(Target::Command { words: words.to_vec(), timeout })
+    }
+
+    pub(super) fn webhook(
+        config: &WebhookConfig,
+        timeout: Duration,
+        base: &Path,
+    ) -> Result<Target, DaemonError> {
+        let prefix = Prefix::parse(&config.prefix);
+        let prefix = prefix.map_err(|why| Wrong::new("prefix", format!("{}: {why}", config.prefix)))?;
+        let content = Content::read("the secret of a webhook", &base.join(&config.secret_file))?;
+        content.must_be_private()?;
+        let secret = content.bytes.trim_ascii();
+        if secret.len() < SHORTEST_SECRET {
+            let path = config.secret_file.display();
+            let why = format!(
+                "the secret in {path} has fewer than {SHORTEST_SECRET} bytes; make one with: openssl rand -hex 32"
+            );
+            return Err(SecurityError::Settings(why).into());
+        }
+        let ca: Option<PathBuf> = config.ca.as_ref().map(|ca| base.join(ca));
+        let poster = Poster::new(&prefix.to_string(), &Options { ca, ..Options::default() })?;
+        Ok(Target::Webhook { prefix, secret: Key::new(HMAC_SHA256, secret), poster, timeout })
+    }
+
+    /// Whom it tells, for metrics and logs.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Target::Command { .. } => "command".to_owned(),
+            Target::Webhook { prefix, .. } => prefix.to_string(),
+        }
+    }
+
+    /// Whether it delivers what is for this webhook, or for none.
+    pub(super) fn is_for(&self, webhook: Option<&str>) -> bool {
+        match (self, webhook) {
+            (Target::Command { .. }, None) => true,
+            (Target::Webhook { prefix, .. }, Some(webhook)) => {
+                prefix::sound(webhook).is_ok_and(|url| prefix.covers(&url))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn at_once(&self) -> usize {
+        match self {
+            Target::Command { .. } => COMMANDS_AT_ONCE,
+            Target::Webhook { .. } => POSTS_AT_ONCE,
+        }
+    }
+
+    /// Whether a letter is tried again after this many tries.
+    pub(super) fn tries_again(&self, letter: &Letter, tries: u32) -> bool {
+        match self {
+            Target::Command { .. } => tries < COMMAND_TRIES,
+            Target::Webhook { .. } => now().saturating_sub(letter.since()) < POSTED_FOR,
+        }
+    }
+
+    /// Tries once. Says why it failed.
+    pub(super) async fn attempt(&self, letter: &Letter) -> Result<(), String> {
+        match self {
+            Target::Command { words, timeout } => run(words, *timeout, &letter.body).await,
+            Target::Webhook { secret, poster, timeout, .. } => {
+                let timestamp = now().as_secs().to_string();
+                let headers = [
+                    ("bookahead-notice", letter.id.clone()),
+                    ("bookahead-signature", signature(secret, &timestamp, &letter.body)),
+                    ("bookahead-timestamp", timestamp),
+                ];
+                let url = letter.webhook.as_deref().unwrap_or_default();
+                match poster.post(url, &headers, letter.body.clone(), *timeout).await {
+                    Ok(200..=299) => Ok(()),
+                    Ok(status) => Err(format!("it answered with status {status}")),
+                    Err(why) => Err(why.to_string()),
+                }
+            }
+        }
+    }
+}
+
+/// The time of day: a receiver compares timestamps with its own.
+pub(super) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// What a receiver computes again with the shared secret.
+fn signature(secret: &Key, timestamp: &str, body: &str) -> String {
+    let tag = sign(secret, format!("{timestamp}.{body}").as_bytes());
+    let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256={digits}")
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// Runs the command on a thread of its own, which nobody waits for at the end. `env -i` leaves our environment behind.
+async fn run(words: &[String], timeout: Duration, body: &str) -> Result<(), String> {
+    let kept =
+        ["PATH", "HOME"].iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
+    let command = Command::new("env").arg("-i").args(kept).args(words).input(body);
+    let (tell, told) = oneshot::channel();
+    // A runner of its own: one that remembers that a command took too long would refuse the next.
+    let work = move || drop(tell.send(Runner::local(timeout).run(&command)));
+    std::thread::Builder::new().name("notice".into()).spawn(work).map_err(|why| why.to_string())?;
+    match told.await {
+        Ok(Ok(outcome)) if outcome.is_success() => Ok(()),
+        Ok(Ok(outcome)) => {
+            let code = outcome.code.map_or_else(|| "a signal".to_owned(), |code| format!("code {code}"));
+            let said: String = outcome.said().chars().take(200).collect();
+            Err(format!("it ended with {code}: {said}"))
+        }
+        Ok(Err(why)) => Err(why.to_string()),
+        Err(_) => Err("it was not run".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second case of RFC 4231, split at the full stop that separates timestamp and body.
+    #[test]
+    fn a_signature_is_the_hmac_of_timestamp_and_body() {
+        let key = Key::new(HMAC_SHA256, b"Jefe");
+        let whole = sign(&key, b"what do ya want for nothing?");
+        let digits: String = whole.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digits, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        // openssl dgst -sha256 -hmac Jefe of 1794819600.{"id":"ntc_1"}
+        assert_eq!(
+            signature(&key, "1794819600", "{\"id\":\"ntc_1\"}"),
+            "sha256=ddd63431159de55187e229afb84d4ba804f98e2ef9dc4ae6a09911850a9a4cb8"
+        );
+    }
+
+    #[test]
+    fn a_command_must_be_a_program_with_an_absolute_path() {
+        let wrong = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            Target::command(&words, Duration::from_secs(1)).map(|_| ()).map_err(|wrong| wrong.why)
+        };
+        assert_eq!(wrong(&["/bin/sh", "-c", "true"]), Ok(()));
+        assert!(wrong(&[]).unwrap_err().contains("names no program"));
+        assert!(wrong(&["sh"]).unwrap_err().contains("absolute"));
+        assert!(wrong(&["/etc/passwd"]).unwrap_err().contains("chmod +x"));
+        assert!(wrong(&["/no/such"]).unwrap_err().contains("check the path"));
+    }
+}
