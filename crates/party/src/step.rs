@@ -369,3 +369,28 @@ impl Remark {
         Remark { name: Some(name), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(kind: &'static str, missing: Option<u32>) -> Option<&'static str> {
+        let missing =
+            missing.map(|capacity| Missing { capacity: Capacity(capacity), could_begin: Vec::new() });
+        let notice = Notice::about(Moment(0), kind, ReservationId(1));
+        Notice { owner: Some("ada".into()), missing, ..notice }.told_owner()
+    }
+
+    #[test]
+    fn owners_are_told_of_all_but_steps_on_the_way() {
+        for kind in ["requested", "granted", "held", "held-longer", "change-requested", "forgotten"] {
+            assert_eq!(told(kind, None), None, "{kind}");
+        }
+        for kind in ["committed", "broken", "healed", "begun", "cancelled", "lost", "not thought of yet"] {
+            assert_eq!(told(kind, None), Some(kind));
+        }
+        assert_eq!(told("change-settled", None), Some("changed"));
+        assert_eq!((told("missing", Some(1)), told("missing", Some(0))), (Some("degraded"), Some("whole")));
+        assert_eq!(Notice::about(Moment(0), "committed", ReservationId(1)).told_owner(), None);
+    }
+}

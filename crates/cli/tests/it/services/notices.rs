@@ -82,7 +82,7 @@ fn what_happened_just_before_a_kill_is_told_after_it() {
         grid.of_mut("north").restart().await;
         let notice = receiver.notice();
         assert_eq!((notice.reservation, notice.what.as_str()), (id, "committed"));
-        grid.asker("north").client().cancel(id, &key()).await.unwrap();
+        grid.asker("north").client().cancel(id).await.unwrap();
         // The receiver drops repetitions, so this is the next.
         assert_eq!(receiver.notice().what, "cancelled");
         grid.check_journals();
