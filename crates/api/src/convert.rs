@@ -51,6 +51,7 @@ converted!(
     bool = bool,
     usize = usize,
     String = String,
+    String = Box<str>,
     Name = Name,
     ReservationId = ReservationId,
     JobId = JobId,

@@ -171,7 +171,7 @@ pub struct Notice {
     /// Why, in a word: who gave it up, what was lost, the code of a refusal.
     pub because: Option<&'static str>,
     /// Where its owner wants to be told, beside the stream of events.
-    pub webhook: Option<String>,
+    pub webhook: Option<Box<str>>,
 }
 
 /// Something is missing of a reservation.

@@ -33,7 +33,7 @@ pub struct Request {
     /// Where its owner wants to be told what happens to it. Kept by whoever is asked by the owner, and never passed on to peers:
     /// the owner would be told twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<String>,
+    pub webhook: Option<Box<str>>,
 }
 
 /// One resource for one stretch of time.

@@ -112,8 +112,15 @@ fn request() -> impl Strategy<Value = Request> {
         Objective::LowestCost,
     ];
     let on_loss = select(vec![OnLoss::Heal, OnLoss::HealAnyTime, OnLoss::Keep, OnLoss::Cancel]);
-    (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss).prop_map(
-        |(parts, constraints, objective, on_loss)| Request { parts, constraints, objective, on_loss },
+    let webhook = option::of("https://[a-z]{1,8}/[a-z]{0,8}".prop_map(Into::into));
+    (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss, webhook).prop_map(
+        |(parts, constraints, objective, on_loss, webhook)| Request {
+            parts,
+            constraints,
+            objective,
+            on_loss,
+            webhook,
+        },
     )
 }
 

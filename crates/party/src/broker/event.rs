@@ -8,6 +8,7 @@ use bookahead_protocol::{Caller, JobId, Key, Millis, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 
 /// What a broker writes down.
+#[allow(clippy::large_enum_variant, reason = "most events are about bookings: a box would save nothing")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum BrokerEvent {
     /// Something happened to a booking.

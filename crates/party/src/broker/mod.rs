@@ -480,7 +480,9 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
 fn because(event: &Event) -> Option<&'static str> {
     match event {
         Event::PartSeen { loss: Some((why, _)), .. } => Some(why.word()),
-        Event::Closed { outcome: Outcome::Refused(problem), .. } => Some(problem.why.code()),
+        Event::NotHealed { problem, .. } | Event::Closed { outcome: Outcome::Refused(problem), .. } => {
+            Some(problem.why.code())
+        }
         Event::Closed { outcome: Outcome::Cancelled, .. } => Some(Because::Owner.word()),
         Event::Closed { outcome: Outcome::Revoked, .. } => Some(Because::Operator.word()),
         _ => None,

@@ -190,6 +190,8 @@ impl Event {
         match self {
             Event::Trying { at, .. }
             | Event::PartSeen { at, .. }
+            | Event::Replaced { at, .. }
+            | Event::NotHealed { at, .. }
             | Event::Ended { at, .. }
             | Event::Closed { at, .. } => Some(*at),
             _ => None,

@@ -133,6 +133,7 @@ impl Front {
         };
         let bounds = Bounds { connections: limits.connections, ..Bounds::default() };
         let Watched { commands, look_every } = batch;
+        outbox.iter().for_each(|outbox| deliver(outbox, &mut tasks));
         let served = Served {
             party: party.clone(),
             authenticator: authenticator.clone(),
@@ -140,9 +141,8 @@ impl Front {
             about,
             commands,
             look_every,
-            outbox: outbox.clone(),
+            outbox,
         };
-        outbox.iter().for_each(|outbox| deliver(outbox, &mut tasks));
         let router = router(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };

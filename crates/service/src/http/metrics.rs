@@ -208,11 +208,10 @@ impl Collector for Notices {
                 let labels = [("to", to.as_str())];
                 let encoder = encoder.encode_family(&labels)?;
                 let value = value(counts);
-                match kind {
-                    MetricType::Gauge => {
-                        ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)?
-                    }
-                    _ => ConstCounter::new(value).encode(encoder)?,
+                if matches!(kind, MetricType::Gauge) {
+                    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(encoder)?;
+                } else {
+                    ConstCounter::new(value).encode(encoder)?;
                 }
             }
             Ok(())

@@ -190,7 +190,7 @@ impl Outbox {
         let since_ms = u64::try_from(target::now().as_millis()).unwrap_or(u64::MAX);
         let letter = Letter { sequence, id, reservation, webhook: None, since_ms, body };
         let to_webhook =
-            notice.webhook.clone().map(|webhook| Letter { webhook: Some(webhook), ..letter.clone() });
+            notice.webhook.clone().map(|webhook| Letter { webhook: Some(webhook.into()), ..letter.clone() });
         [letter].into_iter().chain(to_webhook).collect()
     }
 

@@ -34,7 +34,15 @@ pub(crate) enum Target {
     /// A command of the operator, for every notice.
     Command { words: Vec<String>, timeout: Duration },
     /// Webhooks below a prefix, for the reservations that name one.
-    Webhook { prefix: Prefix, secret: Key, poster: Poster, timeout: Duration },
+    Webhook(Box<Webhook>),
+}
+
+/// Webhooks below a prefix.
+pub(crate) struct Webhook {
+    prefix: Prefix,
+    secret: Key,
+    poster: Poster,
+    timeout: Duration,
 }
 
 impl Target {
@@ -72,14 +80,15 @@ impl Target {
         }
         let ca: Option<PathBuf> = config.ca.as_ref().map(|ca| base.join(ca));
         let poster = Poster::new(&prefix.to_string(), &Options { ca, ..Options::default() })?;
-        Ok(Target::Webhook { prefix, secret: Key::new(HMAC_SHA256, secret), poster, timeout })
+        let secret = Key::new(HMAC_SHA256, secret);
+        Ok(Target::Webhook(Box::new(Webhook { prefix, secret, poster, timeout })))
     }
 
     /// Whom it tells, for metrics and logs.
     pub(crate) fn name(&self) -> String {
         match self {
             Target::Command { .. } => "command".to_owned(),
-            Target::Webhook { prefix, .. } => prefix.to_string(),
+            Target::Webhook(webhook) => webhook.prefix.to_string(),
         }
     }
 
@@ -87,8 +96,8 @@ impl Target {
     pub(super) fn is_for(&self, webhook: Option<&str>) -> bool {
         match (self, webhook) {
             (Target::Command { .. }, None) => true,
-            (Target::Webhook { prefix, .. }, Some(webhook)) => {
-                prefix::sound(webhook).is_ok_and(|url| prefix.covers(&url))
+            (Target::Webhook(own), Some(webhook)) => {
+                prefix::sound(webhook).is_ok_and(|url| own.prefix.covers(&url))
             }
             _ => false,
         }
@@ -97,7 +106,7 @@ impl Target {
     pub(super) fn at_once(&self) -> usize {
         match self {
             Target::Command { .. } => COMMANDS_AT_ONCE,
-            Target::Webhook { .. } => POSTS_AT_ONCE,
+            Target::Webhook(_) => POSTS_AT_ONCE,
         }
     }
 
@@ -105,7 +114,7 @@ impl Target {
     pub(super) fn tries_again(&self, letter: &Letter, tries: u32) -> bool {
         match self {
             Target::Command { .. } => tries < COMMAND_TRIES,
-            Target::Webhook { .. } => now().saturating_sub(letter.since()) < POSTED_FOR,
+            Target::Webhook(_) => now().saturating_sub(letter.since()) < POSTED_FOR,
         }
     }
 
@@ -113,20 +122,24 @@ impl Target {
     pub(super) async fn attempt(&self, letter: &Letter) -> Result<(), String> {
         match self {
             Target::Command { words, timeout } => run(words, *timeout, &letter.body).await,
-            Target::Webhook { secret, poster, timeout, .. } => {
-                let timestamp = now().as_secs().to_string();
-                let headers = [
-                    ("bookahead-notice", letter.id.clone()),
-                    ("bookahead-signature", signature(secret, &timestamp, &letter.body)),
-                    ("bookahead-timestamp", timestamp),
-                ];
-                let url = letter.webhook.as_deref().unwrap_or_default();
-                match poster.post(url, &headers, letter.body.clone(), *timeout).await {
-                    Ok(200..=299) => Ok(()),
-                    Ok(status) => Err(format!("it answered with status {status}")),
-                    Err(why) => Err(why.to_string()),
-                }
-            }
+            Target::Webhook(webhook) => webhook.post(letter).await,
+        }
+    }
+}
+
+impl Webhook {
+    async fn post(&self, letter: &Letter) -> Result<(), String> {
+        let timestamp = now().as_secs().to_string();
+        let headers = [
+            ("bookahead-notice", letter.id.clone()),
+            ("bookahead-signature", signature(&self.secret, &timestamp, &letter.body)),
+            ("bookahead-timestamp", timestamp),
+        ];
+        let url = letter.webhook.as_deref().unwrap_or_default();
+        match self.poster.post(url, &headers, letter.body.clone(), self.timeout).await {
+            Ok(200..=299) => Ok(()),
+            Ok(status) => Err(format!("it answered with status {status}")),
+            Err(why) => Err(why.to_string()),
         }
     }
 }

@@ -66,6 +66,7 @@ fn the_examples_become_the_requests_that_they_describe() {
         constraints: vec![],
         objective: Objective::LeastImpact,
         on_loss: OnLoss::Heal,
+        webhook: None,
     };
     assert_eq!(one, expected);
     let window = ["2026-11-15T16:30:00Z", "2026-11-16T03:30:00Z"];

@@ -69,7 +69,7 @@ fn what_happened_just_before_a_kill_is_told_after_it() {
         grid.start("site", "north", &site("north", &webhook), None).await;
         let ada = grid.asker("north");
         let request = Request::single(part(1, now() + Seconds(3_600), 60));
-        let request = protocol::Request { webhook: Some(format!("{url}ada")), ..request };
+        let request = protocol::Request { webhook: Some(format!("{url}ada").into()), ..request };
         let request = api::Request::try_from(request).unwrap();
         let id = make::reservation_id().unwrap();
         let reserve = api::Reserve { id: Some(id), request, hold_for_ms: 60_000, book: true };
