@@ -246,26 +246,36 @@ async fn what_was_not_delivered_is_found_in_the_journal_also_by_a_compaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broker_tells_the_owner_once_and_its_sites_do_not() {
+async fn a_broker_tells_the_owner_of_loss_and_healing_and_its_sites_do_not() {
     let folder = folder();
     let receiver = Receiver::new(&[]).await;
-    let config = broker(&format!("{GRID}{}", webhook(&receiver.url)));
+    let config = broker(&format!("{GRID}[rules]\nheal_after = \"100ms\"\n{}", webhook(&receiver.url)));
     let grid = daemon::broker(&config, folder.path()).await.unwrap();
-    let registers = format!("[[broker]]\nurl = \"{}\"\n{}", grid.url(), webhook(&receiver.url));
-    let north = daemon::site(&north(&registers), folder.path(), OnLostJournal::Ask).await.unwrap();
-    let (ada, below) = (client(grid.url()), client(north.url()));
-    registered(&ada, "north").await;
+    let ada = client(grid.url());
+    let mut sites = Vec::new();
+    for name in ["north", "south"] {
+        let registers = format!("[[broker]]\nurl = \"{}\"\n{}", grid.url(), webhook(&receiver.url));
+        let config = SiteConfig { name: name.to_owned(), ..north(&registers) };
+        sites.push(daemon::site(&config, folder.path(), OnLostJournal::Ask).await.unwrap());
+        registered(&ada, name).await;
+    }
     let id = book(&ada, Some(format!("{}ada", receiver.url))).await.unwrap();
     receiver.is_told(id, &["committed"]).await;
     // An operator takes it away at its site; here everybody may be one.
-    let [there] = below.list(&api::ListQuery::default()).await.unwrap().reservations.try_into().unwrap();
     let caller = bookahead_protocol::Caller { user: "root".into(), roles: vec!["operator".into()] };
-    cancel(&below.on_behalf_of(&caller), there.id).await;
-    receiver.is_told(id, &["committed", "broken", "lost"]).await;
+    for site in &sites {
+        let there = client(site.url()).on_behalf_of(&caller);
+        for reservation in there.list(&api::ListQuery::default()).await.unwrap().reservations {
+            cancel(&there, reservation.id).await;
+        }
+    }
+    receiver.is_told(id, &["committed", "broken", "healed"]).await;
     let accepted = receiver.accepted();
     assert_eq!(accepted.iter().find(|one| one.what == "broken").unwrap().because.as_deref(), Some("revoked"));
     assert!(accepted.iter().all(|notice| notice.service.as_str() == "grid"), "{accepted:?}");
-    stop(north).await;
+    for site in sites {
+        stop(site).await;
+    }
     stop(grid).await;
 }
 
