@@ -31,6 +31,11 @@ fn close(schema: &mut Value) {
 #[schema(as = ReservationId, pattern = "^rsv_(0|[1-9a-f][0-9a-f]{0,31})$", example = "rsv_4f3c2b1a")]
 pub struct ReservationIdText(#[allow(dead_code, reason = "only a description")] String);
 
+/// The identity of a change that is prepared: `chg_` and up to 32 hexadecimal digits. The requester makes it.
+#[derive(ToSchema)]
+#[schema(as = ChangeId, pattern = "^chg_(0|[1-9a-f][0-9a-f]{0,31})$", example = "chg_4f3c2b1a")]
+pub struct ChangeIdText(#[allow(dead_code, reason = "only a description")] String);
+
 /// The identity of a job: `job_` and up to 32 hexadecimal digits.
 #[derive(ToSchema)]
 #[schema(as = JobId, pattern = "^job_(0|[1-9a-f][0-9a-f]{0,31})$", example = "job_9d8e7f")]

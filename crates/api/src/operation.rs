@@ -2,9 +2,11 @@
 //! sends calls uses this; servers turn the documents back with their `call` methods.
 
 use crate::offer::Probe;
-use crate::reservation::{Attach, Change, Commit, Extend, Hold, Release, Reserve};
+use crate::reservation::{
+    Attach, Change, Commit, Extend, FinishChange, Hold, PrepareChange, Release, Reserve,
+};
 use crate::time::{OutOfCalendar, Timestamp};
-use bookahead_protocol::{Call, ReservationId};
+use bookahead_protocol::{Call, NewTerms, ReservationId};
 
 /// One operation on reservations, and what it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +25,10 @@ pub enum Operation {
     Attach(ReservationId, Attach),
     /// Other terms, if it is still at this version.
     Change(ReservationId, Option<u32>, Change),
+    /// Prepare other terms, if it is still at this version.
+    PrepareChange(ReservationId, Option<u32>, PrepareChange),
+    /// Take prepared terms, or keep the old ones.
+    FinishChange(ReservationId, FinishChange),
     /// Give back early.
     Release(ReservationId, Release),
     /// Give up.
@@ -64,6 +70,8 @@ impl Operation {
             Operation::Extend(id, ..) => format!("/v1/reservations/{id}/extend"),
             Operation::Commit(id, _) => format!("/v1/reservations/{id}/commit"),
             Operation::Attach(id, _) => format!("/v1/reservations/{id}/jobs"),
+            Operation::PrepareChange(id, ..) => format!("/v1/reservations/{id}/prepare"),
+            Operation::FinishChange(id, _) => format!("/v1/reservations/{id}/finish"),
             Operation::Release(id, _) => format!("/v1/reservations/{id}/release"),
             Operation::Change(id, ..) | Operation::Cancel(id) | Operation::Show(id) => {
                 format!("/v1/reservations/{id}")
@@ -81,6 +89,8 @@ impl Operation {
             Operation::Commit(_, document) => serde_json::to_string(document).map(Some),
             Operation::Attach(_, document) => serde_json::to_string(document).map(Some),
             Operation::Change(_, _, document) => serde_json::to_string(document).map(Some),
+            Operation::PrepareChange(_, _, document) => serde_json::to_string(document).map(Some),
+            Operation::FinishChange(_, document) => serde_json::to_string(document).map(Some),
             Operation::Release(_, document) => serde_json::to_string(document).map(Some),
             Operation::Cancel(_) | Operation::Show(_) => Ok(None),
         }
@@ -94,7 +104,9 @@ impl Operation {
     /// The version for `If-Match`, of operations that carry one; `Some(None)` is any version.
     pub fn version(&self) -> Option<Option<u32>> {
         match self {
-            Operation::Extend(_, version, _) | Operation::Change(_, version, _) => Some(*version),
+            Operation::Extend(_, version, _)
+            | Operation::Change(_, version, _)
+            | Operation::PrepareChange(_, version, _) => Some(*version),
             _ => None,
         }
     }
@@ -123,6 +135,17 @@ impl TryFrom<Call> for Operation {
             Call::Attach { id, part, job } => Operation::Attach(id, Attach { part, job }),
             Call::Change { id, version, request } => {
                 Operation::Change(id, version, Change { request: request.try_into()? })
+            }
+            Call::PrepareChange { id, change, version, terms, hold_for } => {
+                let (request, end) = match terms {
+                    NewTerms::Request(request) => (Some(request.try_into()?), None),
+                    NewTerms::Until(end) => (None, Some(end.try_into()?)),
+                };
+                let document = PrepareChange { change, request, end, hold_for_ms: hold_for.0 };
+                Operation::PrepareChange(id, version, document)
+            }
+            Call::FinishChange { id, change, accept } => {
+                Operation::FinishChange(id, FinishChange { change, accept })
             }
             Call::Release { id, part, from, keep } => {
                 Operation::Release(id, Release { part, from: from.try_into()?, keep: keep.0 })

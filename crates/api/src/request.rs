@@ -69,6 +69,9 @@ pub struct Part {
     /// replacements.
     #[schema(value_type = Option<ReservationIdText>)]
     pub replaces: Option<ReservationId>,
+    /// In a probe: the reservation whose terms this part is to become. Its room counts as free. Brokers say this of changes.
+    #[schema(value_type = Option<ReservationIdText>)]
+    pub changes: Option<ReservationId>,
 }
 
 /// What must hold between parts, which are given by their places in the request, counted from 0.
@@ -245,6 +248,7 @@ impl From<Part> for protocol::Part {
             requirements,
             resource: part.resource,
             replaces: part.replaces,
+            changes: part.changes,
             ..protocol::Part::new(wanted, part.kind)
         }
     }
@@ -263,6 +267,7 @@ impl TryFrom<protocol::Part> for Part {
             requirements: part.requirements.into_iter().map(Into::into).collect(),
             resource: part.resource,
             replaces: part.replaces,
+            changes: part.changes,
         })
     }
 }

@@ -2,13 +2,13 @@
 //! meant are not in the documents: they are in `If-Match` and in the path.
 
 use crate::convert::{converted, same_fields, words};
-use crate::description::{JobIdText, NameText, ReservationIdText};
+use crate::description::{ChangeIdText, JobIdText, NameText, ReservationIdText};
 use crate::offer::Slot;
 use crate::request::Request;
 use crate::time::Timestamp;
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
-use bookahead_protocol::{Call, JobId, Millis, Name, ReservationId, life_cycle};
+use bookahead_protocol::{Call, ChangeId, JobId, Millis, Name, NewTerms, ReservationId, life_cycle};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
@@ -97,6 +97,39 @@ pub struct Change {
     pub request: Request,
 }
 
+/// Prepare other terms for a committed or active reservation: the old terms and the new ones are both kept until the change is
+/// finished or its time is up; then the old ones stand. Brokers do so with each part of a co-reservation, so that all parts
+/// change or none does. Give either `request` or `end`.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"change": "chg_4f3c2b1a", "end": "2026-11-16T13:00:00Z", "hold_for_ms": 60000}))]
+pub struct PrepareChange {
+    /// The name of the change, made by the caller.
+    #[schema(value_type = ChangeIdText)]
+    pub change: ChangeId,
+    /// The new terms.
+    pub request: Option<Request>,
+    /// The new end; all else stays as it is.
+    pub end: Option<Timestamp>,
+    /// How long both terms should be kept, in milliseconds; less may be granted.
+    #[serde(default = "hold_for_ms")]
+    #[schema(default = 60_000, minimum = 0, example = 60_000)]
+    pub hold_for_ms: i64,
+}
+
+/// Take the terms that were prepared, or keep the old ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"change": "chg_4f3c2b1a", "accept": true}))]
+pub struct FinishChange {
+    /// The name of the change.
+    #[schema(value_type = ChangeIdText)]
+    pub change: ChangeId,
+    /// Whether the new terms are taken.
+    pub accept: bool,
+}
+
 /// Give back part of a reservation early, or all that is left of it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -133,8 +166,12 @@ pub struct Reservation {
     pub state: State,
     /// What is reserved, one slot for each part.
     pub slots: Vec<Slot>,
-    /// Of a hold: how long it lasts from this answer on, in milliseconds, by the clock of the server.
+    /// Of a hold, and of a change that is prepared: how long it lasts from this answer on, in milliseconds, by the clock of the
+    /// server.
     pub held_for_ms: Option<i64>,
+    /// The terms of a change that is prepared, one slot for each part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepared: Vec<Slot>,
     /// The jobs attached.
     #[serde(default)]
     pub jobs: Vec<AttachedJob>,
@@ -210,6 +247,8 @@ words! {
         Ended,
         /// Its site does not know it any more.
         Forgotten,
+        /// A change was decided, and its site has the old terms: the new ones could not be had any more.
+        NotChanged,
     }
 }
 
@@ -249,7 +288,8 @@ words! {
         Expired,
         /// Confirmed: it will be honoured.
         Committed,
-        /// A change or extension waits for the batch system of the site; old and new terms are taken meanwhile.
+        /// A change or extension waits for the batch system of the site, or is prepared and not yet finished; old and new terms
+        /// are taken meanwhile.
         ChangeRequested,
         /// Between its start and its end.
         Active,
@@ -313,6 +353,26 @@ impl Change {
     }
 }
 
+impl PrepareChange {
+    /// As a call about a reservation; `version` comes from `If-Match`. None where not exactly one of both terms is given.
+    pub fn call(self, id: ReservationId, version: Option<u32>) -> Option<Call> {
+        let terms = match (self.request, self.end) {
+            (Some(request), None) => NewTerms::Request(request.into()),
+            (None, Some(end)) => NewTerms::Until(end.time()),
+            _ => return None,
+        };
+        let hold_for = Millis(self.hold_for_ms);
+        Some(Call::PrepareChange { id, change: self.change, version, terms, hold_for })
+    }
+}
+
+impl FinishChange {
+    /// As a call about a reservation.
+    pub fn call(self, id: ReservationId) -> Call {
+        Call::FinishChange { id, change: self.change, accept: self.accept }
+    }
+}
+
 impl Release {
     /// As a call about a reservation.
     pub fn call(self, id: ReservationId) -> Call {
@@ -321,7 +381,7 @@ impl Release {
 }
 
 same_fields!(Reservation = protocol::Reservation {
-    id, owner, state, slots, jobs, missing, condition, losses, replaced, given_up, version
+    id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, version
 } { held_for_ms = held_for });
 same_fields!(Loss = protocol::Loss { part, since, why, heal_at });
 same_fields!(Replacement = protocol::Replacement { part, at, was, why });

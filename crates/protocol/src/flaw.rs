@@ -16,6 +16,8 @@ pub enum Flaw {
     LateCommitsUnseen,
     /// A broker does not look after what it booked.
     ForgetParts,
+    /// A broker changes the other parts of a booking although one was refused.
+    ChangeInPart,
     /// A race of copies grants every claim.
     GrantTwoClaims,
 }

@@ -121,6 +121,11 @@ identity!(
     "job"
 );
 identity!(
+    /// A change of terms that is prepared before it is accepted. The same for all parts of a co-reservation.
+    ChangeId,
+    "chg"
+);
+identity!(
     /// One call. Whoever repeats a call repeats its key, and gets the answer of the first time.
     Key,
     "key"

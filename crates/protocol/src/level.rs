@@ -4,9 +4,9 @@
 //! does not compile.
 
 use crate::clock::Millis;
-use crate::ids::{JobId, ReservationId};
+use crate::ids::{ChangeId, JobId, ReservationId};
 use crate::jobs::JobRequest;
-use crate::message::Call;
+use crate::message::{Call, NewTerms};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Time};
 use std::fmt;
@@ -140,6 +140,33 @@ impl<L> Permission<L> {
     {
         Call::Change { id, version, request }
     }
+
+    /// Prepares a change.
+    pub fn prepare_change(
+        &self,
+        id: ReservationId,
+        change: ChangeId,
+        terms: NewTerms,
+        hold_for: Millis,
+    ) -> Call
+    where
+        L: Includes<Committing>,
+    {
+        Call::PrepareChange { id, change, version: None, terms, hold_for }
+    }
+
+    /// Accepts a change that is prepared.
+    pub fn accept_change(&self, id: ReservationId, change: ChangeId) -> Call
+    where
+        L: Includes<Committing>,
+    {
+        Call::FinishChange { id, change, accept: true }
+    }
+}
+
+/// Anybody may give up a change that is not accepted.
+pub fn give_up_change(id: ReservationId, change: ChangeId) -> Call {
+    Call::FinishChange { id, change, accept: false }
 }
 
 /// Anybody may give up what is his.
@@ -156,15 +183,19 @@ impl Call {
     /// How much it commits to.
     pub fn level(&self) -> Level {
         match self {
-            Call::Probe { .. } | Call::Show { .. } | Call::Cancel { .. } | Call::Release { .. } => {
-                Level::Probe
-            }
+            Call::Probe { .. }
+            | Call::Show { .. }
+            | Call::Cancel { .. }
+            | Call::Release { .. }
+            | Call::FinishChange { accept: false, .. } => Level::Probe,
             Call::Reserve { book: false, .. } | Call::Hold { .. } => Level::Reserve,
             Call::Reserve { book: true, .. }
             | Call::Commit { .. }
             | Call::Attach { .. }
             | Call::Extend { .. }
-            | Call::Change { .. } => Level::Commit,
+            | Call::Change { .. }
+            | Call::PrepareChange { .. }
+            | Call::FinishChange { accept: true, .. } => Level::Commit,
         }
     }
 }

@@ -29,11 +29,11 @@ pub mod problem;
 pub mod request;
 
 pub use clock::{Millis, Moment};
-pub use ids::{JobId, Key, Name, ReservationId};
+pub use ids::{ChangeId, JobId, Key, Name, ReservationId};
 pub use life_cycle::{IllegalMove, Move, State};
 pub use message::{
-    Answer, Call, Caller, Condition, Envelope, Impact, Loss, Lost, Offer, Rating, Replacement, Reservation,
-    Slot,
+    Answer, Call, Caller, Condition, Envelope, Impact, Loss, Lost, NewTerms, Offer, Rating, Replacement,
+    Reservation, Slot,
 };
 pub use problem::{Problem, Why};
 pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value};

@@ -2,7 +2,7 @@
 //! broker can be a resource of another broker.
 
 use crate::clock::Millis;
-use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::ledger::Because;
 use crate::life_cycle::State;
 use crate::problem::Problem;
@@ -94,6 +94,21 @@ pub enum Call {
         /// What is wanted now.
         request: Request,
     },
+    /// Prepare other terms: old and new terms are both kept until [`Call::FinishChange`] comes or the time is up, when the old
+    /// ones stand.
+    PrepareChange {
+        id: ReservationId,
+        /// The name of this change; a repetition has no further effect.
+        change: ChangeId,
+        /// Only if it is still at this version.
+        version: Option<u32>,
+        /// What is wanted.
+        terms: NewTerms,
+        /// How long both should be kept; less may be granted.
+        hold_for: Millis,
+    },
+    /// Take the terms that were prepared, or keep the old ones.
+    FinishChange { id: ReservationId, change: ChangeId, accept: bool },
     /// Give back part of it, or all that is left of it, early.
     Release {
         id: ReservationId,
@@ -108,6 +123,15 @@ pub enum Call {
     Cancel { id: ReservationId },
     /// How is it?
     Show { id: ReservationId },
+}
+
+/// Terms that a reservation is to have.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum NewTerms {
+    /// As [`Call::Change`] would give them.
+    Request(Request),
+    /// As [`Call::Extend`] would give them: the same until this end.
+    Until(Time),
 }
 
 /// What comes back.
@@ -181,8 +205,12 @@ pub struct Reservation {
     pub state: State,
     /// What is reserved, one slot for each part.
     pub slots: Vec<Slot>,
-    /// Of a hold: how long it lasts from the moment of the answer, by the clock of whoever answers.
+    /// Of a hold, and of a change that is prepared: how long it lasts from the moment of the answer, by the clock of whoever
+    /// answers.
     pub held_for: Option<Millis>,
+    /// The terms of a change that is prepared, one slot for each part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepared: Vec<Slot>,
     /// The jobs attached, with the part they belong to.
     pub jobs: Vec<(usize, JobId)>,
     /// How much of each part is missing since resources failed.
@@ -243,6 +271,8 @@ pub enum Lost {
     Ended,
     /// Its site does not know it any more.
     Forgotten,
+    /// A change was decided, and its site has the old terms: the new ones could not be had any more.
+    NotChanged,
 }
 
 /// Whether all that was promised is there. Not a state: a reservation goes on with its life in any condition.
@@ -300,6 +330,7 @@ impl Lost {
             Lost::Revoked => "revoked",
             Lost::Ended => "ended",
             Lost::Forgotten => "forgotten",
+            Lost::NotChanged => "not-changed",
         }
     }
 }
@@ -325,6 +356,8 @@ impl Call {
             | Call::Commit { id, .. }
             | Call::Attach { id, .. }
             | Call::Change { id, .. }
+            | Call::PrepareChange { id, .. }
+            | Call::FinishChange { id, .. }
             | Call::Release { id, .. }
             | Call::Cancel { id }
             | Call::Show { id } => Some(*id),
@@ -347,6 +380,8 @@ impl Call {
             Call::Commit { .. } => "commit",
             Call::Attach { .. } => "attach",
             Call::Change { .. } => "change",
+            Call::PrepareChange { .. } => "prepare-change",
+            Call::FinishChange { .. } => "finish-change",
             Call::Release { .. } => "release",
             Call::Cancel { .. } => "cancel",
             Call::Show { .. } => "show",

@@ -78,6 +78,9 @@ pub enum Why {
     KeyTaken(Key),
     #[error("it is at version {now}, not {seen}; look at it and decide again")]
     Changed { seen: u32, now: u32 },
+    /// A change that was never prepared, or whose time is up.
+    #[error("this change is not prepared any more; the old terms stand, change it again")]
+    NotPrepared,
     #[error("there is no part {0} in it")]
     NoSuchPart(usize),
     /// Something was to be released, and it was not said of which part.
@@ -150,9 +153,13 @@ pub enum Impossible {
     JobsOfAHold,
     #[error("a reservation takes at most 65,536 jobs")]
     TooManyJobs,
-    /// All or nothing holds for changes too, and nobody negotiates that yet.
+    /// No longer used; it stays for journals that tell of it.
     #[error("the terms of several parts cannot be changed together; cancel and reserve again")]
     ChangeOfSeveralParts,
+    #[error("it has another number of parts; give new terms for each of its parts")]
+    OtherParts,
+    #[error("a part of it is gone; it can be changed when the part is replaced")]
+    ChangeOfBroken,
     #[error(
         "it has begun: only its end can change, and its capacity to less; for another begin or resource, reserve again"
     )]
@@ -225,6 +232,7 @@ impl Why {
             Why::IdTaken(_) => "id-taken",
             Why::KeyTaken(_) => "key-taken",
             Why::Changed { .. } => "changed",
+            Why::NotPrepared => "not-prepared",
             Why::NoSuchPart(_) => "no-such-part",
             Why::WhichPart(_) => "which-part",
             Why::NotReleased(_) => "not-released",

@@ -50,6 +50,9 @@ pub struct Part {
     /// The reservation that is given up once this one is committed: limits do not count both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<ReservationId>,
+    /// In a probe: the reservation whose terms this part is to become, whose room counts as free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<ReservationId>,
 }
 
 /// What must hold between parts, given by their places in the request.
@@ -230,7 +233,14 @@ impl Request {
 impl Part {
     /// On any resource of a kind.
     pub fn new(wanted: placement::Request, kind: impl Into<Name>) -> Part {
-        Part { wanted, kind: kind.into(), requirements: Vec::new(), resource: None, replaces: None }
+        Part {
+            wanted,
+            kind: kind.into(),
+            requirements: Vec::new(),
+            resource: None,
+            replaces: None,
+            changes: None,
+        }
     }
 
     fn check(&self, at: usize) -> Result<(), Malformed> {

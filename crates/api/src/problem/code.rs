@@ -72,6 +72,8 @@ codes! {
         "Look at the reservation; the detail names its state.";
     IdTaken = "id-taken", 409, "Id of another request",
         "Make a new id for every new reservation.";
+    NotPrepared = "not-prepared", 409, "Change not prepared",
+        "Its time is up, or it was given up; the old terms stand. Change the reservation again.";
     PartLost = "part-lost", 409, "A part was lost",
         "Nothing is booked; ask again with a new id.";
     Interrupted = "interrupted", 409, "Interrupted before a decision",
@@ -160,6 +162,7 @@ impl Code {
             Why::IdTaken(_) => Code::IdTaken,
             Why::KeyTaken(_) => Code::KeyTaken,
             Why::Changed { .. } => Code::Changed,
+            Why::NotPrepared => Code::NotPrepared,
             Why::NoSuchPart(_) => Code::NoSuchPart,
             Why::WhichPart(_) => Code::WhichPart,
             Why::NotReleased(_) => Code::NotReleased,

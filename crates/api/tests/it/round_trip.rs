@@ -43,6 +43,11 @@ fn heard(method: Method, path: &str, if_match: Option<String>, body: Option<Stri
         }
         (Method::Post, ["reservations", id, "commit"]) => read::<api::Commit>(body).call(about(id)),
         (Method::Post, ["reservations", id, "jobs"]) => read::<api::Attach>(body).call(about(id)),
+        (Method::Post, ["reservations", id, "prepare"]) => {
+            let version = version(&if_match.unwrap());
+            read::<api::PrepareChange>(body).call(about(id), version).unwrap()
+        }
+        (Method::Post, ["reservations", id, "finish"]) => read::<api::FinishChange>(body).call(about(id)),
         (Method::Post, ["reservations", id, "release"]) => read::<api::Release>(body).call(about(id)),
         (Method::Put, ["reservations", id]) => {
             let version = version(&if_match.unwrap());

@@ -7,9 +7,9 @@ use bookahead_protocol::ledger::Because;
 use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit, NotReleased};
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
-    Call, Condition, Constraint, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis, Move, Name, Objective,
-    Offer, OnLoss, Part, Problem, Rating, Replacement, Request, Requirement, Reservation, ReservationId,
-    Resource, Slot, State, Test, Value, Why,
+    Call, ChangeId, Condition, Constraint, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis, Move, Name,
+    NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Replacement, Request, Requirement,
+    Reservation, ReservationId, Resource, Slot, State, Test, Value, Why,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -81,14 +81,14 @@ fn part() -> impl Strategy<Value = Part> {
         duration,
         capacity,
     });
-    (wanted, name(), vec(requirement(), 0..4), option::of(name()), option::of(id())).prop_map(
-        |(wanted, kind, requirements, resource, replaces)| Part {
+    (wanted, name(), vec(requirement(), 0..4), option::of(name()), option::of(id()), option::of(id()))
+        .prop_map(|(wanted, kind, requirements, resource, replaces, changes)| Part {
             requirements,
             resource,
             replaces,
+            changes,
             ..Part::new(wanted, kind)
-        },
-    )
+        })
 }
 
 fn constraint() -> impl Strategy<Value = Constraint> {
@@ -124,6 +124,14 @@ fn request() -> impl Strategy<Value = Request> {
     )
 }
 
+fn change() -> impl Strategy<Value = ChangeId> {
+    any::<u128>().prop_map(ChangeId)
+}
+
+fn new_terms() -> impl Strategy<Value = NewTerms> {
+    prop_oneof![request().prop_map(NewTerms::Request), time().prop_map(NewTerms::Until)]
+}
+
 pub(crate) fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         (request(), any::<u32>(), vec(time(), 0..4)).prop_map(|(request, most, starts)| Call::Probe {
@@ -149,6 +157,20 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
             id,
             version,
             request
+        }),
+        (id(), change(), option::of(any::<u32>()), new_terms(), millis()).prop_map(
+            |(id, change, version, terms, hold_for)| Call::PrepareChange {
+                id,
+                change,
+                version,
+                terms,
+                hold_for
+            }
+        ),
+        (id(), change(), any::<bool>()).prop_map(|(id, change, accept)| Call::FinishChange {
+            id,
+            change,
+            accept
         }),
         (id(), option::of(place()), time(), capacity()).prop_map(|(id, part, from, keep)| Call::Release {
             id,
@@ -205,11 +227,18 @@ pub(crate) fn offers() -> impl Strategy<Value = Vec<Offer>> {
 }
 
 pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
-    let who = (id(), name(), select(State::ALL.to_vec()), vec(slot(), 0..3));
+    let who = (id(), name(), select(State::ALL.to_vec()), vec(slot(), 0..3), vec(slot(), 0..2));
     let conditions = select(vec![Condition::Whole, Condition::Degraded, Condition::Broken]);
     let rest =
         (option::of(millis()), vec((place(), job()), 0..3), vec(capacity(), 0..3), conditions, any::<u32>());
-    let why = select(vec![Lost::Degraded, Lost::GivenUp, Lost::Revoked, Lost::Ended, Lost::Forgotten]);
+    let why = select(vec![
+        Lost::Degraded,
+        Lost::GivenUp,
+        Lost::Revoked,
+        Lost::Ended,
+        Lost::Forgotten,
+        Lost::NotChanged,
+    ]);
     let loss = (place(), time(), why.clone(), option::of(time()))
         .prop_map(|(part, since, why, heal_at)| Loss { part, since, why, heal_at });
     let replacement =
@@ -217,7 +246,7 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
     let by = select(vec![Because::Owner, Because::Operator, Because::Lost]);
     let lost = (vec(loss, 0..3), vec(replacement, 0..3), option::of(by));
     (who, rest, lost).prop_map(|(who, rest, (losses, replaced, given_up))| {
-        let (id, owner, state, slots) = who;
+        let (id, owner, state, slots, prepared) = who;
         let (held_for, jobs, missing, condition, version) = rest;
         Reservation {
             id,
@@ -225,6 +254,7 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
             state,
             slots,
             held_for,
+            prepared,
             jobs,
             missing,
             condition,
@@ -372,6 +402,8 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
         Impossible::JobsOfAHold,
         Impossible::TooManyJobs,
         Impossible::ChangeOfSeveralParts,
+        Impossible::OtherParts,
+        Impossible::ChangeOfBroken,
         Impossible::BeginOfActive,
         Impossible::MoreOfActive,
         Impossible::EndIsPast,
@@ -388,6 +420,7 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
         id().prop_map(Why::IdTaken),
         any::<u128>().prop_map(|key| Why::KeyTaken(Key(key))),
         (any::<u32>(), any::<u32>()).prop_map(|(seen, now)| Why::Changed { seen, now }),
+        Just(Why::NotPrepared),
         place().prop_map(Why::NoSuchPart),
         place().prop_map(Why::WhichPart),
         Just(Why::NotReleased(NotReleased::AfterEnd)),

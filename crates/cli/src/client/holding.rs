@@ -1,6 +1,7 @@
 //! What becomes of a reservation: `bookahead commit`, `bookahead hold` and `bookahead extend` make a hold final or longer and
 //! a reservation longer, `bookahead release` gives part of it back. `bookahead change` gives a committed or active one other
-//! terms: what is not named stays as it is, and the old terms stand if the new ones cannot be had.
+//! terms: what is not named stays as it is, and the old terms stand if the new ones cannot be had. Several parts get other
+//! terms all together or not at all.
 
 use super::place::Place;
 use super::refusal::Usage;
@@ -12,7 +13,9 @@ use super::when::When;
 use crate::output::say;
 use crate::times::written;
 use anyhow::{Result, bail};
-use bookahead_api::{Change, Commit, Extend, Hold, Part, Release, Request, Reservation, Slot, Timestamp};
+use bookahead_api::{
+    Change, Commit, Extend, Hold, Part, Release, Request, Reservation, Resource, Slot, Timestamp,
+};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{JobId, Name, ReservationId};
 use clap::Args;
@@ -70,7 +73,7 @@ pub(crate) struct ExtendArguments {
     #[arg(long, value_name = "LENGTH", value_parser = some_time, required_unless_present = "until")]
     by: Option<Length>,
 
-    /// Its new end
+    /// Its new end; of several parts those get it that end last
     #[arg(long, value_name = "TIME", conflicts_with = "by")]
     until: Option<When>,
 
@@ -84,20 +87,16 @@ pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
 
 fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
     let now = session.ask("looking", session.client.show(arguments.id))?;
-    let [slot] = now.slots.as_slice() else {
-        bail!(Usage(format!(
-            "{} has {} parts, and only a reservation of one part can be extended",
-            arguments.id,
-            now.slots.len()
-        )));
+    let Some(ends) = now.slots.iter().map(|slot| slot.end).max() else {
+        bail!("{} has no slots any more", arguments.id);
     };
     let end = match (&arguments.until, &arguments.by) {
         (Some(until), _) => session.read(until)?,
-        (None, Some(by)) => (slot.end.time() + by.0).try_into()?,
-        (None, None) => slot.end,
+        (None, Some(by)) => (ends.time() + by.0).try_into()?,
+        (None, None) => ends,
     };
-    if end <= slot.end {
-        let end = session.dates.wall(slot.end);
+    if end <= ends {
+        let end = session.dates.wall(ends);
         bail!(Usage(format!("it ends at {end}; give a later end (to end earlier: bookahead release)")));
     }
     let (client, extend) = (session.timed_client(), Extend { end });
@@ -149,7 +148,11 @@ pub(crate) struct ChangeArguments {
     #[arg(value_name = "rsv_ID")]
     id: ReservationId,
 
-    /// How much of the resource instead
+    /// Only this part, counted from 0 as 'bookahead show' does [default: all parts]
+    #[arg(long, value_name = "N")]
+    part: Option<usize>,
+
+    /// How much of the resource instead; if it has several parts, of the one that --part names
     #[arg(long, value_name = "N", required_unless_present_any = ["duration", "from", "until"])]
     capacity: Option<u32>,
 
@@ -157,7 +160,7 @@ pub(crate) struct ChangeArguments {
     #[arg(long, value_name = "LENGTH", value_parser = some_time)]
     duration: Option<Length>,
 
-    /// The earliest begin instead; without --until the only one
+    /// The earliest begin instead; without --until the only one. Several parts move together
     #[arg(long, value_name = "TIME")]
     from: Option<When>,
 
@@ -180,15 +183,9 @@ pub(crate) struct ChangeArguments {
 pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let reservation = session.ask("looking", session.client.show(arguments.id))?;
-    let [slot] = reservation.slots.as_slice() else {
-        bail!(Usage(format!(
-            "{} has {} parts, and only a reservation of one part can be changed; cancel it and reserve again",
-            arguments.id,
-            reservation.slots.len()
-        )));
-    };
-    let kind = kind_of(&session, slot)?;
-    let request = Request::new(vec![wanted(arguments, &session, slot, kind)?], Vec::new());
+    let parts = parts_wanted(arguments, &session, &reservation.slots)?;
+    // Without constraints those stay that it was reserved with.
+    let request = Request::new(parts, Vec::new());
     let terms = Change { request };
     let version = version(arguments, &reservation);
     let answer = session.ask("changing", session.timed_client().change(arguments.id, version, &terms));
@@ -205,23 +202,64 @@ fn version(arguments: &ChangeArguments, seen: &Reservation) -> Option<u32> {
     if arguments.force { None } else { Some(arguments.version.unwrap_or(seen.version)) }
 }
 
+/// The terms of all parts, with what is to be different.
+fn parts_wanted(arguments: &ChangeArguments, session: &Session, slots: &[Slot]) -> Result<Vec<Part>> {
+    let several = slots.len() > 1;
+    if let Some(part) = arguments.part.filter(|part| *part >= slots.len()) {
+        bail!(Usage(format!("there is no part {part}; it has {}, counted from 0", slots.len())));
+    }
+    if several && arguments.part.is_none() && arguments.capacity.is_some() {
+        bail!(Usage(format!(
+            "it has {} parts; name the one whose capacity is to change with --part",
+            slots.len()
+        )));
+    }
+    let chosen = |at: usize| arguments.part.is_none_or(|part| part == at);
+    let from = arguments.from.as_ref().map(|from| session.read(from)).transpose()?;
+    let first = slots.iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, slot)| slot.begin).min();
+    let later = from.zip(first).map_or(Seconds::ZERO, |(from, first)| from.time() - first.time());
+    let resources = session.ask("looking", session.client.resources())?.resources;
+    let part = |(at, slot): (usize, &Slot)| {
+        let kind = kind_of(session, &resources, slot)?;
+        if chosen(at) { wanted(arguments, session, slot, kind, later) } else { Ok(as_it_is(slot, kind)) }
+    };
+    slots.iter().enumerate().map(part).collect()
+}
+
+fn as_it_is(slot: &Slot, kind: Name) -> Part {
+    Part {
+        kind,
+        capacity: slot.capacity,
+        duration_seconds: (slot.end.time() - slot.begin.time()).0,
+        earliest_start: slot.begin,
+        latest_end: slot.end,
+        requirements: Vec::new(),
+        resource: Some(slot.resource.clone()),
+        replaces: None,
+        changes: None,
+    }
+}
+
 /// A reservation does not say what kind its resource is; the list of resources does.
-fn kind_of(session: &Session, slot: &Slot) -> Result<Name> {
-    let resources = session.ask("looking", session.client.resources())?;
-    let found = resources.resources.into_iter().find(|resource| resource.name == slot.resource);
-    match found {
-        Some(resource) => Ok(resource.kind),
+fn kind_of(session: &Session, resources: &[Resource], slot: &Slot) -> Result<Name> {
+    match resources.iter().find(|resource| resource.name == slot.resource) {
+        Some(resource) => Ok(resource.kind.clone()),
         None => bail!("{} does not know {} any more", session.client.url(), slot.resource),
     }
 }
 
-/// The terms as they are, with what is to be different.
-fn wanted(arguments: &ChangeArguments, session: &Session, slot: &Slot, kind: Name) -> Result<Part> {
-    let taken = slot.end.time().0.saturating_sub(slot.begin.time().0);
-    let duration = arguments.duration.map_or(taken, |length| length.0.0);
-    let read = |when: &Option<When>| when.as_ref().map(|when| session.read(when)).transpose();
-    let (from, until) = (read(&arguments.from)?, read(&arguments.until)?);
-    let earliest_start = from.unwrap_or(slot.begin);
+/// The terms of a part, with what is to be different.
+fn wanted(
+    arguments: &ChangeArguments,
+    session: &Session,
+    slot: &Slot,
+    kind: Name,
+    later: Seconds,
+) -> Result<Part> {
+    let part = as_it_is(slot, kind);
+    let duration = arguments.duration.map_or(part.duration_seconds, |length| length.0.0);
+    let until = arguments.until.as_ref().map(|until| session.read(until)).transpose()?;
+    let earliest_start: Timestamp = (slot.begin.time() + later).try_into()?;
     let ends: Timestamp = (earliest_start.time() + Seconds(duration)).try_into()?;
     let latest_end = until.unwrap_or(ends);
     if ends > latest_end {
@@ -232,14 +270,6 @@ fn wanted(arguments: &ChangeArguments, session: &Session, slot: &Slot, kind: Nam
              --from or another --duration"
         )));
     }
-    Ok(Part {
-        kind,
-        capacity: arguments.capacity.unwrap_or(slot.capacity),
-        duration_seconds: duration,
-        earliest_start,
-        latest_end,
-        requirements: Vec::new(),
-        resource: Some(slot.resource.clone()),
-        replaces: None,
-    })
+    let capacity = arguments.capacity.unwrap_or(slot.capacity);
+    Ok(Part { capacity, duration_seconds: duration, earliest_start, latest_end, ..part })
 }

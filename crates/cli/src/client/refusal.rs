@@ -133,6 +133,7 @@ mod tests {
             requirements: Vec::new(),
             resource: None,
             replaces: None,
+            changes: None,
         }
     }
 

@@ -100,6 +100,7 @@ fn lost(why: Lost) -> &'static str {
         Lost::Revoked => "gone: an operator of its site gave it up",
         Lost::Ended => "gone: its site ended it",
         Lost::Forgotten => "gone: its site does not know it any more",
+        Lost::NotChanged => "its site could not give it the new terms",
     }
 }
 

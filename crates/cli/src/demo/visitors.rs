@@ -149,6 +149,7 @@ impl Visit {
             requirements: Vec::new(),
             resource: None,
             replaces: None,
+            changes: None,
         };
         let request = api::Request::new(vec![part], Vec::new());
         let then = match chance.below(10) {

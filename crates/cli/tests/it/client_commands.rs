@@ -304,7 +304,15 @@ fn a_co_reservation_from_a_file_is_held_and_committed_through_a_broker() {
     let booked = asking.document(&[&["reserve", "--book", "--until", "+9h"], &parts[..]].concat());
     assert_eq!(booked["slots"].as_array().unwrap().len(), 2);
     let booked = booked["id"].as_str().unwrap();
-    asking.run(&["change", booked, "--capacity", "1"]).assert_refused(2, &["2 parts"]);
+    asking.run(&["change", booked, "--capacity", "1"]).assert_refused(2, &["2 parts", "--part"]);
+    asking.run(&["change", booked, "--part", "2", "--duration", "1h"]).assert_refused(2, &["no part 2"]);
+    let fewer = asking.document(&["change", booked, "--part", "1", "--capacity", "1"]);
+    assert_eq!((&fewer["slots"][0]["capacity"], &fewer["slots"][1]["capacity"]), (&4.into(), &1.into()));
+    let longer = asking.document(&["change", booked, "--duration", "2h"]);
+    let ends = |shown: &Value| [0, 1].map(|part| shown["slots"][part]["end"].as_str().unwrap().to_owned());
+    assert!(ends(&longer)[0] == ends(&longer)[1] && ends(&longer) > ends(&fewer), "{longer}");
+    let extended = asking.document(&["extend", booked, "--by", "30m"]);
+    assert!(ends(&extended)[0] == ends(&extended)[1] && ends(&extended) > ends(&longer), "{extended}");
     asking.run(&["release", booked]).assert_refused(3, &["which-part", "it has 2 parts", "--part"]);
     assert_eq!(asking.document(&["show", booked])["state"], "committed");
 }

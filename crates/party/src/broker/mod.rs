@@ -459,6 +459,8 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         Event::Held { .. } => "held",
         Event::Committed { .. } | Event::Attached { .. } => "committed",
         Event::Changed { .. } => "change-settled",
+        Event::Changing { .. } => "change-requested",
+        Event::ChangePrepared { .. } | Event::ChangeGivenUp { .. } => event.word(),
         Event::PartSeen { .. } | Event::Replaced { .. } | Event::NotHealed { .. } => event.word(),
         Event::Began { .. } => "begun",
         Event::Ended { .. } => "completed",
@@ -471,6 +473,8 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         | Event::Replacing { .. }
         | Event::NotReplaced { .. }
         | Event::Decided { .. }
+        | Event::ChangeDecided { .. }
+        | Event::ChangeSettled { .. }
         | Event::Answered { .. }
         | Event::Settled { .. } => return None,
     })

@@ -294,7 +294,9 @@ impl Site {
     fn needs_look(&self, envelope: &Envelope) -> bool {
         match &envelope.call {
             Call::Probe { .. } => true,
-            Call::Reserve { .. } | Call::Change { .. } | Call::Extend { .. } => !self.ledger.knows(envelope),
+            Call::Reserve { .. } | Call::Change { .. } | Call::Extend { .. } | Call::PrepareChange { .. } => {
+                !self.ledger.knows(envelope)
+            }
             _ => false,
         }
     }
@@ -351,7 +353,9 @@ impl Site {
             what,
             What::Granted { .. }
                 | What::NotGranted { .. }
+                | What::ChangePrepared { .. }
                 | What::ChangeSettled { .. }
+                | What::ChangeGivenUp { .. }
                 | What::Cancelled { .. }
                 | What::Terminated { .. }
                 | What::Begun { .. }

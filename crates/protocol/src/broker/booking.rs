@@ -3,14 +3,16 @@
 //! repeated with the same key until its answer comes, each time after a longer wait.
 
 use super::Step;
+use super::changing::Changing;
 use super::event::{Answered, Asked, Event, Outcome, Pick};
 use crate::clock::{Millis, Moment};
 use crate::deadline::RoundTrips;
-use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::ledger::Because;
 use crate::life_cycle::{Move, State};
 use crate::message::{Answer, Call, Condition, Loss, Lost, Outgoing, Replacement, Reservation, Slot};
 use crate::problem::{Problem, Why};
+use crate::request::Request;
 use bookahead_plan::{Capacity, Seconds, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,6 +91,15 @@ pub struct Booking {
     pub(super) answered: Vec<Answered>,
     /// When it ended.
     pub ended: Option<Moment>,
+    /// A change of its terms that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Changing>,
+    /// The last change that came to its end, and whether its terms were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_change: Option<(ChangeId, bool)>,
+    /// What it fulfils since all its parts were changed together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) request: Option<Request>,
 }
 
 impl Child {
@@ -119,6 +130,9 @@ impl Booking {
             heal_next: None,
             answered: Vec::new(),
             ended: None,
+            change: None,
+            last_change: None,
+            request: None,
         }
     }
 
@@ -167,6 +181,11 @@ impl Booking {
                     self.version += 1;
                 }
             }
+            Event::Changing { .. }
+            | Event::ChangePrepared { .. }
+            | Event::ChangeDecided { .. }
+            | Event::ChangeGivenUp { .. }
+            | Event::ChangeSettled { .. } => self.apply_change(event),
             Event::PartSeen { part, at, loss, .. } => {
                 if let Some(child) = self.children.get_mut(*part) {
                     let before = child.loss.filter(|before| loss.is_some_and(|(why, _)| why == before.why));
@@ -210,6 +229,7 @@ impl Booking {
         });
         self.outcome = Some(outcome.clone());
         self.ended = Some(at);
+        self.change = None;
         self.leave_children();
     }
 
@@ -262,10 +282,12 @@ impl Booking {
 
     /// Whether nothing is under way for it.
     pub fn is_settled(&self) -> bool {
+        let changing = self.change.is_some() && self.prepared_until().is_none();
         self.leftovers.is_empty()
             && self.replacing.is_empty()
             && self.state != State::Requested
             && !self.is_being_committed()
+            && !changing
     }
 
     fn parts_there(&self) -> impl Iterator<Item = &Child> {
@@ -305,6 +327,8 @@ impl Booking {
     /// When time alone changes it next: a hold expires, a reservation begins or ends, what is over is forgotten.
     pub(super) fn next_change(&self, retention: Seconds) -> Option<Moment> {
         match self.state {
+            // It begins and ends by the terms that it has then.
+            _ if self.open_change().is_some() => self.prepared_until(),
             State::Held if self.decided.is_none() => self.until,
             State::Committed => self.begins().or(self.last_end()).map(Moment::of),
             State::Active => self.ends().or(self.last_end()).map(Moment::of),
@@ -322,9 +346,10 @@ impl Booking {
         Reservation {
             id: self.id,
             owner: self.owner().clone(),
-            state: self.state,
+            state: if self.open_change().is_some() { State::ChangeRequested } else { self.state },
             slots: self.children.iter().map(|child| child.pick.slot_here()).collect(),
-            held_for: self.until.filter(|_| held).map(|until| until - now),
+            held_for: self.until.filter(|_| held).or(self.prepared_until()).map(|until| until - now),
+            prepared: self.prepared_slots(),
             jobs: self.jobs.clone(),
             missing: losses().map(|loss| loss.map_or(Capacity::ZERO, |loss| loss.missing)).collect(),
             condition: self.condition(),
@@ -432,6 +457,12 @@ pub(super) enum About {
     Show { id: ReservationId, part: usize },
     /// An owner's call, passed on.
     Forwarded { key: Key, part: usize },
+    /// The preparation of other terms for a part.
+    Prepare { id: ReservationId, part: usize },
+    /// Which terms a part is to take.
+    Finish { id: ReservationId, part: usize },
+    /// Terms that were decided, for a part that was not prepared any more.
+    ChangeAgain { id: ReservationId, part: usize },
 }
 
 impl About {
@@ -443,6 +474,21 @@ impl About {
     /// The holds of all parts.
     pub(super) fn holds(id: ReservationId) -> (About, About) {
         (About::Hold { id, part: 0 }, About::Hold { id, part: usize::MAX })
+    }
+
+    /// The preparations of all parts.
+    pub(super) fn prepares(id: ReservationId) -> (About, About) {
+        (About::Prepare { id, part: 0 }, About::Prepare { id, part: usize::MAX })
+    }
+
+    /// The ends of a change, of all parts.
+    pub(super) fn finishes(id: ReservationId) -> (About, About) {
+        (About::Finish { id, part: 0 }, About::Finish { id, part: usize::MAX })
+    }
+
+    /// What is asked for again, of all parts.
+    pub(super) fn changes_again(id: ReservationId) -> (About, About) {
+        (About::ChangeAgain { id, part: 0 }, About::ChangeAgain { id, part: usize::MAX })
     }
 
     /// The commits of all parts.

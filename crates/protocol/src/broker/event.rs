@@ -3,10 +3,11 @@
 //! not in them; the agenda and the identities follow from the rest.
 
 use super::booking::Booking;
+use super::changing::Changing;
 use super::{Broker, Rules};
 use crate::Millis;
 use crate::clock::Moment;
-use crate::ids::{Identities, JobId, Key, Name, ReservationId};
+use crate::ids::{ChangeId, Identities, JobId, Key, Name, ReservationId};
 use crate::message::{Answer, Call, Caller, Lost, Slot};
 use crate::problem::Problem;
 use crate::request::Request;
@@ -107,6 +108,16 @@ pub enum Event {
         /// Its slot now.
         slot: Slot,
     },
+    /// Peers are about to be asked to prepare other terms.
+    Changing { id: ReservationId, at: Moment, changing: Box<Changing> },
+    /// All peers have prepared other terms; who asked for that may accept them until then.
+    ChangePrepared { id: ReservationId, until: Moment },
+    /// It was decided that all parts take the new terms; from here on that is finished.
+    ChangeDecided { id: ReservationId },
+    /// All parts keep their old terms.
+    ChangeGivenUp { id: ReservationId, change: ChangeId },
+    /// Every peer knows which terms stand.
+    ChangeSettled { id: ReservationId },
     /// The peer of a part told how it is, and that is other than was known.
     PartSeen {
         id: ReservationId,
@@ -171,6 +182,11 @@ impl Event {
             | Event::Committed { id }
             | Event::Attached { id, .. }
             | Event::Changed { id, .. }
+            | Event::Changing { id, .. }
+            | Event::ChangePrepared { id, .. }
+            | Event::ChangeDecided { id }
+            | Event::ChangeGivenUp { id, .. }
+            | Event::ChangeSettled { id }
             | Event::PartSeen { id, .. }
             | Event::Replacing { id, .. }
             | Event::NotReplaced { id }
@@ -209,6 +225,11 @@ impl Event {
             Event::Committed { .. } => "committed",
             Event::Attached { .. } => "attached",
             Event::Changed { .. } => "changed",
+            Event::Changing { .. } => "changing",
+            Event::ChangePrepared { .. } => "change-prepared",
+            Event::ChangeDecided { .. } => "change-decided",
+            Event::ChangeGivenUp { .. } => "change-given-up",
+            Event::ChangeSettled { .. } => "change-finished",
             Event::PartSeen { loss: None, .. } => "whole",
             Event::PartSeen { loss: Some((Lost::Degraded, _)), .. } => "degraded",
             Event::PartSeen { .. } => "broken",

@@ -53,7 +53,8 @@ impl Booking {
     /// When something is to be done about what is lost; None where nothing is lost, or nothing can be done.
     pub(super) fn heal_at(&self, heal_after: Millis) -> Option<Moment> {
         let on_loss = self.asked.as_ref()?.request.on_loss;
-        if !is_promised(self.state) || !self.replacing.is_empty() || on_loss == OnLoss::Keep {
+        let busy = !self.replacing.is_empty() || self.change.is_some();
+        if !is_promised(self.state) || busy || on_loss == OnLoss::Keep {
             return None;
         }
         let healable = (0..self.children.len()).filter_map(|part| self.healable(part, heal_after));
@@ -68,14 +69,20 @@ impl Booking {
 impl Broker {
     /// When replacements are looked for next.
     pub(super) fn next_heal(&self) -> Option<Moment> {
-        let first = self.heals.iter().find(|(_, id)| !self.healing.contains_key(id));
+        let first = self
+            .heals
+            .iter()
+            .find(|(_, id)| !self.healing.contains_key(id) && !self.changes.contains_key(id));
         first.filter(|_| self.healing.len() < AT_ONCE).map(|(at, _)| *at)
     }
 
     /// Does something about what is lost, where it is time.
     pub(super) fn heal(&mut self, step: &mut Step) {
         while self.next_heal().is_some_and(|at| at <= step.now) {
-            let due = self.heals.iter().find(|(_, id)| !self.healing.contains_key(id));
+            let due = self
+                .heals
+                .iter()
+                .find(|(_, id)| !self.healing.contains_key(id) && !self.changes.contains_key(id));
             let Some((at, id)) = due.copied() else { return };
             self.heals.remove(&(at, id));
             let on_loss = self.bookings.get(&id).and_then(|booking| booking.asked.as_ref());
@@ -105,7 +112,8 @@ impl Broker {
     fn survey_of_lost(&self, id: ReservationId, times: Times, now: Moment) -> Option<Survey> {
         let booking = self.bookings.get(&id)?;
         let (asked, decided) = (booking.asked.as_ref()?, booking.decided.as_ref()?);
-        if booking.children.len() != asked.request.parts.len() {
+        let mut request = booking.request()?.clone();
+        if booking.children.len() != request.parts.len() {
             return None;
         }
         let first = self.first_begin(now);
@@ -113,7 +121,6 @@ impl Broker {
             let (from, until) = booking.healable(part, self.rules.heal_after)?;
             (from <= now && Moment::of(first) < until).then_some(&booking.children[part])
         };
-        let mut request = asked.request.clone();
         let (mut standing, mut not_at) = (Vec::new(), Vec::new());
         for (at, child) in booking.children.iter().enumerate() {
             let part = &mut request.parts[at];

@@ -14,6 +14,7 @@
 //! A peer is trusted with nothing but its own resources: it may answer little, late, twice or never.
 
 mod booking;
+mod changing;
 mod event;
 mod healing;
 mod reception;
@@ -23,6 +24,7 @@ mod watching;
 
 pub use crate::message::Outgoing;
 pub use booking::{Booking, Child, name_here};
+pub use changing::{Changing, Stage};
 pub use event::{Answered, Asked, Event, Outcome, Pick, Snapshot};
 pub use survey::SLICE;
 
@@ -36,6 +38,7 @@ use crate::problem::{Problem, Why};
 use crate::request::{Part, Resource};
 use bookahead_plan::Seconds;
 use booking::{About, Calls};
+use changing::UnderWay;
 use healing::Times;
 use reception::ForwardedCall;
 use serde::{Deserialize, Serialize};
@@ -230,6 +233,8 @@ pub struct Broker {
     forwarded: BTreeMap<Key, ForwardedCall>,
     /// Bookings for which replacements are looked for, held or committed, and at which times.
     healing: BTreeMap<ReservationId, Times>,
+    /// Changes of bookings that are under way.
+    changes: BTreeMap<ReservationId, UnderWay>,
     /// Leftovers whose peers know that they are given back.
     given_back: BTreeSet<ReservationId>,
     broken: Broken,
@@ -380,6 +385,7 @@ impl Broker {
                 // It was never promised.
                 self.note(Event::NotReplaced { id }, &mut step);
             }
+            self.resume_change(id, &mut step);
             self.give_back(id, &mut step);
         }
         self.pass_time(&mut step);
@@ -424,6 +430,9 @@ impl Broker {
             About::Show { id, part } => self.shown(id, part, answer, step),
             About::Cancel { id, child } => self.cancel_ended(id, child, answer, step),
             About::Forwarded { key, part } => self.forward_ended(key, part, ended.sent, answer, step),
+            About::Prepare { id, part } => self.prepare_ended((id, part), ended, answer, step),
+            About::Finish { id, part } => self.finish_ended((id, part), answer, step),
+            About::ChangeAgain { id, part } => self.change_again_ended((id, part), answer, step),
         }
     }
 
@@ -435,6 +444,9 @@ impl Broker {
             match booking.map(|booking| booking.state) {
                 None => {
                     self.agenda.remove(&(at, id));
+                }
+                Some(_) if booking.is_some_and(|booking| booking.prepared_until().is_some()) => {
+                    self.give_up_change(id, Problem::new(Why::NotPrepared), step);
                 }
                 Some(State::Held) => self.close(id, Outcome::Expired, step),
                 Some(State::Committed | State::Active) if !some_left => self.close(id, Outcome::Lost, step),

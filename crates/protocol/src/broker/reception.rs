@@ -47,6 +47,11 @@ impl Broker {
             Call::Commit { id, .. } => self.commit(client, *id, envelope, &mut step),
             Call::Cancel { id } => self.cancel(client, *id, caller, &mut step),
             Call::Show { id } => step.reply(client, self.show(now, *id, caller)),
+            Call::PrepareChange { .. } => self.change(client, envelope, &mut step),
+            Call::FinishChange { .. } => self.finish_change(client, envelope, &mut step),
+            Call::Change { id, .. } | Call::Extend { id, .. } if self.has_several_parts(*id) => {
+                self.change(client, envelope, &mut step);
+            }
             Call::Hold { .. }
             | Call::Extend { .. }
             | Call::Attach { .. }
@@ -57,6 +62,10 @@ impl Broker {
         }
         self.advance_searches(others, &mut step);
         step.effects
+    }
+
+    fn has_several_parts(&self, id: ReservationId) -> bool {
+        self.bookings.get(&id).is_some_and(|booking| booking.children.len() > 1)
     }
 
     /// How a booking is, for those who may see it.
@@ -233,7 +242,9 @@ impl Broker {
             // It is under way; its answer will do for both.
             return;
         }
-        if self.forwarded.len() >= self.rules.under_way {
+        let changes_terms =
+            matches!(envelope.call, Call::Change { .. } | Call::Extend { .. } | Call::Release { .. });
+        if self.forwarded.len() >= self.rules.under_way || changes_terms && self.is_changing(id) {
             return step.refuse(client, Why::Busy);
         }
         let passed_on = self.owned(id, &envelope.caller).and_then(|booking| {
@@ -395,8 +406,9 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
             if let Some(seen) = version.filter(|seen| *seen != booking.version) {
                 return Err(Why::Changed { seen, now: booking.version });
             }
+            // Several parts are changed together.
             let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
-                return Err(Why::Unsupported(Impossible::ChangeOfSeveralParts));
+                return illegal(Move::RequestChange);
             };
             let (child, resource) = (only.pick.child, &only.pick.slot.resource);
             let passed_on = match call {

@@ -31,6 +31,8 @@ pub(super) enum Purpose {
     Book(ReservationId),
     /// Replacements for lost parts of a booking.
     Heal(ReservationId),
+    /// Other terms for a booking.
+    Change(ReservationId),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,7 +54,8 @@ pub(super) struct Survey {
     problems: Vec<(usize, Problem)>,
     /// Whether this is the second time, with begins that others offered.
     aligned: bool,
-    /// Of a search for replacements: the parts that stand, and where a lost part must not be. Nobody is asked for the former.
+    /// Of a search for replacements: the parts that stand, and where a lost part must not be. Of a change: the parts of which it is
+    /// known what they will have. Nobody is asked for those.
     pub(super) standing: Vec<Option<Found>>,
     pub(super) not_at: Vec<Option<(Name, Name)>>,
     /// Who did not answer: they are not asked again.
@@ -113,6 +116,7 @@ impl Broker {
         {
             let Some(mut there) = part_at(&peer, &survey.request.parts[at]) else { continue };
             there.replaces = replaced_at(&self.bookings, there.replaces);
+            there.changes = replaced_at(&self.bookings, there.changes);
             let request = Request { objective: survey.request.objective, ..Request::single(there) };
             let Some(known) = self.peers.get(&peer) else { continue };
             let slots = known.slots_for(&request.parts[0], &self.rules);
@@ -201,6 +205,7 @@ impl Broker {
     fn no_offers(&mut self, purpose: Purpose, problem: Problem, step: &mut Step) {
         match purpose {
             Purpose::Tell { client, .. } => step.reply(client, problem.into()),
+            Purpose::Change(id) => self.change_refused(id, problem, step),
             Purpose::Book(id) | Purpose::Heal(id) => {
                 // What a peer says that cannot answer now passes; what is said of a booking is remembered.
                 let passes = problem.why.is_passing();
@@ -324,7 +329,7 @@ impl Survey {
     pub(super) fn booking(&self) -> Option<ReservationId> {
         match self.purpose {
             Purpose::Tell { .. } => None,
-            Purpose::Book(id) | Purpose::Heal(id) => Some(id),
+            Purpose::Book(id) | Purpose::Heal(id) | Purpose::Change(id) => Some(id),
         }
     }
 }
@@ -392,7 +397,7 @@ fn part_at(peer: &Name, part: &Part) -> Option<Part> {
     Some(Part { resource: Some(there.into()), ..part.clone() })
 }
 
-/// The id that a peer knows what is replaced by, where it is a part of ours.
+/// The id that a peer knows what is replaced or changed by, where it is a part of ours.
 pub(super) fn replaced_at(
     bookings: &BTreeMap<ReservationId, Booking>,
     replaces: Option<ReservationId>,
@@ -474,6 +479,7 @@ impl Broker {
         let (client, most, mut offers) = match pending.goal {
             Goal::First { survey, .. } => match survey.purpose.clone() {
                 Purpose::Tell { client, most } => (client, most, Vec::new()),
+                Purpose::Change(id) => return self.change_found(id, survey.request, candidate, step),
                 Purpose::Book(id) | Purpose::Heal(id) => {
                     let until = step.now + self.rules.retry_time;
                     match self.tries.get_mut(&id) {

@@ -186,7 +186,7 @@ impl Broker {
         })
     }
 
-    fn round_trip(&self, peer: &Name) -> Millis {
+    pub(super) fn round_trip(&self, peer: &Name) -> Millis {
         self.calls.round_trip(peer).unwrap_or(FIRST_PATIENCE)
     }
 
@@ -346,6 +346,7 @@ impl Broker {
         let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
         self.stop_healing(id);
         self.note(Event::Closed { id, at: step.now, asked, outcome }, step);
+        self.drop_change(id, step);
         self.tell(id, step);
         self.give_back(id, step);
     }

@@ -131,7 +131,7 @@ impl Broker {
             };
             let peer = child.pick.peer.clone();
             // What it says before all parts are committed may be told after that.
-            if booking.is_being_committed() || !self.peers.contains_key(&peer) {
+            if booking.is_being_committed() || self.is_changing(id) || !self.peers.contains_key(&peer) {
                 self.ask_again_about((id, part), step.now);
                 continue;
             }
@@ -151,6 +151,7 @@ impl Broker {
         // What was told before the terms changed says nothing about them.
         let version = self.watched.under_way.remove(&(id, part));
         let is_current = self.bookings.get(&id).map(|booking| booking.version) == version;
+        let is_current = is_current && !self.is_changing(id);
         match answer {
             Some(answer) if is_current && !is_undecided(answer) => self.take_in(id, part, answer, step),
             _ => self.ask_again_about((id, part), step.now),
@@ -204,7 +205,7 @@ impl Broker {
     }
 
     /// A booking of which no part is left is over.
-    fn end_if_nothing_is_left(&mut self, id: ReservationId, step: &mut Step) {
+    pub(super) fn end_if_nothing_is_left(&mut self, id: ReservationId, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id).filter(|booking| is_promised(booking.state)) else {
             return;
         };
@@ -235,7 +236,7 @@ pub(super) fn is_promised(state: State) -> bool {
 }
 
 /// What a site has no longer of a reservation; None where all is there.
-fn lost(there: &Reservation) -> Option<(Lost, Capacity)> {
+pub(super) fn lost(there: &Reservation) -> Option<(Lost, Capacity)> {
     let missing = there.missing.iter().copied().max().unwrap_or(Capacity::ZERO);
     match (there.state, there.given_up) {
         (state, _) if is_promised(state) => (missing > Capacity::ZERO).then_some((Lost::Degraded, missing)),

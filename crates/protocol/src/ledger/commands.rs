@@ -2,10 +2,9 @@
 //! what is to happen is a list of events.
 
 use super::Ledger;
-use super::book::{extended, lowered, since, until};
+use super::book::{lowered, since};
 use super::entry::{Denied, Entry, Then, Waiting, What};
 use super::fold::rest_from;
-use super::placing::Wish;
 use super::sight::Views;
 use super::slots::{Search, choose};
 use super::waiting::Decision;
@@ -15,13 +14,13 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Condition, Reservation};
 use crate::problem::{Impossible, NotReleased, Problem, Why};
 use crate::request::{Objective, Request};
-use bookahead_plan::{Capacity, Interval, Span, Time, placement};
+use bookahead_plan::{Capacity, Time};
 
 /// No reservation has more jobs, so that none grows without bound.
 const MOST_JOBS: usize = 65_536;
 
 /// What is to happen, or why not.
-type Decided = Result<Decision, Problem>;
+pub(super) type Decided = Result<Decision, Problem>;
 
 /// The moment of a call, its caller, and what is to be seen on the resources then.
 #[derive(Clone, Copy)]
@@ -43,6 +42,12 @@ impl Ledger {
             Call::Commit { id, jobs } => self.commit(ctx, *id, jobs),
             Call::Attach { id, part, job } => self.attach(ctx.caller, *id, *part, *job),
             Call::Change { id, version, request } => self.change(ctx, *id, *version, request),
+            Call::PrepareChange { id, change, version, terms, hold_for } => {
+                self.prepare_change(ctx, *id, *version, terms, (*change, *hold_for))
+            }
+            Call::FinishChange { id, change, accept } => {
+                self.finish_change(ctx.caller, *id, *change, *accept)
+            }
             Call::Release { id, part, from, keep } => self.release(ctx, *id, *part, *from, *keep),
             Call::Cancel { id } => self.cancel(ctx.caller, *id),
             Call::Show { id } => self.owned(*id, ctx.caller).map(|_| Decision::show(*id)),
@@ -52,6 +57,10 @@ impl Ledger {
 
     fn probe(&mut self, ctx: Context<'_>, request: &Request, most: u32, starts: &[Time]) -> Decided {
         let wish = self.wish(ctx, request, false)?;
+        let wish = match wish.part.changes {
+            Some(id) => self.wish_instead(ctx, id, wish)?,
+            None => wish,
+        };
         let reveal = self.rules.reveal;
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(reveal.slots);
         let impacts = reveal.impacts || request.objective == Objective::LeastImpact;
@@ -184,131 +193,6 @@ impl Ledger {
         Ok(Decision::show_after(id, vec![What::Committed { id, jobs, late: None }]))
     }
 
-    fn change(
-        &mut self,
-        ctx: Context<'_>,
-        id: ReservationId,
-        version: Option<u32>,
-        request: &Request,
-    ) -> Decided {
-        if self.entries.get(&id).is_some_and(|entry| entry.state == State::Active) {
-            return self.change_active(ctx, id, version, request);
-        }
-        let entry = self.changeable(id, ctx.caller, version, Move::RequestChange)?;
-        // Limits are those of the owner, whoever acts for it.
-        let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
-        let usage = self.usage_beside(&owner.user, Some(entry.promised()));
-        let wish = self.wish(Context { caller: &owner, ..ctx }, request, true)?;
-        // Of the second that has begun nothing can be given back, so nothing of it can be taken instead.
-        let wish = Wish { usage, replaces: Some(id), first_begin: rest_from(ctx.now), ..wish };
-        let best = self.best(&wish)?;
-        let span = best.span(&wish.part.wanted);
-        Ok(self.want(ctx.now, id, vec![span], false))
-    }
-
-    /// Of what has begun the end can change, and the capacity to less.
-    fn change_active(
-        &mut self,
-        ctx: Context<'_>,
-        id: ReservationId,
-        version: Option<u32>,
-        request: &Request,
-    ) -> Decided {
-        let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
-        request.check()?;
-        let [part] = request.parts.as_slice() else {
-            return Err(Problem::new(Why::OnePartOnly(request.parts.len())));
-        };
-        let impossible = |what| Err(Problem::new(Why::Unsupported(what)));
-        let (wanted, rest) = (part.wanted, rest_from(ctx.now));
-        let end = entry.begin() + wanted.duration;
-        let elsewhere = part.resource.as_ref().is_some_and(|named| *named != entry.resource);
-        if elsewhere || entry.begin() < wanted.earliest_start || end > wanted.latest_end {
-            return impossible(Impossible::BeginOfActive);
-        }
-        if end <= rest {
-            return impossible(Impossible::EndIsPast);
-        }
-        let has = since(&entry.spans, rest).iter().map(|span| span.capacity).max();
-        if has.is_some_and(|has| has < wanted.capacity) {
-            return impossible(Impossible::MoreOfActive);
-        }
-        let spans = until(&lowered(&entry.spans, rest, wanted.capacity), end);
-        if end > entry.end() {
-            return self.lengthen(ctx, id, &spans, end);
-        }
-        let changed = (spans != entry.spans).then_some(What::Released { id, spans });
-        Ok(Decision::show_after(id, changed.into_iter().collect()))
-    }
-
-    /// More time at its end, with the capacity that it has there.
-    fn extend(&mut self, ctx: Context<'_>, id: ReservationId, version: Option<u32>, end: Time) -> Decided {
-        let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
-        if end <= entry.end() {
-            return Ok(Decision::show(id));
-        }
-        let spans = entry.spans.clone();
-        self.lengthen(ctx, id, &spans, end)
-    }
-
-    /// Lets these spans last until a later end, if there is room for the rest.
-    fn lengthen(&mut self, ctx: Context<'_>, id: ReservationId, spans: &[Span], end: Time) -> Decided {
-        let entry = self.owned(id, ctx.caller)?;
-        let Some(last) = spans.last() else { return Ok(Decision::show(id)) };
-        let more = Span { interval: Interval::new(last.interval.end, end), capacity: last.capacity };
-        let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
-        let spans = extended(spans, more);
-        let mut request = entry.request.clone();
-        if let Some(part) = request.parts.first_mut() {
-            // Beside what it has, as if somebody asked for this alone; and where it is.
-            part.resource = Some(entry.resource.clone());
-            part.wanted = placement::Request {
-                earliest_start: more.interval.begin,
-                latest_end: end,
-                duration: more.interval.length(),
-                capacity: more.capacity,
-            };
-        }
-        let usage = self.usage_beside(&owner.user, Some(&[]));
-        let wish = self.wish(Context { caller: &owner, ..ctx }, &request, true)?;
-        self.best(&Wish { usage, ..wish })?;
-        Ok(self.want(ctx.now, id, spans, true))
-    }
-
-    /// A reservation whose terms the caller may change.
-    fn changeable(
-        &self,
-        id: ReservationId,
-        caller: &Caller,
-        version: Option<u32>,
-        by: Move,
-    ) -> Result<&Entry, Problem> {
-        let entry = self.owned(id, caller)?;
-        if entry.waiting.is_some() {
-            return Err(Problem::new(Why::Busy));
-        }
-        entry.state.after(by)?;
-        match version.filter(|seen| *seen != entry.version) {
-            Some(seen) => Err(Problem::new(Why::Changed { seen, now: entry.version })),
-            None => Ok(entry),
-        }
-    }
-
-    /// Other terms: at once, or when the batch system has granted them.
-    fn want(&self, now: Moment, id: ReservationId, spans: Vec<Span>, extends: bool) -> Decision {
-        match self.rules.consent {
-            Some(limit) => {
-                let end = spans.last().map_or(Time::MIN, |span| span.interval.end);
-                let until = self.answer_by(now, limit, end);
-                Decision::wait_after(id, vec![What::ChangeRequested { id, spans, extends, until }])
-            }
-            None => {
-                let requested = What::ChangeRequested { id, spans, extends, until: now };
-                Decision::show_after(id, vec![requested, What::ChangeSettled { id }])
-            }
-        }
-    }
-
     fn release(
         &self,
         ctx: Context<'_>,
@@ -377,7 +261,7 @@ impl Ledger {
     }
 
     /// A reservation that the caller may act on; what is known of the id otherwise.
-    fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
+    pub(super) fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
         if let Some(entry) = self.entries.get(&id) {
             let allowed = caller.may_act_for(&entry.owner);
             return if allowed { Ok(entry) } else { Err(Problem::new(Why::NotOwner(id))) };
@@ -417,6 +301,7 @@ fn rejected(id: ReservationId, owner: Name) -> Reservation {
         state: State::Rejected,
         slots: Vec::new(),
         held_for: None,
+        prepared: Vec::new(),
         jobs: Vec::new(),
         missing: Vec::new(),
         condition: Condition::Whole,

@@ -4,7 +4,7 @@
 
 use super::book;
 use crate::clock::{Millis, Moment};
-use crate::ids::{JobId, Key, Name, ReservationId};
+use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Caller, Envelope};
 use crate::problem::{Problem, Why};
@@ -42,15 +42,19 @@ pub struct Entry {
     /// Who gave it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Because>,
-    /// What the batch system is asked for, while it has not answered.
+    /// What the batch system is asked for, while it has not answered; and a change that is prepared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// The last change that was prepared or given up, and whether it was accepted: for those who say it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_change: Option<(ChangeId, bool)>,
 }
 
-/// What a reservation waits for in [`State::Requested`] or [`State::ChangeRequested`].
+/// What a reservation waits for in [`State::Requested`] or [`State::ChangeRequested`]: the batch system, or, of a change that
+/// is prepared, the word of its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Waiting {
-    /// It is refused if the batch system has not answered by then.
+    /// It is refused if the batch system has not answered by then; a change that is prepared is given up.
     pub until: Moment,
     /// Since when.
     pub since: Moment,
@@ -79,7 +83,21 @@ pub enum Then {
         begun: bool,
         /// Whether it only lasts longer.
         extends: bool,
+        /// Where it is only to be prepared.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        preparing: Option<Preparing>,
     },
+}
+
+/// A change that is not taken before its owner says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Preparing {
+    /// Its name.
+    pub change: ChangeId,
+    /// How long both terms are to be kept.
+    pub hold_for: Millis,
+    /// Whether both are kept for sure: only the word of the owner is outstanding.
+    pub ready: bool,
 }
 
 /// An id under which nothing is reserved, for a reason that is remembered.
@@ -173,6 +191,27 @@ impl Entry {
         matches!(&self.waiting, Some(Waiting { then: Then::Change { begun: true, .. }, .. }))
     }
 
+    /// The change that is prepared, or about to be.
+    pub fn preparing(&self) -> Option<Preparing> {
+        match self.waiting.as_ref()?.then {
+            Then::Change { preparing, .. } => preparing,
+            _ => None,
+        }
+    }
+
+    /// Whether old and new terms are both kept, and only the word of its owner is outstanding.
+    pub fn is_prepared(&self) -> bool {
+        self.preparing().is_some_and(|preparing| preparing.ready)
+    }
+
+    /// The terms of a change that is prepared.
+    pub(super) fn prepared(&self) -> Option<&[Span]> {
+        match &self.waiting.as_ref()?.then {
+            Then::Change { spans, preparing: Some(Preparing { ready: true, .. }), .. } => Some(spans),
+            _ => None,
+        }
+    }
+
     /// Whether it waits for a late commit.
     pub(super) fn is_committed_late(&self) -> bool {
         matches!(&self.waiting, Some(Waiting { then: Then::CommitLate(_), .. }))
@@ -190,6 +229,10 @@ impl Entry {
                 } else {
                     What::Begun { id }
                 }
+            }
+            State::ChangeRequested if self.is_prepared() => {
+                let change = self.preparing().map_or(ChangeId(0), |preparing| preparing.change);
+                What::ChangeGivenUp { id, change }
             }
             State::Requested | State::ChangeRequested => {
                 let waited =
@@ -299,9 +342,20 @@ pub enum What {
         extends: bool,
         /// It is refused if the batch system has not answered by then.
         until: Moment,
+        /// Where it is only to be prepared: the name of the change, and how long both terms are to be kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prepares: Option<(ChangeId, Millis)>,
+    },
+    /// Old and new terms are both kept until its owner has said which.
+    ChangePrepared {
+        id: ReservationId,
+        /// Until when.
+        until: Moment,
     },
     /// The new terms are promised now.
     ChangeSettled { id: ReservationId },
+    /// The new terms are not taken: the owner said so, or nothing in time.
+    ChangeGivenUp { id: ReservationId, change: ChangeId },
     /// Part of it was given back early.
     Released {
         id: ReservationId,
@@ -426,7 +480,9 @@ impl What {
             | What::Committed { id, .. }
             | What::Expired { id }
             | What::ChangeRequested { id, .. }
+            | What::ChangePrepared { id, .. }
             | What::ChangeSettled { id, .. }
+            | What::ChangeGivenUp { id, .. }
             | What::Released { id, .. }
             | What::Begun { id }
             | What::Completed { id }
@@ -456,7 +512,9 @@ impl What {
             What::Committed { .. } => "committed",
             What::Expired { .. } => "expired",
             What::ChangeRequested { .. } => "change-requested",
+            What::ChangePrepared { .. } => "change-prepared",
             What::ChangeSettled { .. } => "change-settled",
+            What::ChangeGivenUp { .. } => "change-given-up",
             What::Released { .. } => "released",
             What::Begun { .. } => "begun",
             What::Completed { .. } => "completed",

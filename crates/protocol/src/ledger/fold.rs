@@ -5,11 +5,11 @@
 
 use super::Ledger;
 use super::book::{self, Footprint};
-use super::entry::{Change, Denied, Entry, Event, Then, Waiting, What, forgotten_at};
+use super::entry::{Change, Denied, Entry, Event, Preparing, Then, Waiting, What, forgotten_at};
 use super::waiting::Answered;
-use crate::clock::Moment;
+use crate::clock::{Millis, Moment};
 use crate::flaw::{Broken, Flaw};
-use crate::ids::{JobId, Name, ReservationId};
+use crate::ids::{ChangeId, JobId, Name, ReservationId};
 use crate::life_cycle::{Move, State};
 use crate::problem::Problem;
 use crate::request::Request;
@@ -93,10 +93,14 @@ impl Ledger {
                 }
             }
             What::CommitRequested { jobs, spans, until, .. } => entry.commits_late(at, jobs, spans, *until),
-            What::ChangeRequested { spans, extends, until, .. } => entry.wants(at, spans, *extends, *until),
+            What::ChangeRequested { spans, extends, until, prepares, .. } => {
+                entry.wants(at, spans, *extends, *until, *prepares);
+            }
+            What::ChangePrepared { until, .. } => entry.prepared_until(*until),
+            What::ChangeGivenUp { change, .. } => entry.gives_up_change(*change),
             What::Begun { .. } => {
                 entry.moves(Move::Begin);
-                entry.waiting = None;
+                entry.waits_no_more(false);
             }
             What::Expired { .. } => entry.ends(Move::Expire, at),
             What::Cancelled { because, .. } => {
@@ -170,7 +174,7 @@ impl Ledger {
         let change = self.edit(at, id, |entry| match state {
             State::Requested if late => entry.ends(Move::Expire, at),
             State::Requested => entry.ends(Move::Reject, at),
-            _ => entry.settles(),
+            _ => entry.settles(false),
         });
         if self.entries.get(&id).is_some_and(|entry| entry.state == State::Rejected)
             && let Some(entry) = self.entries.remove(&id)
@@ -241,6 +245,7 @@ impl Entry {
             ended: at,
             given_up: None,
             waiting: None,
+            last_change: None,
         })
     }
 
@@ -267,18 +272,52 @@ impl Entry {
     }
 
     /// Other terms are wanted.
-    fn wants(&mut self, at: Moment, spans: &[Span], extends: bool, until: Moment) {
+    fn wants(
+        &mut self,
+        at: Moment,
+        spans: &[Span],
+        extends: bool,
+        until: Moment,
+        prepares: Option<(ChangeId, Millis)>,
+    ) {
         let begun = self.state == State::Active;
         if self.moves(if extends { Move::Extend } else { Move::RequestChange }) {
             let (spans, both) = (spans.to_vec(), book::both(&self.spans, spans));
-            self.waits(at, until, Then::Change { spans, both, begun, extends });
+            let preparing = prepares.map(|(change, hold_for)| Preparing { change, hold_for, ready: false });
+            self.waits(at, until, Then::Change { spans, both, begun, extends, preparing });
         }
+    }
+
+    /// Old and new terms are both kept until then.
+    fn prepared_until(&mut self, deadline: Moment) {
+        if let Some(Waiting { until, then: Then::Change { preparing: Some(preparing), .. }, asked, .. }) =
+            &mut self.waiting
+        {
+            (*until, preparing.ready, *asked) = (deadline, true, None);
+        }
+    }
+
+    /// The old terms stand. A change that has not come yet is known to be given up when it comes.
+    fn gives_up_change(&mut self, change: ChangeId) {
+        if self.preparing().is_some_and(|preparing| preparing.change == change) {
+            self.settles(false);
+        } else {
+            self.last_change = Some((change, false));
+        }
+    }
+
+    /// Whatever it waited for has come, or will not. Of a change that was prepared: whether it was accepted.
+    fn waits_no_more(&mut self, accepted: bool) {
+        if let Some(preparing) = self.preparing() {
+            self.last_change = Some((preparing.change, accepted));
+        }
+        self.waiting = None;
     }
 
     /// It has the terms that it waited for.
     fn changed(&mut self) {
         let waiting = self.waiting.clone();
-        self.settles();
+        self.settles(true);
         if let Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) = waiting {
             self.take_new(&spans);
             if !extends {
@@ -288,10 +327,10 @@ impl Entry {
     }
 
     /// It waits for other terms no more.
-    fn settles(&mut self) {
+    fn settles(&mut self, accepted: bool) {
         let begun = self.has_begun();
         if self.moves(Move::SettleChange) {
-            self.waiting = None;
+            self.waits_no_more(accepted);
             if begun {
                 self.moves(Move::Begin);
             }
@@ -310,7 +349,7 @@ impl Entry {
     fn ends(&mut self, attempted: Move, at: Moment) {
         if self.moves(attempted) {
             self.ended = at;
-            self.waiting = None;
+            self.waits_no_more(false);
             if matches!(self.state, State::Completed | State::Terminated) {
                 self.spans = book::until(&self.spans, rest_from(at));
             }

@@ -16,6 +16,7 @@
 //!   keeps the rest of it.
 
 mod book;
+mod changing;
 mod commands;
 mod entry;
 mod failure;
@@ -28,7 +29,7 @@ mod snapshot;
 mod waiting;
 
 pub use book::{both, less, shortfall, taken};
-pub use entry::{Because, Change, Denied, Entry, Event, Handled, Then, Ticked, Waiting, What};
+pub use entry::{Because, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What};
 pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
 pub use sight::{View, Views};
 pub use snapshot::{RestoreError, Snapshot};

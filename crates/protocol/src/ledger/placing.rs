@@ -8,7 +8,7 @@ use super::rules::{Usage, UserLimits};
 use super::sight::{Looker, Sight};
 use super::slots::{Candidate, Search};
 use crate::flaw::Flaw;
-use crate::ids::ReservationId;
+use crate::ids::{Name, ReservationId};
 use crate::life_cycle::Move;
 use crate::message::Caller;
 use crate::problem::{Blocker, BlockerKind, Limit, Problem, Why};
@@ -28,10 +28,12 @@ pub(super) struct Wish<'a> {
     pub(super) usage: Usage,
     /// It may begin no earlier, whatever is wanted.
     pub(super) first_begin: Time,
-    /// The reservation whose terms it is to become.
+    /// The reservation that it is to replace, whose room counts as free.
     pub(super) replaces: Option<ReservationId>,
     /// The reservation that is given up for it later: its room is taken, but limits do not count it.
     pub(super) beside: Option<ReservationId>,
+    /// The only resource that will do.
+    pub(super) stays_on: Option<Name>,
 }
 
 impl Wish<'_> {
@@ -79,6 +81,7 @@ impl Ledger {
             first_begin: if at_once { this_second } else { this_second + Seconds(1) },
             replaces: None,
             beside: beside.map(|(id, _)| id),
+            stays_on: None,
         })
     }
 
@@ -121,7 +124,7 @@ impl Ledger {
     /// The resources that could serve it, if they had the time. What was promised on one resource stays
     /// there.
     fn suitable(&self, wish: &Wish<'_>) -> Vec<usize> {
-        let bound_to = wish.replaces.and_then(|id| self.entries.get(&id)).map(|entry| &entry.resource);
+        let bound_to = wish.stays_on.as_ref();
         let offered = self.rules.resources.iter().enumerate();
         let suitable = offered.filter(|(_, offered)| {
             bound_to.is_none_or(|name| *name == offered.resource.name) && offered.resource.suits(wish.part)

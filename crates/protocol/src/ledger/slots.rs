@@ -269,13 +269,24 @@ impl Ledger {
         let span = Span { interval: entry.interval(), capacity };
         let offered = self.rules.resources.iter().find(|offered| offered.resource.name == entry.resource);
         let slots = offered.map(|offered| Slot { cost: cost(offered, &entry.spans), ..slot(offered, span) });
-        let held = state == State::Held;
+        let prepared = offered.zip(entry.prepared()).and_then(|(offered, spans)| {
+            let first = spans.iter().find(|span| rest_from(now) < span.interval.end).or(spans.last())?;
+            let interval = Interval::new(spans.first()?.interval.begin, spans.last()?.interval.end);
+            let span = Span { interval, capacity: first.capacity };
+            Some(Slot { cost: cost(offered, spans), ..slot(offered, span) })
+        });
+        let until = match (&entry.waiting, state) {
+            (_, State::Held) => Some(entry.deadline),
+            (Some(waiting), _) if entry.is_prepared() => Some(waiting.until),
+            _ => None,
+        };
         Reservation {
             id,
             owner: owner.clone(),
             state,
             slots: slots.into_iter().collect(),
-            held_for: held.then(|| (entry.deadline - now).max(Millis::ZERO)),
+            held_for: until.map(|until| (until - now).max(Millis::ZERO)),
+            prepared: prepared.into_iter().collect(),
             jobs: jobs.iter().map(|job| (0, *job)).collect(),
             missing: vec![missing],
             condition: Condition::of(&[missing]),

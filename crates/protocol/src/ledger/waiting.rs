@@ -12,8 +12,8 @@ use crate::ids::{JobId, Key, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
-use bookahead_plan::Time;
 use bookahead_plan::placement::Reason;
+use bookahead_plan::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,12 @@ impl Ledger {
             }
             Some(Then::Book) => booked(Vec::new()),
             Some(Then::CommitLate(jobs)) => booked(jobs),
-            Some(Then::Change { .. }) => vec![What::ChangeSettled { id }],
+            Some(Then::Change { preparing: None, .. }) => vec![What::ChangeSettled { id }],
+            Some(Then::Change { preparing: Some(preparing), .. }) if preparing.ready => return course,
+            Some(Then::Change { spans, preparing: Some(preparing), .. }) => {
+                let until = self.prepared_until(now, entry, &spans, preparing.hold_for);
+                vec![What::ChangePrepared { id, until }]
+            }
         };
         self.happen(now, events, &mut course);
         course
@@ -58,7 +63,26 @@ impl Ledger {
 
     /// Whether a reservation waits for the batch system.
     pub fn is_waiting(&self, id: ReservationId) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.waiting.is_some())
+        self.entries.get(&id).is_some_and(|entry| entry.waiting.is_some() && !entry.is_prepared())
+    }
+
+    /// Until when a change stays prepared: as long as a hold would, and not beyond the moment from which one of the two terms
+    /// could not be had whole any more.
+    pub(super) fn prepared_until(
+        &self,
+        now: Moment,
+        entry: &Entry,
+        spans: &[Span],
+        hold_for: Millis,
+    ) -> Moment {
+        let begun = entry.state == State::Active || entry.has_begun();
+        let new = if begun {
+            spans.last().map(|span| span.interval.end)
+        } else {
+            spans.first().map(|span| span.interval.begin)
+        };
+        let old = if begun { entry.end() } else { entry.begin() };
+        self.deadline(now, hold_for, new.map_or(old, |new| new.min(old)))
     }
 
     /// The call because of which a reservation waits.
@@ -105,9 +129,13 @@ impl Ledger {
         match (by, call) {
             (What::NotGranted { problem, .. }, _) => problem.clone().into(),
             // Its old terms made it begin or end before the new ones were granted.
-            (What::Begun { .. } | What::Completed { .. }, Call::Change { .. } | Call::Extend { .. }) => {
+            (
+                What::Begun { .. } | What::Completed { .. },
+                Call::Change { .. } | Call::Extend { .. } | Call::PrepareChange { .. },
+            ) => {
                 Problem::new(Why::NotGranted("it began or ended before the change was granted".into())).into()
             }
+            (What::ChangeGivenUp { .. }, Call::PrepareChange { .. }) => Problem::new(Why::NotPrepared).into(),
             _ => match self.reservation(now, id) {
                 Some(reservation) => Answer::Reservation(reservation),
                 None => Problem::new(Why::Unknown(id)).into(),

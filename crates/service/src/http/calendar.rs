@@ -218,6 +218,7 @@ mod tests {
         let nine = 1_794_819_600;
         let reservation = Reservation {
             given_up: None,
+            prepared: Vec::new(),
             losses: Vec::new(),
             replaced: Vec::new(),
             id: ReservationId(0x4f),

@@ -5,8 +5,9 @@
 use super::answer::Refusal;
 use crate::config::{Length, Wrong};
 use bookahead_api::{
-    Attach, AttributeValue, Change, Code, Commit, Extend, Heartbeat, Hold, JobsQuery, ListQuery, Part, Probe,
-    Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SubmitJob,
+    Attach, AttributeValue, Change, Code, Commit, Extend, FinishChange, Heartbeat, Hold, JobsQuery,
+    ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement, Reserve, Resource, ScheduleQuery,
+    SubmitJob,
 };
 use bookahead_protocol::Name;
 use bookahead_protocol::request::MOST_PARTS;
@@ -97,6 +98,13 @@ impl Checked for Change {
     }
 }
 
+impl Checked for PrepareChange {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        hold(self.hold_for_ms)?;
+        self.request.iter().try_for_each(|request| request.check(limits))
+    }
+}
+
 impl Checked for Hold {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {
         hold(self.hold_for_ms)
@@ -114,7 +122,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Commit, Attach, Release, Extend);
+as_it_is!(Commit, Attach, Release, Extend, FinishChange);
 
 impl Checked for Request {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {

@@ -26,6 +26,8 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(reservations::show, reservations::change, reservations::cancel))
         .routes(routes!(reservations::hold))
         .routes(routes!(reservations::extend))
+        .routes(routes!(reservations::prepare_change))
+        .routes(routes!(reservations::finish_change))
         .routes(routes!(reservations::commit))
         .routes(routes!(reservations::attach))
         .routes(routes!(reservations::release))

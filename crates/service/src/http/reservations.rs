@@ -42,6 +42,8 @@ type Answered = Result<Response, Refusal>;
             ("commit" = (operation_id = "commit_reservation", parameters(("id" = "$response.body#/id")))),
             ("attach" = (operation_id = "attach_job", parameters(("id" = "$response.body#/id")))),
             ("change" = (operation_id = "change_reservation", parameters(("id" = "$response.body#/id")))),
+            ("prepare" = (operation_id = "prepare_change", parameters(("id" = "$response.body#/id")))),
+            ("finish" = (operation_id = "finish_change", parameters(("id" = "$response.body#/id")))),
             ("release" = (operation_id = "release_capacity", parameters(("id" = "$response.body#/id")))),
             ("cancel" = (operation_id = "cancel_reservation", parameters(("id" = "$response.body#/id")))),
         )),
@@ -181,6 +183,45 @@ pub(super) async fn change(
         return Err(Refusal::bad_request(why));
     }
     let call = change.call(command.id, version);
+    command.change(call).await
+}
+
+/// Prepare a change
+///
+/// Brokers do this with every part of a co-reservation, so that all parts change or none does. The old terms and the new ones
+/// are both kept until the change is finished or its time is up; how long that is `held_for_ms` of the answer says. Give either
+/// `request` or `end`. If-Match says what the change was decided upon.
+#[utoipa::path(
+    post, path = "/v1/reservations/{id}/prepare", operation_id = "prepare_change", tag = "reservations",
+    params(ReservationAndKey, SeenVersion),
+    request_body = api::PrepareChange,
+    responses(ReservationNow, Refused, OfBody, OfRoom, OfReservation, OfVersion)
+)]
+pub(super) async fn prepare_change(
+    command: Command<ReservationId>,
+    headers: HeaderMap,
+    Document(change): Document<api::PrepareChange>,
+) -> Answered {
+    let version = demanded(&headers)?;
+    let both = || Refusal::new(Code::BadJson, "give the new terms either as request or as end");
+    let call = change.call(command.id, version).ok_or_else(both)?;
+    command.change(call).await
+}
+
+/// Finish a change
+///
+/// Takes the terms that were prepared, or keeps the old ones. To say it again changes nothing.
+#[utoipa::path(
+    post, path = "/v1/reservations/{id}/finish", operation_id = "finish_change", tag = "reservations",
+    params(ReservationAndKey),
+    request_body = api::FinishChange,
+    responses(ReservationNow, Refused, OfBody, OfReservation)
+)]
+pub(super) async fn finish_change(
+    command: Command<ReservationId>,
+    Document(finish): Document<api::FinishChange>,
+) -> Answered {
+    let call = finish.call(command.id);
     command.change(call).await
 }
 

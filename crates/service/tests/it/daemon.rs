@@ -59,6 +59,7 @@ pub(crate) fn wanted() -> api::Request {
         requirements: Vec::new(),
         resource: None,
         replaces: None,
+        changes: None,
     };
     api::Request::new(vec![part], Vec::new())
 }

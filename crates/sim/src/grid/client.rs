@@ -93,7 +93,7 @@ impl Record {
 
     fn interval(&self) -> Option<(Time, Time)> {
         let slots = &self.last_reservation()?.slots;
-        Some((slots.first()?.interval.begin, slots.last()?.interval.end))
+        Some((slots.first()?.interval.begin, slots.iter().map(|slot| slot.interval.end).max()?))
     }
 }
 

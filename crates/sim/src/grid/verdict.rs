@@ -7,11 +7,11 @@ use super::external::covers;
 use super::witness::Rule;
 use super::{Broker, Grid, Party, Role, Site, Violation};
 use bookahead_party::Queries;
-use bookahead_plan::Seconds;
+use bookahead_plan::{Interval, Seconds};
 use bookahead_protocol::broker::{Booking, Event, Outcome, Pick};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::ledger::{Entry, both};
-use bookahead_protocol::{Answer, JobId, Millis, Moment, Name, ReservationId, State};
+use bookahead_protocol::{Answer, JobId, Lost, Millis, Moment, Name, ReservationId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A batch system was looked at after this time at the latest: twice the usual pause.
@@ -38,6 +38,7 @@ impl Grid {
         let mut found: Vec<(Rule, String)> = Vec::new();
         let of = |rule| move |what| (rule, what);
         found.extend(self.broken_bookings());
+        found.extend(self.changed_in_part().into_iter().map(of(Rule::ChangedTogether)));
         found.extend(self.orphans().into_iter().map(of(Rule::AllOrNothing)));
         found.extend(self.deceived_clients().into_iter().map(of(Rule::KeptPromises)));
         found.extend(self.repeated_jobs().into_iter().map(of(Rule::JobsRunOnce)));
@@ -138,7 +139,9 @@ impl Grid {
                     let state = self.state_at(&child.pick.peer, child.pick.child);
                     let stands = state.is_some_and(State::holds_capacity);
                     // A site whose disk was lost adopts what its batch system keeps, also what was just given up.
-                    if stands && !booking.has_part(part) && !self.has_lost_disk(&child.pick.peer) {
+                    let old_terms = child.loss.is_some_and(|loss| loss.why == Lost::NotChanged);
+                    let said_gone = !booking.has_part(part) && !old_terms;
+                    if stands && said_gone && !self.has_lost_disk(&child.pick.peer) {
                         let what =
                             format!("{}: part {part} of {} is said to be gone", party.name, booking.id);
                         broken.push((Rule::KeptPromises, format!("{what}, and is {state:?}")));
@@ -163,6 +166,66 @@ impl Grid {
         }
         self.witness.reached.add("over_before_the_loss_of_a_part_was_seen", unseen);
         broken
+    }
+
+    /// Bookings of several parts of which some have other terms than was decided for all, or than their broker shows.
+    fn changed_in_part(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (party, broker) in self.brokers() {
+            let mut decided: BTreeMap<ReservationId, BTreeSet<usize>> = BTreeMap::new();
+            let mut wanted: BTreeMap<ReservationId, BTreeSet<usize>> = BTreeMap::new();
+            for event in broker.bookings_journal() {
+                match event {
+                    Event::Changing { id, changing, .. } => {
+                        let parts = changing.slots.iter().enumerate().filter(|(_, slot)| slot.is_some());
+                        wanted.insert(*id, parts.map(|(part, _)| part).collect());
+                    }
+                    Event::ChangeDecided { id } => {
+                        decided.extend(wanted.remove(id).map(|parts| (*id, parts)));
+                    }
+                    Event::Changed { id, part, .. } => {
+                        if let Some(parts) = decided.get_mut(id) {
+                            parts.remove(part);
+                        }
+                    }
+                    Event::ChangeSettled { id } => {
+                        let left = decided.remove(id).unwrap_or_default();
+                        if !left.is_empty() {
+                            found.push(format!("{}: of {id} parts {left:?} were not changed", party.name));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            let several = |booking: &&Booking| booking.children.len() > 1 && booking.change.is_none();
+            for booking in broker.head().bookings().filter(several) {
+                let parts = booking.children.iter().enumerate();
+                for (_, child) in parts.filter(|(part, _)| booking.has_part(*part)) {
+                    let (peer, id, shown) = (&child.pick.peer, child.pick.child, child.pick.slot.interval);
+                    let there = self.interval_at(peer, id);
+                    if there.is_some_and(|there| there != shown) && !self.is_interfered(peer, id) {
+                        let what = format!("{}: {} is shown for {shown:?}", party.name, booking.id);
+                        found.push(format!("{what}, its part at {peer} is for {there:?}"));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// From when until when a reservation is at a party, if it is committed or active there.
+    fn interval_at(&self, party: &Name, id: ReservationId) -> Option<Interval> {
+        let promised = |state: State| state.is_standing() && state != State::Completed;
+        match &self.parties[self.place(party)?].role {
+            Role::Site(site) => {
+                site.ledger().entry(id).filter(|entry| promised(entry.state)).map(Entry::interval)
+            }
+            Role::Broker(broker) => {
+                let booking = broker.head().booking(id).filter(|booking| promised(booking.state))?;
+                booking.children.first().map(|child| child.pick.slot.interval)
+            }
+            Role::Client(_) => None,
+        }
     }
 
     /// Parts that stand although the booking does not.

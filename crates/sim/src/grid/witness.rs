@@ -6,7 +6,7 @@ use super::host::Written;
 use super::network::Message;
 use super::{Cluster, Party, Role, Site, Tally};
 use bookahead_plan::{Capacity, Interval, Profile, Span, Time};
-use bookahead_protocol::broker::{Booking, Event, Outcome};
+use bookahead_protocol::broker::{Booking, Event, Outcome, Stage};
 use bookahead_protocol::ledger::Entry;
 use bookahead_protocol::{
     Answer, Call, Key, Millis, Moment, Name, OnLoss, Reservation, ReservationId, State, Why,
@@ -60,6 +60,8 @@ pub enum Rule {
     /// What a broker shows as committed is committed at its sites, whatever was done to it there, some seconds after all is
     /// well.
     NoPhantoms,
+    /// All parts of a booking get other terms or none does, and the terms that a broker shows are those of its sites.
+    ChangedTogether,
     /// A call that waits for a batch system is answered, however silent that is.
     AnsweredInTime,
     /// All events, applied from the first on, give the party as it is.
@@ -143,7 +145,10 @@ impl Witness {
                 self.ended_by_command.insert((by, *id));
                 self.interfered.insert((by, *id));
             }
-            Call::Cancel { id } | Call::Change { id, .. } | Call::Extend { id, .. } => {
+            Call::Cancel { id }
+            | Call::Change { id, .. }
+            | Call::Extend { id, .. }
+            | Call::PrepareChange { id, .. } => {
                 self.ended_by_command.insert((by, *id));
             }
             _ => {}
@@ -159,6 +164,9 @@ impl Witness {
             "granted" => "granted_by_the_batch_system",
             "not-granted" => "not_granted_by_the_batch_system",
             "change-settled" => "terms_changed",
+            "change-prepared" => "changes_prepared",
+            "change-given-up" => "prepared_changes_given_up",
+            "change-decided" => "changes_of_several_parts",
             "released" => "released_in_part",
             "missing" => "degraded_or_mended",
             "job-started" => "jobs_started",
@@ -278,6 +286,11 @@ impl Witness {
             self.reached.add("interrupted", interrupted.count() as u64);
             let finishing = broker.head().bookings().filter(|booking| booking.is_being_committed());
             self.reached.add("finished_after_restart", finishing.count() as u64);
+            let decided = |booking: &&Booking| {
+                booking.change.as_ref().is_some_and(|change| change.stage == Stage::Decided)
+            };
+            let changing = broker.head().bookings().filter(decided).count();
+            self.reached.add("changes_finished_after_restart", changing as u64);
         }
         // What its batch system keeps is taken over with the first look.
         if !self.lost_disks.contains(&at) {
@@ -436,6 +449,7 @@ impl fmt::Display for Rule {
             Rule::Backed => "no promise without backing",
             Rule::NothingGivenAway => "nothing given away",
             Rule::NoPhantoms => "no phantoms",
+            Rule::ChangedTogether => "changed together",
             Rule::AnsweredInTime => "answered in time",
             Rule::JournalIsTruth => "the journal is the truth",
         })

@@ -87,7 +87,7 @@ const INJECTED: [&str; 32] = [
 ];
 
 /// What is reached in spite of it.
-const REACHED: [&str; 21] = [
+const REACHED: [&str; 24] = [
     "commits",
     "rollbacks",
     "expiries",
@@ -98,6 +98,9 @@ const REACHED: [&str; 21] = [
     "granted_by_the_batch_system",
     "not_granted_by_the_batch_system",
     "terms_changed",
+    "changes_prepared",
+    "prepared_changes_given_up",
+    "changes_of_several_parts",
     "released_in_part",
     "degraded_or_mended",
     "jobs_started",
@@ -149,6 +152,11 @@ fn committing_although_a_part_was_refused_is_caught() {
 #[test]
 fn forgetting_to_cancel_is_caught() {
     assert_caught(Flaw::Core(Core::ForgetToCancel), Rule::AllOrNothing);
+}
+
+#[test]
+fn changing_the_other_parts_although_one_was_refused_is_caught() {
+    assert_caught(Flaw::Core(Core::ChangeInPart), Rule::ChangedTogether);
 }
 
 #[test]

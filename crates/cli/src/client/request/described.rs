@@ -134,6 +134,7 @@ impl Described {
             requirements: part.require.iter().map(|required| required.0.clone()).collect(),
             resource: part.resource.as_deref().map(Into::into),
             replaces: None,
+            changes: None,
         })
     }
 

@@ -54,6 +54,7 @@ fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
         requirements: Vec::new(),
         resource: None,
         replaces: None,
+        changes: None,
     }
 }
 

@@ -1,5 +1,5 @@
 //! One negotiation from its beginning to its end: three parts that take all there is at three sites, held together, held
-//! longer, committed, and given up, by a client that repeats each of its calls under the same key until it has an answer.
+//! longer, committed, changed together, and given up, by a client that repeats each of its calls under the same key until it has an answer.
 //! Whatever happens to the parties meanwhile, everything that the witness looks for is true, every repeated call gets the same answer, and in the end
 //! all is to be had again.
 
@@ -32,6 +32,9 @@ pub(crate) enum Outcome {
     /// It was refused, and why in a word.
     Refused(&'static str),
 }
+
+/// How much later all parts are to begin in the end: they overlap with what they were before.
+const LATER: Seconds = Seconds(1_800);
 
 /// A negotiation.
 pub(crate) struct Negotiation {
@@ -100,11 +103,35 @@ impl Negotiation {
         self.witness.settled(id, true).await;
         self.repeat(&calls).await;
         self.witness.settled(id, true).await;
+        calls.push(self.change_terms().await);
+        self.witness.settled(id, true).await;
         calls.push(self.change(Call::Cancel { id }, State::Cancelled, Phase::Over).await);
         self.witness.settled(id, false).await;
         self.repeat(&calls).await;
         self.all_is_free().await;
         Outcome::Committed
+    }
+
+    /// Has all parts begin later, while the old terms are still taken at every site: they get new terms together. A site that
+    /// was killed may be silent for too long; then all have their old terms, and it is asked again.
+    async fn change_terms(&self) -> (Envelope, Answer) {
+        let mut request = self.request.clone();
+        for part in &mut request.parts {
+            part.wanted.earliest_start = part.wanted.earliest_start + LATER;
+            part.wanted.latest_end = part.wanted.latest_end + LATER;
+        }
+        let begin = request.parts[0].wanted.earliest_start;
+        let call = Call::Change { id: self.id, version: None, request };
+        let envelope = self.asker.envelope(call);
+        self.phase.set(Phase::Between);
+        let changed = until(async || match self.asker.insist(&envelope).await {
+            Answer::Problem(problem) if !problem.why.is_final() => Err(problem.why.to_string()),
+            answer => Ok(answer),
+        });
+        let changed = changed.await;
+        self.took_place(&changed, State::Committed, Phase::Committed);
+        self.witness.begins(begin).await;
+        (envelope, changed)
     }
 
     async fn refused(&self, reserve: &Envelope, refusal: &Answer) {

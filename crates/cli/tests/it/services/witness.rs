@@ -11,6 +11,7 @@ use super::grid::{Grid, SITES, Shape};
 use super::negotiation::Phase;
 use super::until;
 use bookahead_api as api;
+use bookahead_plan::Time;
 use bookahead_protocol::ReservationId;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +68,18 @@ impl Witness {
             let seen = self.look().await;
             let settled = seen.check_settled(stands.then_some(id)).and_then(|()| self.check_parents(&seen));
             settled.map_err(|why| format!("{why}: {seen:#?}"))
+        })
+        .await;
+    }
+
+    /// Waits until all that is live begins then, everywhere: all parts have the same terms, and brokers show them.
+    pub(crate) async fn begins(&self, begin: Time) {
+        until(async || {
+            let seen = self.look().await;
+            let all = || seen.brokers.iter().chain(&seen.sites);
+            let mut slots = all().flatten().flatten().flat_map(|one| &one.slots);
+            let right = all().all(Option::is_some) && slots.all(|slot| slot.begin.time() == begin);
+            if right { Ok(()) } else { Err(format!("all should begin at {begin}: {seen:#?}")) }
         })
         .await;
     }

@@ -12,7 +12,8 @@ use bookahead_protocol::jobs::{JobRequest, JobWord};
 use bookahead_protocol::ledger::{Offered, Rules};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource, State,
+    Answer, Call, Caller, ChangeId, Envelope, JobId, Key, Millis, Moment, NewTerms, Part, Request,
+    ReservationId, Resource, State,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -395,6 +396,83 @@ fn a_change_keeps_both_terms_until_it_is_granted_and_then_gives_the_old_back() {
     let out = bench.kept((order, ReservationId(1)), Ok(()));
     assert_eq!(states(&out), [State::Committed]);
     assert_eq!(keep_of(&out, 1).1, [span(2_050, 2_150, 4)]);
+}
+
+fn prepare(change: u128, begin: i64) -> Call {
+    let (id, change, hold_for) = (ReservationId(1), ChangeId(change), Millis::seconds(30));
+    let terms = NewTerms::Request(request(begin, 100, 4));
+    Call::PrepareChange { id, change, version: None, terms, hold_for }
+}
+
+fn finish(change: u128, accept: bool) -> Call {
+    Call::FinishChange { id: ReservationId(1), change: ChangeId(change), accept }
+}
+
+/// A site whose batch system keeps old and new terms of a change, and waits for the word of the owner.
+fn prepared() -> Bench {
+    let mut bench = Bench::met();
+    bench.held(1, 2_000, 4);
+    bench.call(2, Call::Commit { id: ReservationId(1), jobs: Vec::new() });
+    let out = bench.call(3, prepare(7, 2_050));
+    assert!(out.replies.is_empty(), "nothing is prepared before the batch system grants it");
+    let (order, both) = keep_of(&out, 1);
+    assert_eq!(both, [span(2_000, 2_150, 4)]);
+    assert_eq!(states(&bench.kept((order, ReservationId(1)), Ok(()))), [State::ChangeRequested]);
+    bench
+}
+
+#[test]
+fn a_change_is_prepared_when_both_terms_are_kept_and_the_batch_system_keeps_what_its_owner_says() {
+    let mut bench = prepared();
+    let out = bench.call(4, finish(7, true));
+    assert_eq!((states(&out), keep_of(&out, 1).1), (vec![State::Committed], vec![span(2_050, 2_150, 4)]));
+    assert!(bench.call(5, finish(7, true)).batch.is_empty(), "once");
+
+    let mut bench = prepared();
+    let out = bench.call(4, finish(7, false));
+    assert_eq!((states(&out), keep_of(&out, 1).1), (vec![State::Committed], vec![span(2_000, 2_100, 4)]));
+
+    let mut bench = prepared();
+    bench.now = bench.now + Millis::seconds(30);
+    let out = bench.step(Input::Time);
+    assert_eq!(keep_of(&out, 1).1, [span(2_000, 2_100, 4)], "nobody said anything in time");
+}
+
+#[test]
+fn a_change_that_the_batch_system_refuses_or_does_not_grant_in_time_is_not_prepared() {
+    let ask = || {
+        let mut bench = Bench::met();
+        bench.held(1, 2_000, 4);
+        bench.call(2, Call::Commit { id: ReservationId(1), jobs: Vec::new() });
+        let (order, _) = keep_of(&bench.call(3, prepare(7, 2_050)), 1);
+        (bench, order)
+    };
+    let (mut bench, order) = ask();
+    let out = bench.kept((order, ReservationId(1)), Err(BatchError::Refused("full".into())));
+    assert!(matches!(refusals(&out)[..], [Why::NotGranted(_)]), "{:?}", out.replies);
+    assert_eq!(bench.state(1), Some(State::Committed));
+
+    let (mut bench, order) = ask();
+    bench.now = bench.now + LIMIT;
+    let out = bench.step(Input::Time);
+    assert!(matches!(refusals(&out)[..], [Why::BatchTimeout { .. }]), "{:?}", out.replies);
+    let out = bench.kept((order, ReservationId(1)), Ok(()));
+    assert_eq!(keep_of(&out, 1).1, [span(2_000, 2_100, 4)], "what was granted too late is given back");
+
+    let (mut bench, _) = ask();
+    let out = bench.call(4, finish(7, false));
+    assert_eq!(out.replies.len(), 2, "who waits is answered too: {:?}", out.replies);
+    assert_eq!(bench.state(1), Some(State::Committed));
+}
+
+#[test]
+fn a_change_stays_prepared_over_a_restart() {
+    let mut bench = prepared();
+    let look = look_of(&bench.restart());
+    bench.looked(look, seen(&[(1, span(2_000, 2_150, 4))]));
+    assert_eq!(bench.state(1), Some(State::ChangeRequested));
+    let out = bench.call(4, finish(7, true));
+    assert_eq!((states(&out), keep_of(&out, 1).1), (vec![State::Committed], vec![span(2_050, 2_150, 4)]));
 }
 
 #[test]

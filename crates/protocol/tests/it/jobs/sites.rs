@@ -91,6 +91,7 @@ impl PlainSite {
             losses: Vec::new(),
             replaced: Vec::new(),
             given_up: None,
+            prepared: Vec::new(),
             version: 0,
         };
         self.book.insert(id, (reservation.clone(), now + hold_for));
@@ -123,6 +124,7 @@ impl PlainSite {
             losses: Vec::new(),
             replaced: Vec::new(),
             given_up: None,
+            prepared: Vec::new(),
             version: 0,
         };
         let (reservation, _) = self.book.entry(id).or_insert_with(|| (gone(), Moment::MAX));

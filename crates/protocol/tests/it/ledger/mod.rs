@@ -9,6 +9,7 @@ mod limits;
 mod once;
 mod placing;
 mod plain;
+mod prepared;
 mod queues;
 mod random;
 mod refusals;

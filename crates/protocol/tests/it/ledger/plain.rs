@@ -37,6 +37,8 @@ struct Item {
     /// Whether it was ever promised anything, or may be.
     real: bool,
     waiting: Option<Wait>,
+    /// The last change that was prepared or given up, and whether it was accepted.
+    last_change: Option<(u128, bool)>,
 }
 
 struct Wait {
@@ -50,7 +52,22 @@ enum Then {
     Hold(i64),
     Book,
     CommitLate,
-    Change { to: Box<Terms>, begun: bool },
+    Change { to: Box<Terms>, begun: bool, prepares: Option<Prepares> },
+}
+
+/// A change that waits for its owner's word once it is granted.
+#[derive(Clone, Copy)]
+struct Prepares {
+    change: u128,
+    hold_for: i64,
+    ready: bool,
+}
+
+/// Terms that are wanted: by a request, or a later end.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    Request(&'a placement::Request),
+    Until(i64),
 }
 
 /// `Err("waits")` where the answer comes later.
@@ -73,6 +90,24 @@ impl Item {
                 self.promised[second] = 0;
             }
         }
+    }
+
+    fn prepares(&self) -> Option<Prepares> {
+        match self.waiting.as_ref()?.then {
+            Then::Change { prepares, .. } => prepares,
+            _ => None,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.prepares().is_some_and(|prepares| prepares.ready)
+    }
+
+    /// Whether somebody waits for an answer.
+    fn stop_waiting(&mut self, accepted: bool) -> bool {
+        let ready = self.is_ready();
+        self.last_change = self.prepares().map(|prepares| (prepares.change, accepted)).or(self.last_change);
+        self.waiting.take().is_some() && !ready
     }
 
     /// From now on it takes what it was promised.
@@ -141,14 +176,30 @@ impl Plain {
             _ if until <= now => return self.refuse(id),
             _ => return,
         }
-        item.waiting = None;
-        self.told.insert(key, Err("refused"));
+        if item.stop_waiting(false) {
+            self.told.insert(key, Err("refused"));
+        }
     }
 
     /// The batch system says yes.
     pub(super) fn grant(&mut self, id: u128) {
         let (now, longest) = (self.now, self.longest_hold);
         let Some(item) = self.items.get_mut(&id) else { return };
+        if item.is_ready() {
+            return;
+        }
+        if let Some(Wait { until, key, then: Then::Change { to, begun, prepares: Some(prepares) } }) =
+            &mut item.waiting
+        {
+            let key = *key;
+            let first = |terms: &Terms| terms.iter().position(|&taken| taken > 0).unwrap_or(0) as i64;
+            let latest = |terms: &Terms| if *begun { end(terms) } else { first(terms) };
+            let latest = latest(to).min(latest(&item.promised)) * 1_000;
+            *until = (now + prepares.hold_for.min(longest)).min(latest);
+            prepares.ready = true;
+            self.told.insert(key, Ok(State::ChangeRequested));
+            return;
+        }
         let Some(wait) = item.waiting.take() else { return };
         match wait.then {
             Then::Hold(hold_for) => {
@@ -156,7 +207,7 @@ impl Plain {
                 item.deadline = (now + hold_for.min(longest)).min(item.begin() * 1_000);
             }
             Then::Book | Then::CommitLate => item.state = State::Committed,
-            Then::Change { to, begun } => {
+            Then::Change { to, begun, .. } => {
                 item.promised = *to;
                 item.takes_its_terms(if begun { State::Active } else { State::Committed }, now);
             }
@@ -164,10 +215,19 @@ impl Plain {
         self.told.insert(wait.key, Ok(item.state));
     }
 
-    /// The batch system says no, or nothing in time.
-    pub(super) fn refuse(&mut self, id: u128) {
+    /// The batch system says no.
+    pub(super) fn refuse_by_batch(&mut self, id: u128) {
+        if !self.items.get(&id).is_some_and(Item::is_ready) {
+            self.refuse(id);
+        }
+    }
+
+    /// The batch system says no, or nobody anything in time.
+    fn refuse(&mut self, id: u128) {
         let now = self.now;
         let Some(item) = self.items.get_mut(&id) else { return };
+        let (ready, prepares) = (item.is_ready(), item.prepares());
+        item.last_change = prepares.map(|prepares| (prepares.change, false)).or(item.last_change);
         let Some(wait) = item.waiting.take() else { return };
         match wait.then {
             Then::Hold(_) | Then::Book => {
@@ -179,7 +239,9 @@ impl Plain {
                 item.takes_its_terms(if begun { State::Active } else { State::Committed }, now);
             }
         }
-        self.told.insert(wait.key, Err("refused"));
+        if !ready {
+            self.told.insert(wait.key, Err("refused"));
+        }
     }
 
     pub(super) fn taken(&self, second: usize) -> u32 {
@@ -240,6 +302,7 @@ impl Plain {
             deadline: self.now,
             real: start.is_some(),
             waiting: None,
+            last_change: None,
         };
         let mut word = Err("refused");
         if let Some(start) = start {
@@ -326,9 +389,9 @@ impl Plain {
             State::Completed => return Err("illegal"),
             _ => {}
         }
-        let state = item.state;
-        if let Some(wait) = item.waiting.take() {
-            self.told.insert(wait.key, Ok(state));
+        let (state, key) = (item.state, item.waiting.as_ref().map(|wait| wait.key));
+        if let (true, Some(key)) = (item.stop_waiting(false), key) {
+            self.told.insert(key, Ok(state));
         }
         Ok(state)
     }
@@ -361,28 +424,111 @@ impl Plain {
         Ok(item.state)
     }
 
-    pub(super) fn change(&mut self, key: u128, id: u128, owner: usize, wanted: &placement::Request) -> Word {
+    pub(super) fn change(&mut self, key: u128, id: u128, owner: usize, wanted: Wanted<'_>) -> Word {
+        let to = self.other_terms(id, owner, wanted)?;
+        let item = self.items.get_mut(&id).unwrap();
+        if item.state == State::Active && end(&to) <= item.end() {
+            (item.promised, item.takes) = (to, to);
+            return Ok(item.state);
+        }
+        if to == item.promised && matches!(wanted, Wanted::Until(_)) {
+            return Ok(item.state);
+        }
+        self.want(key, id, to, None);
+        self.at_once(id, Err("waits"))
+    }
+
+    pub(super) fn prepare(
+        &mut self,
+        key: u128,
+        id: u128,
+        owner: usize,
+        wanted: Wanted<'_>,
+        (change, hold_for): (u128, i64),
+    ) -> Word {
+        let item = self.real(id, owner)?;
+        match item.prepares().filter(|prepares| prepares.change == change) {
+            Some(prepares) if prepares.ready => return Ok(item.state),
+            Some(_) => return Err("waits"),
+            None => {}
+        }
+        match item.last_change.filter(|(last, _)| *last == change) {
+            Some((_, true)) => return Ok(item.state),
+            Some((_, false)) => return Err("not-prepared"),
+            None => {}
+        }
+        let to = self.other_terms(id, owner, wanted)?;
+        let item = &self.items[&id];
+        let more = to.iter().zip(item.promised).any(|(new, old)| *new > old);
+        self.want(key, id, to, Some(Prepares { change, hold_for, ready: false }));
+        if self.consent.is_none() || !more {
+            self.grant(id);
+            return Ok(State::ChangeRequested);
+        }
+        Err("waits")
+    }
+
+    pub(super) fn finish(&mut self, id: u128, owner: usize, change: u128, accept: bool) -> Word {
+        let now = self.now;
+        let item = self.real(id, owner)?;
+        let Some(prepares) = item.prepares().filter(|prepares| prepares.change == change) else {
+            let over = !item.state.holds_capacity();
+            return match item.last_change.filter(|(last, _)| *last == change) {
+                Some((_, accepted)) if accepted == accept => Ok(item.state),
+                _ if accept && over => Err("illegal"),
+                Some(_) => Err("not-prepared"),
+                None if accept => Err("not-prepared"),
+                None => {
+                    item.last_change = if over { item.last_change } else { Some((change, false)) };
+                    Ok(item.state)
+                }
+            };
+        };
+        if accept && !prepares.ready {
+            return Err("busy");
+        }
+        let Some(Wait { key, then: Then::Change { to, begun, .. }, .. }) = item.waiting.take() else {
+            unreachable!()
+        };
+        item.last_change = Some((change, accept));
+        if accept {
+            item.promised = *to;
+        }
+        item.takes_its_terms(if begun { State::Active } else { State::Committed }, now);
+        let state = item.state;
+        if !prepares.ready {
+            self.told.insert(key, Err("not-prepared"));
+        }
+        Ok(state)
+    }
+
+    /// The terms that somebody wants, if there is room for them.
+    fn other_terms(&mut self, id: u128, owner: usize, wanted: Wanted<'_>) -> Result<Terms, &'static str> {
         let from = rest(self.now) as i64;
         let item = self.real(id, owner)?;
         if item.waiting.is_some() {
             return Err("busy");
         }
-        if item.state == State::Active {
-            return self.change_active(key, id, wanted);
+        match (wanted, item.state) {
+            (Wanted::Until(end), State::Committed | State::Active) => {
+                let terms = item.promised;
+                self.until(id, terms, end)
+            }
+            (Wanted::Request(wanted), State::Active) => self.of_active(id, wanted),
+            (Wanted::Request(wanted), State::Committed) => {
+                let old = std::mem::replace(&mut item.takes, [0; SECONDS]);
+                let start = self.first_fit(wanted, from);
+                self.items.get_mut(&id).unwrap().takes = old;
+                let start = start.ok_or("refused")?;
+                let mut to = [0; SECONDS];
+                to[start as usize..(start + wanted.duration.0) as usize].fill(wanted.capacity.0);
+                Ok(to)
+            }
+            _ => Err("illegal"),
         }
-        if item.state != State::Committed {
-            return Err("illegal");
-        }
-        let old = std::mem::replace(&mut item.takes, [0; SECONDS]);
-        let start = self.first_fit(wanted, from);
-        self.items.get_mut(&id).unwrap().takes = old;
-        let start = start.ok_or("refused")?;
-        let mut to = [0; SECONDS];
-        to[start as usize..(start + wanted.duration.0) as usize].fill(wanted.capacity.0);
-        self.want(key, id, to)
     }
 
-    fn change_active(&mut self, key: u128, id: u128, wanted: &placement::Request) -> Word {
+    fn of_active(&mut self, id: u128, wanted: &placement::Request) -> Result<Terms, &'static str> {
         let from = rest(self.now);
         let item = self.items.get_mut(&id).unwrap();
         let until = item.begin() + wanted.duration.0;
@@ -393,42 +539,28 @@ impl Plain {
         }
         let mut to = item.promised;
         to[from..].iter_mut().for_each(|taken| *taken = wanted.capacity.0.min(*taken));
-        let end = item.end();
-        if until <= end {
+        if until <= item.end() {
             to[until as usize..].fill(0);
-            (item.promised, item.takes) = (to, to);
-            return Ok(item.state);
+            return Ok(to);
         }
-        let capacity = to[end as usize - 1];
-        to[end as usize..until as usize].fill(capacity);
-        if (end..until).any(|second| self.free(second as usize) < capacity) {
-            return Err("refused");
-        }
-        self.want(key, id, to)
+        self.until(id, to, until)
     }
 
-    pub(super) fn extend(&mut self, key: u128, id: u128, owner: usize, until: i64) -> Word {
-        let item = self.real(id, owner)?;
-        if item.waiting.is_some() {
-            return Err("busy");
-        }
-        if !matches!(item.state, State::Committed | State::Active) {
-            return Err("illegal");
-        }
-        let end = item.end();
+    /// Terms that last longer, with the capacity that they have at their end.
+    fn until(&self, id: u128, mut to: Terms, until: i64) -> Result<Terms, &'static str> {
+        let end = self.items[&id].end();
         if until <= end {
-            return Ok(item.state);
+            return Ok(to);
         }
-        let mut to = item.promised;
         let capacity = to[end as usize - 1];
         to[end as usize..until as usize].fill(capacity);
         if (end..until).any(|second| self.free(second as usize) < capacity) {
             return Err("refused");
         }
-        self.want(key, id, to)
+        Ok(to)
     }
 
-    fn want(&mut self, key: u128, id: u128, to: Terms) -> Word {
+    fn want(&mut self, key: u128, id: u128, to: Terms, prepares: Option<Prepares>) {
         let until = (self.now + self.consent.unwrap_or(0)).min(end(&to) * 1_000);
         let item = self.items.get_mut(&id).unwrap();
         let begun = item.state == State::Active;
@@ -436,7 +568,6 @@ impl Plain {
             *takes = wanted.max(*takes);
         }
         item.state = State::ChangeRequested;
-        item.waiting = Some(Wait { until, key, then: Then::Change { to: Box::new(to), begun } });
-        self.at_once(id, Err("waits"))
+        item.waiting = Some(Wait { until, key, then: Then::Change { to: Box::new(to), begun, prepares } });
     }
 }

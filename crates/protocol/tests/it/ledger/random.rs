@@ -1,7 +1,7 @@
 //! Any sequence of commands: the plain book agrees, a replay agrees, nothing is given twice, every call has
 //! one effect, and the totals are what they should be.
 
-use super::plain::{Plain, SECONDS, STEP, Word};
+use super::plain::{Plain, SECONDS, STEP, Wanted, Word};
 use super::*;
 use crate::cases;
 use bookahead_protocol::ledger::{HoldRules, Usage};
@@ -39,6 +39,9 @@ enum Do {
         keep: u32,
     },
     Change(placement::Request),
+    /// A change that is only prepared, by its name; by a request, or by so much after its end.
+    Prepare(u128, Result<placement::Request, i64>, i64),
+    Finish(u128, bool),
     Probe(placement::Request),
     /// Says again what was said so many commands before.
     Repeat(usize),
@@ -72,6 +75,11 @@ fn plain_commands() -> impl Strategy<Value = Do> {
         1 => (0..60i64, 0..8u32).prop_map(|(from, keep)| Do::Release { from, keep }),
         2 => requests().prop_map(Do::Change),
         3 => (-1..30i64).prop_map(Do::Extend),
+        3 => (0..3u128, requests(), 1..200i64)
+            .prop_map(|(change, wanted, hold_for)| Do::Prepare(change, Ok(wanted), hold_for * STEP)),
+        2 => (0..3u128, -1..30i64, 1..200i64)
+            .prop_map(|(change, by, hold_for)| Do::Prepare(change, Err(by), hold_for * STEP)),
+        5 => (0..3u128, prop::bool::weighted(0.7)).prop_map(|(change, accept)| Do::Finish(change, accept)),
         6 => Just(Do::Grant),
         1 => Just(Do::Refuse),
     ]
@@ -126,6 +134,11 @@ impl Do {
                 Do::Release { from: (second + from).min(SECONDS as i64), keep: *keep }
             }
             Do::Change(wanted) => Do::Change(later(wanted)?),
+            Do::Prepare(change, Ok(wanted), hold_for) => Do::Prepare(*change, Ok(later(wanted)?), *hold_for),
+            Do::Prepare(change, Err(by), hold_for) => {
+                let end = entry.map_or(second, |entry| entry.end().0);
+                Do::Prepare(*change, Err((end + by).min(SECONDS as i64)), *hold_for)
+            }
             Do::Probe(wanted) => Do::Probe(later(wanted)?),
             other => other.clone(),
         })
@@ -146,6 +159,17 @@ impl Do {
                 Call::Release { id, part: Some(0), from: Time(*from), keep: Capacity(*keep) }
             }
             Do::Change(wanted) => Call::Change { id, version: None, request: request(*wanted) },
+            Do::Prepare(change, wanted, hold_for) => {
+                let terms = match wanted {
+                    Ok(wanted) => NewTerms::Request(request(*wanted)),
+                    Err(end) => NewTerms::Until(Time(*end)),
+                };
+                let (change, hold_for) = (ChangeId(*change), Millis(*hold_for));
+                Call::PrepareChange { id, change, version: None, terms, hold_for }
+            }
+            Do::Finish(change, accept) => {
+                Call::FinishChange { id, change: ChangeId(*change), accept: *accept }
+            }
             Do::Probe(wanted) => Call::Probe { request: request(*wanted), most: 9, starts: vec![Time(50)] },
             _ => return None,
         })
@@ -158,11 +182,19 @@ fn plainly(plain: &mut Plain, key: u128, Step { user, id, .. }: &Step, what: &Do
     match what {
         Do::Reserve { wanted, hold_for, book } => plain.reserve(key, id, user, wanted, *hold_for, *book),
         Do::Hold(hold_for) => plain.hold(id, user, *hold_for),
-        Do::Extend(end) => plain.extend(key, id, user, *end),
+        Do::Extend(end) => plain.change(key, id, user, Wanted::Until(*end)),
         Do::Commit => plain.commit(key, id, user),
         Do::Cancel => plain.cancel(id, user),
         Do::Release { from, keep } => plain.release(id, user, *from, *keep),
-        Do::Change(wanted) => plain.change(key, id, user, wanted),
+        Do::Change(wanted) => plain.change(key, id, user, Wanted::Request(wanted)),
+        Do::Prepare(change, wanted, hold_for) => {
+            let wanted = match wanted {
+                Ok(wanted) => Wanted::Request(wanted),
+                Err(end) => Wanted::Until(*end),
+            };
+            plain.prepare(key, id, user, wanted, (*change, *hold_for))
+        }
+        Do::Finish(change, accept) => plain.finish(id, user, *change, *accept),
         _ => unreachable!(),
     }
 }
@@ -244,7 +276,7 @@ proptest! {
                 }
                 (_, None) => {
                     site.refuse(now, step.id);
-                    plain.refuse(step.id);
+                    plain.refuse_by_batch(step.id);
                 }
             }
             let states = site.ledger.entries().map(|(id, entry)| (id.0, entry.state));
@@ -414,7 +446,14 @@ impl Callers {
                 use What::*;
                 let ends =
                     matches!(what, Begun { .. } | Completed { .. } | Cancelled { .. } | Terminated { .. });
-                ends || matches!(what, Granted { .. } | NotGranted { .. } | ChangeSettled { .. })
+                ends || matches!(
+                    what,
+                    Granted { .. }
+                        | NotGranted { .. }
+                        | ChangePrepared { .. }
+                        | ChangeSettled { .. }
+                        | ChangeGivenUp { .. }
+                )
             };
             let mut since = site.events[*from..].iter().map(|event| &event.what);
             let by = since.find(|what| what.id() == envelope.call.id() && settles(what)).cloned();

@@ -142,6 +142,7 @@ fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
         losses: Vec::new(),
         replaced: Vec::new(),
         given_up: None,
+        prepared: Vec::new(),
         version: 1,
     })
 }

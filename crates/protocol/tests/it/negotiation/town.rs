@@ -10,6 +10,7 @@ use bookahead_protocol::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+#[derive(Clone)]
 pub(crate) struct Town {
     pub(crate) now: Moment,
     pub(crate) sites: BTreeMap<Name, Ledger>,
@@ -22,6 +23,8 @@ pub(crate) struct Town {
     pub(crate) away: BTreeSet<Name>,
     /// Every call that was heard: from, to, word.
     pub(crate) heard: Vec<(Name, Name, &'static str)>,
+    /// After so many messages more all others are lost.
+    pub(crate) letters_left: Option<usize>,
     answers: BTreeMap<Key, Answer>,
     keys: u128,
 }
@@ -76,6 +79,7 @@ impl Town {
             written: Vec::new(),
             away: BTreeSet::new(),
             heard: Vec::new(),
+            letters_left: None,
             answers: BTreeMap::new(),
             keys: 0,
         }
@@ -185,6 +189,11 @@ impl Town {
 
     fn carry(&mut self, mut mail: VecDeque<Mail>) {
         while let Some(letter) = mail.pop_front() {
+            match &mut self.letters_left {
+                Some(0) => return,
+                Some(left) => *left -= 1,
+                None => {}
+            }
             match letter {
                 Mail::Call { to, .. } if self.away.contains(&to) => {}
                 Mail::Call { from, to, envelope } => {

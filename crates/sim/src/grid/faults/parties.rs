@@ -216,20 +216,20 @@ fn wish(draw: &mut Draw, kinds: &Kinds, at: Moment, request: Request) -> Wish {
     };
     let mut steps: VecDeque<(Millis, Step)> = steps.into();
     if book || steps.back().is_some_and(|(_, step)| *step == Step::Commit) {
-        let single = request.parts.len() == 1;
-        steps.extend(afterwards(draw, kinds, single.then_some(&request)));
+        steps.extend(afterwards(draw, kinds, &request));
     }
     Wish { at, request, hold_for: Millis(draw.whole(500, 20_000)), book, steps }
 }
 
-/// What is done with what is committed. Only the terms of a single part can be changed.
-fn afterwards(draw: &mut Draw, kinds: &Kinds, single: Option<&Request>) -> Vec<(Millis, Step)> {
+/// What is done with what is committed. Only a single part gets jobs here.
+fn afterwards(draw: &mut Draw, kinds: &Kinds, request: &Request) -> Vec<(Millis, Step)> {
     let mut steps = Vec::new();
+    let single = (request.parts.len() == 1).then_some(request);
     for _ in 0..draw.times(60, 3) {
         let wait = Millis(draw.whole(0, 8_000));
         let step = match (draw.whole(0, 5), single) {
-            (0, Some(request)) if kinds.changes => Step::Change(Box::new(changed(draw, request))),
-            (1, Some(_)) if kinds.changes => Step::Extend(Seconds(draw.whole(1, 40))),
+            (0, _) if kinds.changes => Step::Change(Box::new(changed(draw, request))),
+            (1, _) if kinds.changes => Step::Extend(Seconds(draw.whole(1, 40))),
             (2, _) if kinds.changes => {
                 let keep = Capacity(draw.whole(0, 2) as u32);
                 Step::Release(Seconds(draw.whole(-5, 30)), keep)
@@ -243,13 +243,14 @@ fn afterwards(draw: &mut Draw, kinds: &Kinds, single: Option<&Request>) -> Vec<(
     steps
 }
 
-/// Other terms: later, longer or wider.
+/// Other terms: later, longer or wider. Several parts move together, so that constraints between them often hold.
 fn changed(draw: &mut Draw, request: &Request) -> Request {
     let mut request = request.clone();
+    let (later, longer) = (Seconds(draw.whole(-10, 20)), draw.whole(-10, 20));
     for part in &mut request.parts {
         let wanted = &mut part.wanted;
-        wanted.earliest_start = wanted.earliest_start + Seconds(draw.whole(-10, 20));
-        wanted.duration = Seconds((wanted.duration.0 + draw.whole(-10, 20)).max(1));
+        wanted.earliest_start = wanted.earliest_start + later;
+        wanted.duration = Seconds((wanted.duration.0 + longer).max(1));
         wanted.capacity = Capacity(draw.whole(1, 3) as u32);
         wanted.latest_end = wanted.earliest_start + wanted.duration + Seconds(draw.whole(0, 60));
     }

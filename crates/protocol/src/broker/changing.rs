@@ -1,0 +1,758 @@
+//! Other terms for a booking, all parts together or none. Each site prepares its part: it keeps old and new terms until it is told
+//! which. When all are prepared, and while there is time left everywhere, it is decided, and every site is told until it has
+//! answered. If one refuses or is silent, all keep their old terms. Parts whose terms stay the same are not asked.
+//!
+//! After a restart what was only about to be prepared is given up, and what was decided is finished. A broker that is asked to
+//! prepare a change does the same with its peers, and leaves the decision to who asked.
+
+use super::booking::{About, Booking, Pending};
+use super::survey::{Purpose, Survey};
+use super::watching::{is_promised, lost};
+use super::{Answered, Broker, Client, Event, Outgoing, Step, name_here};
+use crate::candidates::{Candidate, Found};
+use crate::clock::{Millis, Moment};
+use crate::deadline::{Scheme, technical};
+use crate::flaw::Flaw;
+use crate::ids::{ChangeId, Key, ReservationId};
+use crate::level::{Received, give_up_change};
+use crate::life_cycle::{IllegalMove, Move, State};
+use crate::message::{Answer, Call, Envelope, Lost, NewTerms, Reservation, Slot};
+use crate::problem::{Impossible, Problem, Why};
+use crate::request::{Part, Request};
+use bookahead_plan::{Interval, Seconds, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A change of a booking that is under way, as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Changing {
+    /// Its name, at all peers.
+    pub change: ChangeId,
+    /// The key of the call because of which it is made.
+    pub key: Key,
+    /// That call.
+    pub call: Call,
+    /// What the booking fulfils afterwards.
+    pub request: Request,
+    /// The new terms of each part, with the name that the resource has at its peer; None where they stay the same.
+    pub slots: Vec<Option<Slot>>,
+    /// How far it has come.
+    pub stage: Stage,
+}
+
+/// How far a change has come.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stage {
+    /// Peers are asked to prepare it.
+    Preparing,
+    /// All have prepared it; who asked for that may accept it until then.
+    Prepared(Moment),
+    /// All take the new terms.
+    Decided,
+    /// All keep the old terms.
+    GivenUp,
+}
+
+impl Changing {
+    /// Whether it may still come to new terms.
+    pub fn is_open(&self) -> bool {
+        self.stage != Stage::GivenUp
+    }
+
+    /// The parts that get other terms.
+    fn parts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slots.iter().enumerate().filter_map(|(part, slot)| slot.as_ref().map(|_| part))
+    }
+
+    /// What a peer is asked for. Where only the end is later, the capacity may have steps that a slot does not show.
+    fn terms(&self, part: usize) -> Option<NewTerms> {
+        let slot = self.slots.get(part)?.as_ref()?;
+        if self.only_extends() {
+            return Some(NewTerms::Until(slot.interval.end));
+        }
+        let wanted = self.request.parts.get(part)?.fixed(slot.interval.begin, slot.resource.clone());
+        Some(NewTerms::Request(Request { objective: self.request.objective, ..Request::single(wanted) }))
+    }
+
+    fn only_extends(&self) -> bool {
+        matches!(self.call, Call::Extend { .. } | Call::PrepareChange { terms: NewTerms::Until(_), .. })
+    }
+
+    /// Who accepts it once it is prepared: whoever asked for the preparation, and for how long; None where it is accepted at once.
+    fn left_to_caller(&self) -> Option<Millis> {
+        match self.call {
+            Call::PrepareChange { hold_for, .. } => Some(hold_for),
+            _ => None,
+        }
+    }
+}
+
+/// What a crash loses of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct UnderWay {
+    /// Who waits for its end.
+    clients: Vec<Client>,
+    /// The call, until peers are asked to prepare anything.
+    asked: Option<(Key, Call)>,
+    /// Until when parts are prepared.
+    prepared: BTreeMap<usize, Moment>,
+    /// Parts whose peers have said that they have taken the new terms, or the old.
+    finished: BTreeSet<usize>,
+}
+
+impl Broker {
+    /// Somebody wants other terms for a booking, or wants them prepared.
+    pub(super) fn change(&mut self, client: Client, envelope: &Envelope, step: &mut Step) {
+        let Some(id) = envelope.call.id() else { return };
+        let booking = match self.owned(id, &envelope.caller) {
+            Ok(booking) => booking,
+            Err(why) => return step.refuse(client, why),
+        };
+        if let Call::PrepareChange { change, .. } = envelope.call
+            && let Some(known) = known_change(booking, change)
+        {
+            return match known {
+                Known::Taken | Known::Ready => {
+                    let answer = Answer::Reservation(booking.view(step.now));
+                    self.answer(id, client, answer, step)
+                }
+                Known::Preparing => self.wait_for_change(id, client),
+                Known::NotTaken => self.answer(id, client, Problem::new(Why::NotPrepared).into(), step),
+            };
+        }
+        let same = |key: &Key, call: &Call| *key == client.key && *call == client.call;
+        let asked = self.changes.get(&id).and_then(|under_way| under_way.asked.as_ref());
+        if asked.is_some_and(|(key, call)| same(key, call))
+            || booking
+                .change
+                .as_ref()
+                .is_some_and(|change| change.is_open() && same(&change.key, &change.call))
+        {
+            return self.wait_for_change(id, client);
+        }
+        let healing = self.healing.contains_key(&id) || !booking.replacing.is_empty();
+        if healing || booking.change.is_some() || self.changes.contains_key(&id) {
+            return step.refuse(client, Why::Busy);
+        }
+        match wanted(booking, &envelope.call, step.now) {
+            Ok(None) => {
+                let answer = booking.answer(step.now);
+                self.answer(id, client, answer, step);
+            }
+            Ok(Some((request, given))) => {
+                let permission = Received::of(&envelope.call).probing();
+                let survey = Survey::new(Purpose::Change(id), &envelope.caller, permission, &request, &[]);
+                let asked = Some((client.key, client.call.clone()));
+                self.changes.insert(id, UnderWay { clients: vec![client], asked, ..UnderWay::default() });
+                let not_at = vec![None; given.len()];
+                self.begin_survey(survey.beside(given, not_at), step);
+            }
+            Err(why) => self.answer(id, client, Problem::new(why).into(), step),
+        }
+    }
+
+    fn wait_for_change(&mut self, id: ReservationId, client: Client) {
+        let clients = &mut self.changes.entry(id).or_default().clients;
+        if !clients.contains(&client) {
+            clients.push(client);
+        }
+    }
+
+    /// Whether a booking is about to get other terms.
+    pub(super) fn is_changing(&self, id: ReservationId) -> bool {
+        self.changes.contains_key(&id)
+            || self.bookings.get(&id).is_some_and(|booking| booking.change.is_some())
+    }
+
+    /// The change cannot be had; nobody was asked to prepare it.
+    pub(super) fn change_refused(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
+        let Some(UnderWay { clients, .. }) = self.changes.remove(&id) else { return };
+        self.answer_change(id, clients, &problem.into(), step);
+    }
+
+    /// Answers those who wait. What passes is not remembered: whoever repeats the call may have more luck.
+    fn answer_change(&mut self, id: ReservationId, clients: Vec<Client>, answer: &Answer, step: &mut Step) {
+        let passes = matches!(answer, Answer::Problem(problem) if !problem.why.is_final());
+        for client in clients {
+            if passes {
+                step.reply(client, answer.clone());
+            } else {
+                self.answer(id, client, answer.clone(), step);
+            }
+        }
+    }
+
+    /// Terms were found that all parts could have: writes them down, and asks the peers to prepare them.
+    pub(super) fn change_found(
+        &mut self,
+        id: ReservationId,
+        request: Request,
+        candidate: &Candidate,
+        step: &mut Step,
+    ) {
+        let Some((key, call)) = self.changes.get_mut(&id).and_then(|under_way| under_way.asked.take()) else {
+            return;
+        };
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let parts = booking.children.iter().zip(candidate.slots());
+        let slots = parts.map(|(child, (_, _, slot))| {
+            let (old, slack) = (&child.pick.slot, Seconds::ZERO);
+            let same = (old.interval, old.capacity) == (slot.interval, slot.capacity);
+            (!same).then(|| Slot { slack, ..slot.clone() })
+        });
+        let slots: Vec<Option<Slot>> = slots.collect();
+        // What is changed is said in probes alone.
+        let parts = request.parts.into_iter().map(|part| Part { changes: None, ..part }).collect();
+        let request = Request { parts, ..request };
+        let change = match call {
+            Call::PrepareChange { change, .. } => change,
+            _ => ChangeId(self.identities.make()),
+        };
+        let changing = Changing { change, key, call, request, slots, stage: Stage::Preparing };
+        self.note(Event::Changing { id, at: step.now, changing: Box::new(changing) }, step);
+        self.send_prepares(id, step);
+    }
+
+    fn send_prepares(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let (Some(asked), Some(changing)) = (&booking.asked, &booking.change) else { return };
+        let Some(permission) = Received::of(&changing.call).committing() else { return };
+        let peers = changing.parts().filter_map(|part| Some(&booking.children.get(part)?.pick.peer));
+        let longest = self.longest_hold_time(peers);
+        let parts: Vec<usize> = changing.parts().collect();
+        if parts.is_empty() {
+            return self.all_prepared(id, step);
+        }
+        for &part in &parts {
+            let (Some(child), Some(terms)) = (booking.children.get(part), changing.terms(part)) else {
+                continue;
+            };
+            let peer = child.pick.peer.clone();
+            let trips = technical(parts.len(), self.round_trip(&peer), Scheme::Parallel);
+            // The time of who decides begins when the last part is prepared, and the decision must still arrive.
+            let hold_for =
+                changing.left_to_caller().unwrap_or_default() + longest + trips + self.rules.hold_time;
+            let call = permission.prepare_change(child.pick.child, changing.change, terms, hold_for);
+            let key = Key(self.identities.make());
+            let envelope = Envelope { key, caller: asked.caller.clone(), call };
+            let until = step.now + self.hold_time(&peer);
+            self.calls.send(Outgoing { to: peer, envelope }, About::Prepare { id, part }, until, step);
+        }
+    }
+
+    /// A peer has prepared its part, or will not.
+    pub(super) fn prepare_ended(
+        &mut self,
+        (id, part): (ReservationId, usize),
+        ended: &Pending,
+        answer: Option<&Answer>,
+        step: &mut Step,
+    ) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let Some(changing) = booking.change.as_ref().filter(|change| change.stage == Stage::Preparing) else {
+            return;
+        };
+        let until = match answer {
+            Some(Answer::Reservation(there)) => prepared(booking, changing, part, there),
+            _ if self.broken.is(Flaw::ChangeInPart) => Some(Millis::seconds(600)),
+            _ => None,
+        };
+        let Some(held_for) = until else {
+            let problem = match answer {
+                // A peer that was interrupted prepares nothing under this name any more; it may under the next.
+                Some(Answer::Problem(problem)) if problem.why != Why::NotPrepared => Problem::clone(problem),
+                _ => Problem::new(Why::Silence),
+            };
+            return self.give_up_change(id, problem, step);
+        };
+        let all = changing.parts().count();
+        let prepared = &mut self.changes.entry(id).or_default().prepared;
+        prepared.insert(part, ended.sent + held_for);
+        if prepared.len() == all {
+            self.all_prepared(id, step);
+        }
+    }
+
+    fn all_prepared(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let Some(changing) = &booking.change else { return };
+        let prepared = self.changes.get(&id).map(|under_way| under_way.prepared.clone()).unwrap_or_default();
+        // The decision must still arrive everywhere.
+        let by = |(part, until): (&usize, &Moment)| {
+            let peer = &booking.children.get(*part)?.pick.peer;
+            Some(*until - self.round_trip(peer))
+        };
+        let decide_by = prepared.iter().filter_map(by).min().unwrap_or(Moment::MAX);
+        let left_to_caller = changing.left_to_caller();
+        if decide_by <= step.now {
+            return self.give_up_change(id, Problem::new(Why::Silence), step);
+        }
+        match left_to_caller {
+            None => self.decide_change(id, step),
+            Some(hold_for) => {
+                let until = decide_by.min(step.now + hold_for.min(self.rules.longest_hold));
+                self.note(Event::ChangePrepared { id, until }, step);
+                let clients =
+                    self.changes.get_mut(&id).map(|under_way| std::mem::take(&mut under_way.clients));
+                if let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(step.now)) {
+                    self.answer_change(id, clients.unwrap_or_default(), &answer, step);
+                }
+            }
+        }
+    }
+
+    /// From here on all parts get the new terms.
+    fn decide_change(&mut self, id: ReservationId, step: &mut Step) {
+        self.note(Event::ChangeDecided { id }, step);
+        self.send_finishes(id, step);
+    }
+
+    /// All parts keep their old terms; whoever waits is told why.
+    pub(super) fn give_up_change(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
+        self.calls.forget(About::prepares(id));
+        let Some(changing) = self.bookings.get(&id).and_then(|booking| booking.change.as_ref()) else {
+            return;
+        };
+        let change = changing.change;
+        self.note(Event::ChangeGivenUp { id, change }, step);
+        let clients = self.changes.get_mut(&id).map(|under_way| std::mem::take(&mut under_way.clients));
+        self.answer_change(id, clients.unwrap_or_default(), &problem.into(), step);
+        self.send_finishes(id, step);
+    }
+
+    /// Tells the peers of all parts which terms they are to take, as far as they have not said that they have.
+    pub(super) fn send_finishes(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let (Some(asked), Some(changing)) = (&booking.asked, &booking.change) else { return };
+        let permission = Received::of(&changing.call).committing();
+        let under_way = self.changes.entry(id).or_default();
+        let left: Vec<usize> = changing.parts().filter(|part| !under_way.finished.contains(part)).collect();
+        if left.is_empty() {
+            return self.finish_change_of(id, step);
+        }
+        for part in left {
+            let about = About::Finish { id, part };
+            let Some(child) = booking.children.get(part).filter(|_| !self.calls.is_under_way(about)) else {
+                continue;
+            };
+            let (call, until) = match (&changing.stage, permission) {
+                (Stage::Decided, Some(permission)) => (
+                    permission.accept_change(child.pick.child, changing.change),
+                    self.tell_until(booking, part, step.now),
+                ),
+                // What is not accepted is given up by its site, too.
+                _ => {
+                    let until = step.now + self.hold_time(&child.pick.peer) + self.rules.longest_hold;
+                    (give_up_change(child.pick.child, changing.change), until)
+                }
+            };
+            let envelope = Envelope { key: Key(self.identities.make()), caller: asked.caller.clone(), call };
+            self.calls.send(Outgoing { to: child.pick.peer.clone(), envelope }, about, until, step);
+        }
+    }
+
+    /// A decision is of no use to a part whose time is over, by old terms and new ones.
+    fn tell_until(&self, booking: &Booking, part: usize, now: Moment) -> Moment {
+        let Some(child) = booking.children.get(part) else { return now };
+        let new = booking.change.as_ref().and_then(|change| change.slots.get(part)?.as_ref());
+        let old = child.pick.slot.interval.end;
+        let end = new.map_or(old, |new| new.interval.end.max(old));
+        Moment::of(end).max(now + self.hold_time(&child.pick.peer))
+    }
+
+    /// A peer has taken the terms that it was told to take, or has not.
+    pub(super) fn finish_ended(
+        &mut self,
+        (id, part): (ReservationId, usize),
+        answer: Option<&Answer>,
+        step: &mut Step,
+    ) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let (Some(changing), Some(child)) = (&booking.change, booking.children.get(part)) else { return };
+        let passes = matches!(answer, Some(Answer::Problem(problem)) if problem.why.is_passing());
+        if passes {
+            // It was not even looked at.
+            return self.send_finishes(id, step);
+        }
+        if changing.stage == Stage::Decided {
+            match answer {
+                Some(Answer::Reservation(there)) if there.id == child.pick.child => {
+                    self.take_changed(id, part, there, step);
+                }
+                Some(Answer::Problem(problem)) if problem.why == Why::NotPrepared => {
+                    if !self.broken.is(Flaw::ChangeInPart) {
+                        return self.change_again(id, part, step);
+                    }
+                }
+                Some(Answer::Problem(problem)) => {
+                    let forgotten =
+                        matches!(problem.why, Why::Unknown(_) | Why::CancelledBefore(_) | Why::NotOwner(_));
+                    let why = if forgotten { Lost::Forgotten } else { Lost::NotChanged };
+                    self.not_changed(id, part, why, step);
+                }
+                _ => self.not_changed(id, part, Lost::NotChanged, step),
+            }
+        }
+        self.part_finished(id, part, step);
+    }
+
+    /// Its time was up before the decision arrived: asks for the same terms again.
+    fn change_again(&mut self, id: ReservationId, part: usize, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let (Some(asked), Some(changing), Some(child)) =
+            (&booking.asked, &booking.change, booking.children.get(part))
+        else {
+            return;
+        };
+        let (Some(permission), Some(terms)) =
+            (Received::of(&changing.call).committing(), changing.terms(part))
+        else {
+            return;
+        };
+        let call = match terms {
+            NewTerms::Request(request) => permission.change(child.pick.child, None, request),
+            NewTerms::Until(end) => permission.extend(child.pick.child, None, end),
+        };
+        let envelope = Envelope { key: Key(self.identities.make()), caller: asked.caller.clone(), call };
+        let until = self.tell_until(booking, part, step.now);
+        let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
+        self.calls.send(outgoing, About::ChangeAgain { id, part }, until, step);
+    }
+
+    pub(super) fn change_again_ended(
+        &mut self,
+        (id, part): (ReservationId, usize),
+        answer: Option<&Answer>,
+        step: &mut Step,
+    ) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let Some(changing) = booking.change.as_ref().filter(|change| change.stage == Stage::Decided) else {
+            return;
+        };
+        let wanted = changing.slots.get(part).and_then(|slot| slot.as_ref()).map(|slot| slot.interval);
+        let child = booking.children.get(part).map(|child| child.pick.child);
+        let given = |there: &Reservation| {
+            Some(there.id) == child && there.slots.first().map(|slot| slot.interval) == wanted
+        };
+        match answer {
+            Some(Answer::Problem(problem)) if problem.why.is_passing() => {
+                return self.change_again(id, part, step);
+            }
+            Some(Answer::Reservation(there)) if given(there) => self.take_changed(id, part, there, step),
+            _ => self.not_changed(id, part, Lost::NotChanged, step),
+        }
+        self.part_finished(id, part, step);
+    }
+
+    /// A part has other terms at its peer, unless it was lost meanwhile.
+    fn take_changed(&mut self, id: ReservationId, part: usize, there: &Reservation, step: &mut Step) {
+        match there.slots.first() {
+            Some(slot) if is_promised(there.state) || there.state == State::Completed => {
+                self.note(Event::Changed { id, part, slot: slot.clone() }, step);
+            }
+            _ => {
+                let why = lost(there).map_or(Lost::Ended, |(why, _)| why);
+                self.not_changed(id, part, why, step);
+            }
+        }
+    }
+
+    /// It was decided, and a peer does not have the new terms: they are shown as lost.
+    fn not_changed(&mut self, id: ReservationId, part: usize, why: Lost, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let slot = booking.change.as_ref().and_then(|change| change.slots.get(part)?.clone());
+        let Some(slot) = slot else { return };
+        let capacity = slot.capacity;
+        self.note(Event::Changed { id, part, slot }, step);
+        self.note(Event::PartSeen { id, part, at: step.now, loss: Some((why, capacity)) }, step);
+    }
+
+    fn part_finished(&mut self, id: ReservationId, part: usize, step: &mut Step) {
+        let Some(changing) = self.bookings.get(&id).and_then(|booking| booking.change.as_ref()) else {
+            return;
+        };
+        let all = changing.parts().count();
+        let finished = &mut self.changes.entry(id).or_default().finished;
+        finished.insert(part);
+        if finished.len() == all {
+            self.finish_change_of(id, step);
+        }
+    }
+
+    /// All peers have taken the terms that they were told to take.
+    fn finish_change_of(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(changing) = self.bookings.get(&id).and_then(|booking| booking.change.clone()) else {
+            return;
+        };
+        let clients = self.changes.remove(&id).map(|under_way| under_way.clients).unwrap_or_default();
+        self.note(Event::ChangeSettled { id }, step);
+        let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(step.now)) else { return };
+        let Changing { key, call, .. } = changing;
+        let waits = clients.iter().any(|client| client.key == key);
+        if changing.stage == Stage::Decided && !waits && !matches!(call, Call::PrepareChange { .. }) {
+            // Nobody waits any more: whoever repeats the call finds the answer.
+            let answered = Answered { at: step.now, key, call, answer: answer.clone() };
+            self.note(Event::Answered { id, answered }, step);
+        }
+        self.answer_change(id, clients, &answer, step);
+        self.end_if_nothing_is_left(id, step);
+    }
+
+    /// A booking is over: whoever wanted to change it is told so.
+    pub(super) fn drop_change(&mut self, id: ReservationId, step: &mut Step) {
+        self.calls.forget(About::prepares(id));
+        self.calls.forget(About::finishes(id));
+        self.calls.forget(About::changes_again(id));
+        let Some(UnderWay { clients, .. }) = self.changes.remove(&id) else { return };
+        if let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(step.now)) {
+            self.answer_change(id, clients, &answer, step);
+        }
+    }
+
+    /// Whoever had a change prepared says whether it takes it.
+    pub(super) fn finish_change(&mut self, client: Client, envelope: &Envelope, step: &mut Step) {
+        let Call::FinishChange { id, change, accept } = envelope.call else { return };
+        let booking = match self.owned(id, &envelope.caller) {
+            Ok(booking) => booking,
+            Err(why) => return step.refuse(client, why),
+        };
+        let ours = booking.change.as_ref().filter(|known| known.change == change);
+        match (ours.map(|known| known.stage.clone()), accept) {
+            (Some(Stage::Prepared(until)), true) if step.now < until => {
+                self.wait_for_change(id, client);
+                self.decide_change(id, step);
+            }
+            (Some(Stage::Decided), true) => self.wait_for_change(id, client),
+            (Some(Stage::Preparing), true) => step.refuse(client, Why::Busy),
+            (Some(Stage::Preparing | Stage::Prepared(_)), _) => {
+                self.give_up_change(id, Problem::new(Why::NotPrepared), step);
+                self.answer_finished(id, client, accept, step);
+            }
+            (Some(Stage::GivenUp), _) => self.answer_finished(id, client, accept, step),
+            (Some(Stage::Decided), false) => {
+                self.answer(id, client, Problem::new(Why::NotPrepared).into(), step);
+            }
+            (None, _) => match (booking.last_change.filter(|(last, _)| *last == change), accept) {
+                (Some((_, accepted)), _) => self.answer_finished(id, client, accept != accepted, step),
+                (None, true) if booking.state.is_over() => {
+                    let illegal = IllegalMove { from: booking.state, attempted: Move::SettleChange };
+                    self.answer(id, client, Problem::new(illegal).into(), step);
+                }
+                (None, _) => {
+                    if !accept && !booking.state.is_over() {
+                        // Should the call that it takes back arrive later, it is known to be taken back.
+                        self.note(Event::ChangeGivenUp { id, change }, step);
+                    }
+                    self.answer_finished(id, client, accept, step);
+                }
+            },
+        }
+    }
+
+    /// Shows the booking, or says that the change is not prepared.
+    fn answer_finished(&mut self, id: ReservationId, client: Client, not_prepared: bool, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        let answer = if not_prepared {
+            Problem::new(Why::NotPrepared).into()
+        } else {
+            Answer::Reservation(booking.view(step.now))
+        };
+        self.answer(id, client, answer, step);
+    }
+
+    /// After a restart: what was decided is finished, what was not prepared everywhere is given up.
+    pub(super) fn resume_change(&mut self, id: ReservationId, step: &mut Step) {
+        let stage =
+            self.bookings.get(&id).and_then(|booking| booking.change.as_ref()).map(|change| &change.stage);
+        match stage {
+            Some(Stage::Preparing) => self.give_up_change(id, Problem::new(Why::NotPrepared), step),
+            Some(Stage::Decided | Stage::GivenUp) => self.send_finishes(id, step),
+            Some(Stage::Prepared(_)) | None => {}
+        }
+    }
+}
+
+/// What is known of a change that is to be prepared once more.
+enum Known {
+    Preparing,
+    Ready,
+    Taken,
+    NotTaken,
+}
+
+fn known_change(booking: &Booking, change: ChangeId) -> Option<Known> {
+    if let Some(changing) = booking.change.as_ref().filter(|known| known.change == change) {
+        return Some(match changing.stage {
+            Stage::Preparing => Known::Preparing,
+            Stage::Prepared(_) => Known::Ready,
+            Stage::Decided => Known::Taken,
+            Stage::GivenUp => Known::NotTaken,
+        });
+    }
+    let (_, accepted) = booking.last_change.filter(|(last, _)| *last == change)?;
+    Some(if accepted { Known::Taken } else { Known::NotTaken })
+}
+
+/// For how long a peer keeps both terms of a part, if it has prepared what it was asked for.
+fn prepared(booking: &Booking, changing: &Changing, part: usize, there: &Reservation) -> Option<Millis> {
+    let (child, [slot]) = (booking.children.get(part)?, there.prepared.as_slice()) else { return None };
+    let wanted = changing.slots.get(part)?.as_ref()?;
+    let same = slot.interval == wanted.interval
+        && (changing.only_extends() || slot.capacity == wanted.capacity)
+        && there.id == child.pick.child;
+    there.held_for.filter(|_| same)
+}
+
+/// What a booking is to fulfil, and of which parts it is known already what they will have; None where nothing would change.
+#[allow(clippy::type_complexity, reason = "it is taken apart at once")]
+fn wanted(booking: &Booking, call: &Call, now: Moment) -> Result<Option<(Request, Vec<Option<Found>>)>, Why> {
+    let (version, terms) = match call {
+        Call::Change { version, request, .. } => (version, NewTerms::Request(request.clone())),
+        Call::Extend { version, end, .. } => (version, NewTerms::Until(*end)),
+        Call::PrepareChange { version, terms, .. } => (version, terms.clone()),
+        _ => return Ok(None),
+    };
+    if !matches!(booking.state, State::Committed | State::Active) {
+        let attempted = if matches!(call, Call::Extend { .. }) { Move::Extend } else { Move::RequestChange };
+        return Err(IllegalMove { from: booking.state, attempted }.into());
+    }
+    if let Some(seen) = version.filter(|seen| *seen != booking.version) {
+        return Err(Why::Changed { seen, now: booking.version });
+    }
+    if (0..booking.children.len()).any(|part| !booking.has_part(part)) {
+        return Err(Why::Unsupported(Impossible::ChangeOfBroken));
+    }
+    let Some(before) = booking.request() else { return Ok(None) };
+    let request = match terms {
+        NewTerms::Request(mut request) => {
+            request.check()?;
+            if request.parts.len() != booking.children.len() {
+                return Err(Why::Unsupported(Impossible::OtherParts));
+            }
+            if request.constraints.is_empty() {
+                request.constraints.clone_from(&before.constraints);
+            }
+            request
+        }
+        NewTerms::Until(end) => {
+            let last = booking.ends().unwrap_or(Time::MIN);
+            if end <= last && matches!(call, Call::Extend { .. }) {
+                return Ok(None);
+            }
+            extended(booking, before, last, end.max(last))
+        }
+    };
+    placed(booking, request, now).map(Some)
+}
+
+/// The same, with the parts that end last ending later.
+fn extended(booking: &Booking, before: &Request, last: Time, end: Time) -> Request {
+    let mut request = before.clone();
+    for (part, child) in request.parts.iter_mut().zip(&booking.children) {
+        let Interval { begin, end: ends } = child.pick.slot.interval;
+        part.wanted.capacity = child.pick.slot.capacity;
+        part.wanted.earliest_start = begin;
+        part.wanted.latest_end = if ends == last { end } else { ends };
+        part.wanted.duration = part.wanted.latest_end - begin;
+    }
+    request
+}
+
+/// Every part stays on its resource. One that has begun keeps its begin; of one that may begin at one time only nothing has to be
+/// asked.
+fn placed(
+    booking: &Booking,
+    mut request: Request,
+    now: Moment,
+) -> Result<(Request, Vec<Option<Found>>), Why> {
+    let mut given = Vec::new();
+    for (part, child) in request.parts.iter_mut().zip(&booking.children) {
+        let (pick, wanted) = (&child.pick, part.wanted);
+        part.resource = Some(name_here(&pick.peer, &pick.slot.resource));
+        let begin = pick.slot.interval.begin;
+        let begun = Moment::of(begin) <= now;
+        let end = begin + wanted.duration;
+        if begun && (begin < wanted.earliest_start || end > wanted.latest_end) {
+            return Err(Why::Unsupported(Impossible::BeginOfActive));
+        }
+        let fixed = wanted.latest_start() == wanted.earliest_start;
+        let start = if begun { begin } else { wanted.earliest_start };
+        if begun || fixed {
+            (part.wanted.earliest_start, part.wanted.latest_end) = (start, start + wanted.duration);
+        } else {
+            part.changes = Some(pick.child);
+        }
+        let slot = || Slot {
+            interval: Interval::new(start, start + wanted.duration),
+            capacity: wanted.capacity,
+            slack: Seconds::ZERO,
+            free: None,
+            ..pick.slot.clone()
+        };
+        let found = (begun || fixed).then(|| Found { peer: pick.peer.clone(), slot: slot() });
+        given.push(found);
+    }
+    Ok((request, given))
+}
+
+impl Booking {
+    /// What it fulfils: what was asked for, or what it was changed to.
+    pub fn request(&self) -> Option<&Request> {
+        self.request.as_ref().or(self.asked.as_ref().map(|asked| &asked.request))
+    }
+
+    /// Events about changes.
+    pub(super) fn apply_change(&mut self, event: &Event) {
+        match event {
+            Event::Changing { changing, .. } => self.change = Some(Changing::clone(changing)),
+            Event::ChangePrepared { until, .. } => self.set_stage(Stage::Prepared(*until)),
+            Event::ChangeDecided { .. } => self.set_stage(Stage::Decided),
+            Event::ChangeGivenUp { change, .. } => {
+                match self.change.as_mut().filter(|known| known.change == *change) {
+                    Some(changing) => changing.stage = Stage::GivenUp,
+                    None => self.last_change = Some((*change, false)),
+                }
+            }
+            Event::ChangeSettled { .. } => {
+                if let Some(Changing { change, request, stage, .. }) = self.change.take() {
+                    let decided = stage == Stage::Decided;
+                    self.last_change = Some((change, decided));
+                    if decided {
+                        self.request = Some(request);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_stage(&mut self, stage: Stage) {
+        self.change.iter_mut().for_each(|change| change.stage = stage.clone());
+    }
+
+    /// The change that may still come to new terms.
+    pub(super) fn open_change(&self) -> Option<&Changing> {
+        self.change.as_ref().filter(|change| change.is_open())
+    }
+
+    /// The slots of a change that is prepared, with the names that resources have here.
+    pub(super) fn prepared_slots(&self) -> Vec<Slot> {
+        let Some(changing) = self.change.as_ref().filter(|change| matches!(change.stage, Stage::Prepared(_)))
+        else {
+            return Vec::new();
+        };
+        let slot = |(child, new): (&super::Child, &Option<Slot>)| {
+            let slot = new.clone().unwrap_or_else(|| child.pick.slot.clone());
+            super::Pick { slot, ..child.pick.clone() }.slot_here()
+        };
+        self.children.iter().zip(&changing.slots).map(slot).collect()
+    }
+
+    /// Until when a change that is prepared can be accepted.
+    pub(super) fn prepared_until(&self) -> Option<Moment> {
+        match self.change.as_ref()?.stage {
+            Stage::Prepared(until) => Some(until),
+            _ => None,
+        }
+    }
+}

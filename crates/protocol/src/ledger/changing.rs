@@ -1,0 +1,276 @@
+//! Other terms for what is committed or active. A plain change has its terms as soon as they are granted. A change that is
+//! prepared waits for the word of its owner: old and new terms are kept together, each counted once, until
+//! [`Call::FinishChange`](crate::Call::FinishChange) comes or its time is up. That is how the parts of a co-reservation change
+//! all together or not at all.
+
+use super::Ledger;
+use super::book::{both, extended, lowered, since, until};
+use super::commands::{Context, Decided};
+use super::entry::{Entry, What};
+use super::fold::rest_from;
+use super::placing::Wish;
+use super::waiting::Decision;
+use crate::clock::{Millis, Moment};
+use crate::ids::{ChangeId, ReservationId};
+use crate::life_cycle::{IllegalMove, Move, State};
+use crate::message::{Caller, NewTerms};
+use crate::problem::{Impossible, Problem, Why};
+use crate::request::Request;
+use bookahead_plan::{Capacity, Interval, Span, Time, placement};
+
+/// Terms for which there is room.
+struct Wanted {
+    spans: Vec<Span>,
+    /// Whether it only lasts longer: what is missing of it is missing of the new terms too.
+    extends: bool,
+}
+
+impl Ledger {
+    pub(super) fn change(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        version: Option<u32>,
+        request: &Request,
+    ) -> Decided {
+        let wanted = self.changed(ctx, id, version, request)?;
+        let entry = self.owned(id, ctx.caller)?;
+        if entry.state != State::Active || lasts_until(&wanted.spans) > entry.end() {
+            return Ok(self.want(ctx.now, id, wanted));
+        }
+        let changed = (wanted.spans != entry.spans).then_some(What::Released { id, spans: wanted.spans });
+        Ok(Decision::show_after(id, changed.into_iter().collect()))
+    }
+
+    pub(super) fn extend(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        version: Option<u32>,
+        end: Time,
+    ) -> Decided {
+        let wanted = self.extended(ctx, id, version, end)?;
+        let same = self.entries.get(&id).is_some_and(|entry| entry.spans == wanted.spans);
+        Ok(if same { Decision::show(id) } else { self.want(ctx.now, id, wanted) })
+    }
+
+    pub(super) fn prepare_change(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        version: Option<u32>,
+        terms: &NewTerms,
+        prepares: (ChangeId, Millis),
+    ) -> Decided {
+        let (change, hold_for) = prepares;
+        let entry = self.owned(id, ctx.caller)?;
+        match entry.preparing().filter(|preparing| preparing.change == change) {
+            Some(preparing) if preparing.ready => return Ok(Decision::show(id)),
+            Some(_) => return Ok(Decision::wait_after(id, Vec::new())),
+            None => {}
+        }
+        match entry.last_change.filter(|(last, _)| *last == change) {
+            Some((_, true)) => return Ok(Decision::show(id)),
+            Some((_, false)) => return Err(Problem::new(Why::NotPrepared)),
+            None => {}
+        }
+        let Wanted { spans, extends } = match terms {
+            NewTerms::Request(request) => self.changed(ctx, id, version, request)?,
+            NewTerms::Until(end) => self.extended(ctx, id, version, *end)?,
+        };
+        let entry = self.owned(id, ctx.caller)?;
+        let needs_no_more = entry.missing == Capacity::ZERO && both(&entry.spans, &spans) == entry.spans;
+        let prepares = Some(prepares);
+        if let Some(limit) = self.rules.consent.filter(|_| !needs_no_more) {
+            let until = self.answer_by(ctx.now, limit, lasts_until(&spans));
+            return Ok(Decision::wait_after(
+                id,
+                vec![What::ChangeRequested { id, spans, extends, until, prepares }],
+            ));
+        }
+        let until = self.prepared_until(ctx.now, entry, &spans, hold_for);
+        let requested = What::ChangeRequested { id, spans, extends, until, prepares };
+        Ok(Decision::show_after(id, vec![requested, What::ChangePrepared { id, until }]))
+    }
+
+    pub(super) fn finish_change(
+        &self,
+        caller: &Caller,
+        id: ReservationId,
+        change: ChangeId,
+        accept: bool,
+    ) -> Decided {
+        let entry = self.owned(id, caller)?;
+        if let Some(preparing) = entry.preparing().filter(|preparing| preparing.change == change) {
+            let finished = match (accept, preparing.ready) {
+                (true, true) => What::ChangeSettled { id },
+                (true, false) => return Err(Problem::new(Why::Busy)),
+                (false, _) => What::ChangeGivenUp { id, change },
+            };
+            return Ok(Decision::show_after(id, vec![finished]));
+        }
+        match entry.last_change.filter(|(last, _)| *last == change) {
+            Some((_, accepted)) if accepted == accept => Ok(Decision::show(id)),
+            _ if accept && entry.state.is_over() => {
+                Err(Problem::new(IllegalMove { from: entry.state, attempted: Move::SettleChange }))
+            }
+            Some(_) => Err(Problem::new(Why::NotPrepared)),
+            None if accept => Err(Problem::new(Why::NotPrepared)),
+            None if !entry.is_live() => Ok(Decision::show(id)),
+            // Should the call that it takes back arrive later, it is known to be taken back.
+            None => Ok(Decision::show_after(id, vec![What::ChangeGivenUp { id, change }])),
+        }
+    }
+
+    /// The best terms of a request in place of those it has.
+    fn changed(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        version: Option<u32>,
+        request: &Request,
+    ) -> Result<Wanted, Problem> {
+        if self.entries.get(&id).is_some_and(|entry| entry.state == State::Active) {
+            return self.changed_active(ctx, id, version, request);
+        }
+        let entry = self.changeable(id, ctx.caller, version, Move::RequestChange)?;
+        let (resource, roles) = (entry.resource.clone(), ctx.caller.roles.clone());
+        // Limits are those of the owner, whoever acts for it.
+        let owner = Caller { user: entry.owner.clone(), roles };
+        let wish = self.wish(Context { caller: &owner, ..ctx }, request, true)?;
+        let wish = Wish { stays_on: Some(resource), ..self.wish_instead(ctx, id, wish)? };
+        let best = self.best(&wish)?;
+        Ok(Wanted { spans: vec![best.span(&wish.part.wanted)], extends: false })
+    }
+
+    /// The same wish, of somebody who would give back a reservation for it.
+    pub(super) fn wish_instead<'a>(
+        &self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        wish: Wish<'a>,
+    ) -> Result<Wish<'a>, Problem> {
+        let entry = self.owned(id, ctx.caller)?;
+        let usage = self.usage_beside(&entry.owner, Some(entry.promised()));
+        // Of the second that has begun nothing can be given back, so nothing of it can be taken instead.
+        Ok(Wish { usage, replaces: Some(id), first_begin: rest_from(ctx.now), ..wish })
+    }
+
+    /// Of what has begun the end can change, and the capacity to less.
+    fn changed_active(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        version: Option<u32>,
+        request: &Request,
+    ) -> Result<Wanted, Problem> {
+        let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
+        request.check()?;
+        let [part] = request.parts.as_slice() else {
+            return Err(Problem::new(Why::OnePartOnly(request.parts.len())));
+        };
+        let impossible = |what| Err(Problem::new(Why::Unsupported(what)));
+        let (wanted, rest) = (part.wanted, rest_from(ctx.now));
+        let end = entry.begin() + wanted.duration;
+        let elsewhere = part.resource.as_ref().is_some_and(|named| *named != entry.resource);
+        if elsewhere || entry.begin() < wanted.earliest_start || end > wanted.latest_end {
+            return impossible(Impossible::BeginOfActive);
+        }
+        if end <= rest {
+            return impossible(Impossible::EndIsPast);
+        }
+        let has = since(&entry.spans, rest).iter().map(|span| span.capacity).max();
+        if has.is_some_and(|has| has < wanted.capacity) {
+            return impossible(Impossible::MoreOfActive);
+        }
+        let spans = until(&lowered(&entry.spans, rest, wanted.capacity), end);
+        if end > entry.end() {
+            return self.lengthened(ctx, id, &spans, end);
+        }
+        Ok(Wanted { spans, extends: true })
+    }
+
+    /// More time at its end, with the capacity that it has there; what it has where that lasts as long.
+    fn extended(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        version: Option<u32>,
+        end: Time,
+    ) -> Result<Wanted, Problem> {
+        let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
+        let spans = entry.spans.clone();
+        if end <= entry.end() {
+            return Ok(Wanted { spans, extends: true });
+        }
+        self.lengthened(ctx, id, &spans, end)
+    }
+
+    /// Lets these spans last until a later end, if there is room for the rest.
+    fn lengthened(
+        &mut self,
+        ctx: Context<'_>,
+        id: ReservationId,
+        spans: &[Span],
+        end: Time,
+    ) -> Result<Wanted, Problem> {
+        let entry = self.owned(id, ctx.caller)?;
+        let Some(last) = spans.last() else { return Ok(Wanted { spans: Vec::new(), extends: true }) };
+        let more = Span { interval: Interval::new(last.interval.end, end), capacity: last.capacity };
+        let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
+        let spans = extended(spans, more);
+        let mut request = entry.request.clone();
+        if let Some(part) = request.parts.first_mut() {
+            // Beside what it has, as if somebody asked for this alone; and where it is.
+            part.resource = Some(entry.resource.clone());
+            part.wanted = placement::Request {
+                earliest_start: more.interval.begin,
+                latest_end: end,
+                duration: more.interval.length(),
+                capacity: more.capacity,
+            };
+        }
+        let usage = self.usage_beside(&owner.user, Some(&[]));
+        let wish = self.wish(Context { caller: &owner, ..ctx }, &request, true)?;
+        self.best(&Wish { usage, ..wish })?;
+        Ok(Wanted { spans, extends: true })
+    }
+
+    /// A reservation whose terms the caller may change.
+    fn changeable(
+        &self,
+        id: ReservationId,
+        caller: &Caller,
+        version: Option<u32>,
+        by: Move,
+    ) -> Result<&Entry, Problem> {
+        let entry = self.owned(id, caller)?;
+        if entry.waiting.is_some() {
+            return Err(Problem::new(Why::Busy));
+        }
+        entry.state.after(by)?;
+        match version.filter(|seen| *seen != entry.version) {
+            Some(seen) => Err(Problem::new(Why::Changed { seen, now: entry.version })),
+            None => Ok(entry),
+        }
+    }
+
+    /// Other terms: at once, or when the batch system has granted them.
+    fn want(&self, now: Moment, id: ReservationId, Wanted { spans, extends }: Wanted) -> Decision {
+        let prepares = None;
+        match self.rules.consent {
+            Some(limit) => {
+                let until = self.answer_by(now, limit, lasts_until(&spans));
+                Decision::wait_after(id, vec![What::ChangeRequested { id, spans, extends, until, prepares }])
+            }
+            None => {
+                let requested = What::ChangeRequested { id, spans, extends, until: now, prepares };
+                Decision::show_after(id, vec![requested, What::ChangeSettled { id }])
+            }
+        }
+    }
+}
+
+fn lasts_until(spans: &[Span]) -> Time {
+    spans.last().map_or(Time::MIN, |span| span.interval.end)
+}
