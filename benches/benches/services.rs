@@ -108,7 +108,8 @@ async fn serve(party: &PartyThread) -> Outcome<String> {
     };
     let limits = Limits { requests_per_second: 0, ..Limits::default() };
     let (party, authenticator) = (party.handle().clone(), Arc::new(Authenticator::open()));
-    let served = Served { party, authenticator, limits, about, commands: None, look_every: None };
+    let served =
+        Served { party, authenticator, limits, about, commands: None, look_every: None, outbox: None };
     let (stopper, stop) = http::Stop::pair();
     let router = http::router(served, stop);
     tokio::spawn(async move {
