@@ -461,7 +461,7 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         Event::Changed { .. } => "change-settled",
         Event::Changing { .. } => "change-requested",
         Event::ChangePrepared { .. } | Event::ChangeGivenUp { .. } => event.word(),
-        Event::PartSeen { .. } | Event::Replaced { .. } | Event::NotHealed { .. } => event.word(),
+        Event::PartSeen { .. } | Event::Replaced { .. } | Event::NotHealed { tries: 1, .. } => event.word(),
         Event::Began { .. } => "begun",
         Event::Ended { .. } => "completed",
         Event::Closed { .. } if state == Some(State::Terminated) => "terminated",
@@ -472,6 +472,7 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         | Event::GaveUp { .. }
         | Event::Replacing { .. }
         | Event::NotReplaced { .. }
+        | Event::NotHealed { .. }
         | Event::Decided { .. }
         | Event::ChangeDecided { .. }
         | Event::ChangeSettled { .. }

@@ -200,9 +200,8 @@ impl Booking {
             }
             Event::NotReplaced { .. } => self.leave_replacements(),
             Event::Replaced { at, .. } => self.replace_parts(*at),
-            Event::NotHealed { next, .. } => {
-                self.not_healed = self.not_healed.saturating_add(1);
-                self.heal_next = Some(*next);
+            Event::NotHealed { tries, next, .. } => {
+                (self.not_healed, self.heal_next) = (*tries, Some(*next));
             }
             Event::Answered { answered, .. } => {
                 if self.answered.len() == MOST_ANSWERED {

@@ -201,9 +201,12 @@ impl Broker {
             (!same).then(|| Slot { slack, ..slot.clone() })
         });
         let slots: Vec<Option<Slot>> = slots.collect();
-        // What is changed is said in probes alone.
-        let parts = request.parts.into_iter().map(|part| Part { changes: None, ..part }).collect();
-        let request = Request { parts, ..request };
+        // What is changed, and that each part stays where it is, is said in probes alone: a replacement may be elsewhere.
+        let before = booking.request().into_iter().flat_map(|request| &request.parts);
+        let parts = request.parts.into_iter().zip(before);
+        let parts =
+            parts.map(|(part, before)| Part { changes: None, resource: before.resource.clone(), ..part });
+        let request = Request { parts: parts.collect(), ..request };
         let change = match call {
             Call::PrepareChange { change, .. } => change,
             _ => ChangeId(self.identities.make()),

@@ -140,6 +140,8 @@ pub enum Event {
     NotHealed {
         id: ReservationId,
         at: Moment,
+        /// How often it was looked for since the loss.
+        tries: u32,
         /// When it is looked for again.
         next: Moment,
         /// Why.

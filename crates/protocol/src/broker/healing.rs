@@ -258,8 +258,9 @@ impl Broker {
         }
         let first = self.rules.heal_after.max(self.rules.survey_time);
         let wait = first.0 << booking.not_healed.min(MOST_DOUBLINGS);
-        let nothing_left = booking.ends().is_none() && booking.not_healed + 1 >= TRIES_FOR_NOTHING;
-        self.note(Event::NotHealed { id, at: step.now, next: step.now + Millis(wait), problem }, step);
+        let tries = booking.not_healed.saturating_add(1);
+        let nothing_left = booking.ends().is_none() && tries >= TRIES_FOR_NOTHING;
+        self.note(Event::NotHealed { id, at: step.now, tries, next: step.now + Millis(wait), problem }, step);
         if nothing_left {
             self.close(id, Outcome::Lost, step);
         }

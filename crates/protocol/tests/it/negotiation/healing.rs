@@ -292,6 +292,17 @@ fn the_owners_cancel_wins_over_a_replacement_under_way() {
 }
 
 #[test]
+fn a_booking_with_other_terms_than_were_asked_for_is_healed_on_those_terms() {
+    let mut town = booked();
+    let longer = reservation(town.call("broker", Call::Extend { id: ID, version: None, end: Time(2_000) }));
+    assert_eq!(longer.slots.iter().map(|slot| slot.interval.end).collect::<Vec<_>>(), [Time(2_000); 2]);
+    revoke(&mut town);
+    town.wait(61_000);
+    let until = |(site, interval, capacity)| (site, Interval { end: Time(2_000), ..interval }, capacity);
+    assert_eq!(committed(&town), [at("a"), at("c")].map(until));
+}
+
+#[test]
 fn a_broker_that_dies_anywhere_during_healing_heals_and_leaves_nothing_behind() {
     let mut whole = booked();
     revoke(&mut whole);
