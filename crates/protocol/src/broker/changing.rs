@@ -41,7 +41,7 @@ pub struct Changing {
 }
 
 /// How far a change has come.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stage {
     /// Peers are asked to prepare it.
     Preparing,
@@ -114,7 +114,7 @@ impl Broker {
             return match known {
                 Known::Taken | Known::Ready => {
                     let answer = Answer::Reservation(booking.view(step.now));
-                    self.answer(id, client, answer, step)
+                    self.answer(id, client, answer, step);
                 }
                 Known::Preparing => self.wait_for_change(id, client),
                 Known::NotTaken => self.answer(id, client, Problem::new(Why::NotPrepared).into(), step),
@@ -520,7 +520,7 @@ impl Broker {
             Err(why) => return step.refuse(client, why),
         };
         let ours = booking.change.as_ref().filter(|known| known.change == change);
-        match (ours.map(|known| known.stage.clone()), accept) {
+        match (ours.map(|known| known.stage), accept) {
             (Some(Stage::Prepared(until)), true) if step.now < until => {
                 self.wait_for_change(id, client);
                 self.decide_change(id, step);
@@ -730,7 +730,7 @@ impl Booking {
     }
 
     fn set_stage(&mut self, stage: Stage) {
-        self.change.iter_mut().for_each(|change| change.stage = stage.clone());
+        self.change.iter_mut().for_each(|change| change.stage = stage);
     }
 
     /// The change that may still come to new terms.
