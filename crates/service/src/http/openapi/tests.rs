@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 20] = [
+const ROUTES: [(&str, &[&str]); 22] = [
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/v1/calendar.ics", &["get"]),
@@ -22,8 +22,10 @@ const ROUTES: [(&str, &[&str]); 20] = [
     ("/v1/reservations/{id}/commit", &["post"]),
     ("/v1/reservations/{id}/events", &["get"]),
     ("/v1/reservations/{id}/extend", &["post"]),
+    ("/v1/reservations/{id}/finish", &["post"]),
     ("/v1/reservations/{id}/hold", &["post"]),
     ("/v1/reservations/{id}/jobs", &["post"]),
+    ("/v1/reservations/{id}/prepare", &["post"]),
     ("/v1/reservations/{id}/release", &["post"]),
     ("/v1/resources", &["get"]),
     ("/v1/schedule", &["get"]),
