@@ -270,9 +270,9 @@ fn whenever_a_broker_crashes_all_parts_have_the_old_terms_or_all_the_new_and_it_
             assert_eq!(at_sites(&town, &SITES), [(State::Committed, new); 2], "{letters}");
             assert!(town.head(asked).is_settled() && town.head(crashes).is_settled(), "{letters}");
             if new.begin == Time(300) {
-                given_up += 1
+                given_up += 1;
             } else {
-                taken += 1
+                taken += 1;
             }
             // Whoever repeats the call gets the new terms, and gets them once.
             let changed = reservation(town.send(asked, &envelope));
