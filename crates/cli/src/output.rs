@@ -30,7 +30,7 @@ pub(crate) fn stdout() -> Escaped<StdoutLock<'static>> {
     Escaped(io::stdout().lock())
 }
 
-/// Writes control characters, and those that change the direction of text, as `\uXXXX`. Servers, and sites behind them, choose
+/// Writes control characters, and those that change the direction of text, as `\u` and four digits. Servers, and sites behind them, choose
 /// names and messages: they must not be able to move the cursor, set colours or hide text. JSON means the same with the escapes.
 pub(crate) struct Escaped<W>(W);
 

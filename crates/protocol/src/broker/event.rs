@@ -3,7 +3,7 @@
 //! not in them; the agenda and the identities follow from the rest.
 
 use super::booking::Booking;
-use super::changing::Changing;
+use super::change::Changing;
 use super::{Broker, Rules};
 use crate::Millis;
 use crate::clock::Moment;

@@ -3,7 +3,8 @@
 //! replacement, commits it, and only then cancels what is left of the old part. A replacement is promised to nobody before
 //! that: one that a crash interrupts is given back, and looked for again.
 
-use super::booking::{About, Booking};
+use super::booking::Booking;
+use super::calls::About;
 use super::survey::{Purpose, Survey};
 use super::watching::is_promised;
 use super::{Asked, Broker, Event, Outcome, Outgoing, Pick, Step};

@@ -14,6 +14,8 @@
 //! A peer is trusted with nothing but its own resources: it may answer little, late, twice or never.
 
 mod booking;
+mod calls;
+mod change;
 mod changing;
 mod event;
 mod healing;
@@ -24,7 +26,7 @@ mod watching;
 
 pub use crate::message::Outgoing;
 pub use booking::{Booking, Child, name_here};
-pub use changing::{Changing, Stage};
+pub use change::{Changing, Stage};
 pub use event::{Answered, Asked, Event, Outcome, Pick, Snapshot};
 pub use survey::SLICE;
 
@@ -37,7 +39,7 @@ use crate::message::{Answer, Call};
 use crate::problem::{Problem, Why};
 use crate::request::{Part, Resource};
 use bookahead_plan::Seconds;
-use booking::{About, Calls};
+use calls::{About, Calls};
 use changing::UnderWay;
 use healing::Times;
 use reception::ForwardedCall;
@@ -422,7 +424,7 @@ impl Broker {
     }
 
     /// A call came to its end, with an answer or without.
-    fn ended(&mut self, ended: &booking::Pending, answer: Option<&Answer>, step: &mut Step) {
+    fn ended(&mut self, ended: &calls::Pending, answer: Option<&Answer>, step: &mut Step) {
         match ended.about {
             About::Probe { survey, part } => self.surveyed(survey, part, ended.to(), answer, step),
             About::Hold { id, part } => self.hold_ended(id, part, ended, answer, step),

@@ -3,7 +3,8 @@
 //! holds, jobs, other terms, early release) are passed on to the peers that have it, with keys derived from the owner's, so
 //! that a repeated call has one effect everywhere.
 
-use super::booking::{About, Booking};
+use super::booking::Booking;
+use super::calls::About;
 use super::survey::{Purpose, Survey};
 use super::watching::is_promised;
 use super::{Answered, Asked, Broker, Client, Effects, Event, MOST_SLOTS, Outcome, Outgoing, Step};

@@ -3,7 +3,7 @@
 //! work, so that calls and answers are served in between. Whoever drives a broker calls [`Broker::tick`] again while
 //! [`Broker::next_timer`] is due.
 
-use super::booking::About;
+use super::calls::About;
 use super::trying::Try;
 use super::{Booking, Broker, Client, Outgoing, Step, name_here};
 use crate::candidates::{Candidate, Found, Progress, Search};

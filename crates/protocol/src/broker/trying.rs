@@ -3,7 +3,8 @@
 //! it was refused because somebody else was quicker, all peers are asked again, after a while that is drawn.
 //! Commits and cancels go on until every peer has answered: that is what makes it all or nothing.
 
-use super::booking::{About, Child, Pending};
+use super::booking::Child;
+use super::calls::{About, Pending};
 use super::survey::{Goal, Survey, replaced_at};
 use super::{Asked, Broker, Event, LeftOut, Outcome, Outgoing, Pick, Step};
 use crate::candidates::{Candidate, Excluded, Search};

@@ -2,7 +2,8 @@
 //! changed there, after a restart, and each of them now and then. A part that its site no longer has, or has less of, is shown
 //! as lost. Silence of a peer says nothing about its parts. It never gives anything up that a site still has.
 
-use super::booking::{About, Booking};
+use super::booking::Booking;
+use super::calls::About;
 use super::{Broker, Effects, Event, Outcome, Outgoing, Step};
 use crate::clock::{Millis, Moment};
 use crate::flaw::Flaw;

@@ -57,7 +57,9 @@ impl Ledger {
 
     fn probe(&mut self, ctx: Context<'_>, request: &Request, most: u32, starts: &[Time]) -> Decided {
         let wish = self.wish(ctx, request, false)?;
-        let wish = match wish.part.changes {
+        let lives =
+            |id: &ReservationId| self.owned(*id, ctx.caller).is_ok_and(|entry| entry.state.holds_capacity());
+        let wish = match wish.part.changes.filter(lives) {
             Some(id) => self.wish_instead(ctx, id, wish)?,
             None => wish,
         };

@@ -8,7 +8,7 @@ use super::{CLOSE, until, wait_for};
 use crate::services::asking::{book, hold, new_id, now, part, together};
 use crate::services::grid::{Grid, knows};
 use crate::services::{runtime, until as shown_until};
-use bookahead_plan::Seconds;
+use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Call, Condition, Lost, Part, Request, Reservation, State};
 
 /// What each of them has; a part that takes all of it needs a site for itself.
@@ -127,6 +127,46 @@ fn a_part_whose_nodes_are_drained_is_replaced_at_another_cluster() {
     until(|| {
         let left = south.reservations();
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+    grid.check_journals();
+}
+
+#[test]
+fn a_change_reaches_both_slurms_or_neither() {
+    let clusters = [Cluster::of(2, 2), Cluster::of(2, 2)];
+    let [_, south] = &clusters;
+    let mut grid = Grid::new();
+    runtime().block_on(async {
+        for (name, cluster) in SITES.iter().zip(&clusters) {
+            grid.start("site", name, &cluster.site(name, "", ""), None).await;
+        }
+        let text = grid.broker_of("grid", "", &SITES[..2]);
+        grid.start("broker", "grid", &text, None).await;
+        let ada = grid.asker("grid");
+        knows(&ada, &["north/cluster", "south/cluster"]).await;
+        let begin = now() + Seconds(3_600);
+        let (id, end) = (new_id(), begin + Seconds(600));
+        ada.get(book(id, together(vec![part(ALL, begin, 600); 2]))).await;
+        let ends = || -> Vec<i64> {
+            let all = clusters.iter().flat_map(Cluster::reservations);
+            all.filter(|reserved| reserved.name != "repair").map(|reserved| reserved.end).collect()
+        };
+        let both_end = async |at: Time| {
+            shown_until(async || if ends() == [at.0; 2] { Ok(()) } else { Err(format!("{:?}", ends())) })
+                .await;
+        };
+        both_end(end).await;
+        // The room after it is taken at south from some time on.
+        let taken = end + Seconds(1_200);
+        south.reserve_nodes("repair", "n1", taken, taken + Seconds(600));
+        let longer = ada.get(Call::Extend { id, version: None, end: end + Seconds(900) }).await;
+        assert!(longer.slots.iter().all(|slot| slot.interval.end == end + Seconds(900)), "{longer:?}");
+        both_end(end + Seconds(900)).await;
+        let why = ada.refused(Call::Extend { id, version: None, end: end + Seconds(1_500) }).await;
+        eprintln!("refused: {why}");
+        let shown = ada.get(Call::Show { id }).await;
+        assert!(shown.slots.iter().all(|slot| slot.interval.end == end + Seconds(900)), "{shown:?}");
+        both_end(end + Seconds(900)).await;
     });
     grid.check_journals();
 }

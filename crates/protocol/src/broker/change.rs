@@ -1,0 +1,235 @@
+//! A change of a booking as it is written down, and what the booking is to have afterwards.
+
+use super::booking::Booking;
+use super::{Child, Event, Pick, name_here};
+use crate::candidates::Found;
+use crate::clock::{Millis, Moment};
+use crate::ids::{ChangeId, Key};
+use crate::life_cycle::{IllegalMove, Move, State};
+use crate::message::{Call, NewTerms, Slot};
+use crate::problem::{Impossible, Why};
+use crate::request::Request;
+use bookahead_plan::{Interval, Seconds, Time};
+use serde::{Deserialize, Serialize};
+
+/// A change of a booking that is under way, as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Changing {
+    /// Its name, at all peers.
+    pub change: ChangeId,
+    /// The key of the call because of which it is made.
+    pub key: Key,
+    /// That call.
+    pub call: Call,
+    /// What the booking fulfils afterwards.
+    pub request: Request,
+    /// The new terms of each part, with the name that the resource has at its peer; None where they stay the same.
+    pub slots: Vec<Option<Slot>>,
+    /// How far it has come.
+    pub stage: Stage,
+}
+
+/// How far a change has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stage {
+    /// Peers are asked to prepare it.
+    Preparing,
+    /// All have prepared it; who asked for that may accept it until then.
+    Prepared(Moment),
+    /// All take the new terms.
+    Decided,
+    /// All keep the old terms.
+    GivenUp,
+}
+
+impl Changing {
+    /// Whether it may still come to new terms.
+    pub fn is_open(&self) -> bool {
+        self.stage != Stage::GivenUp
+    }
+
+    /// The parts that get other terms.
+    pub(super) fn parts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slots.iter().enumerate().filter_map(|(part, slot)| slot.as_ref().map(|_| part))
+    }
+
+    /// What a peer is asked for. Where only the end is later, the capacity may have steps that a slot does not show.
+    pub(super) fn terms(&self, part: usize) -> Option<NewTerms> {
+        let slot = self.slots.get(part)?.as_ref()?;
+        if self.only_extends() {
+            return Some(NewTerms::Until(slot.interval.end));
+        }
+        let wanted = self.request.parts.get(part)?.fixed(slot.interval.begin, slot.resource.clone());
+        Some(NewTerms::Request(Request { objective: self.request.objective, ..Request::single(wanted) }))
+    }
+
+    pub(super) fn only_extends(&self) -> bool {
+        matches!(self.call, Call::Extend { .. } | Call::PrepareChange { terms: NewTerms::Until(_), .. })
+    }
+
+    /// Who accepts it once it is prepared: whoever asked for the preparation, and for how long; None where it is accepted at once.
+    pub(super) fn left_to_caller(&self) -> Option<Millis> {
+        match self.call {
+            Call::PrepareChange { hold_for, .. } => Some(hold_for),
+            _ => None,
+        }
+    }
+}
+
+/// What a booking is to fulfil, and of which parts it is known already what they will have; None where nothing would change.
+#[allow(clippy::type_complexity, reason = "it is taken apart at once")]
+pub(super) fn wanted(
+    booking: &Booking,
+    call: &Call,
+    now: Moment,
+) -> Result<Option<(Request, Vec<Option<Found>>)>, Why> {
+    let (version, terms) = match call {
+        Call::Change { version, request, .. } => (version, NewTerms::Request(request.clone())),
+        Call::Extend { version, end, .. } => (version, NewTerms::Until(*end)),
+        Call::PrepareChange { version, terms, .. } => (version, terms.clone()),
+        _ => return Ok(None),
+    };
+    if !matches!(booking.state, State::Committed | State::Active) {
+        let attempted = if matches!(call, Call::Extend { .. }) { Move::Extend } else { Move::RequestChange };
+        return Err(IllegalMove { from: booking.state, attempted }.into());
+    }
+    if let Some(seen) = version.filter(|seen| *seen != booking.version) {
+        return Err(Why::Changed { seen, now: booking.version });
+    }
+    if (0..booking.children.len()).any(|part| !booking.has_part(part)) {
+        return Err(Why::Unsupported(Impossible::ChangeOfBroken));
+    }
+    let Some(before) = booking.request() else { return Ok(None) };
+    let request = match terms {
+        NewTerms::Request(mut request) => {
+            request.check()?;
+            if request.parts.len() != booking.children.len() {
+                return Err(Why::Unsupported(Impossible::OtherParts));
+            }
+            if request.constraints.is_empty() {
+                request.constraints.clone_from(&before.constraints);
+            }
+            request
+        }
+        NewTerms::Until(end) => {
+            let last = booking.ends().unwrap_or(Time::MIN);
+            if end <= last && matches!(call, Call::Extend { .. }) {
+                return Ok(None);
+            }
+            extended(booking, before, last, end.max(last))
+        }
+    };
+    placed(booking, request, now).map(Some)
+}
+
+/// The same, with the parts that end last ending later.
+fn extended(booking: &Booking, before: &Request, last: Time, end: Time) -> Request {
+    let mut request = before.clone();
+    for (part, child) in request.parts.iter_mut().zip(&booking.children) {
+        let Interval { begin, end: ends } = child.pick.slot.interval;
+        part.wanted.capacity = child.pick.slot.capacity;
+        part.wanted.earliest_start = begin;
+        part.wanted.latest_end = if ends == last { end } else { ends };
+        part.wanted.duration = part.wanted.latest_end - begin;
+    }
+    request
+}
+
+/// Every part stays on its resource. One that has begun keeps its begin; of one that may begin at one time only nothing has to be
+/// asked.
+fn placed(
+    booking: &Booking,
+    mut request: Request,
+    now: Moment,
+) -> Result<(Request, Vec<Option<Found>>), Why> {
+    let mut given = Vec::new();
+    for (part, child) in request.parts.iter_mut().zip(&booking.children) {
+        let (pick, wanted) = (&child.pick, part.wanted);
+        part.resource = Some(name_here(&pick.peer, &pick.slot.resource));
+        let begin = pick.slot.interval.begin;
+        let begun = Moment::of(begin) <= now;
+        let end = begin + wanted.duration;
+        if begun && (begin < wanted.earliest_start || end > wanted.latest_end) {
+            return Err(Why::Unsupported(Impossible::BeginOfActive));
+        }
+        let fixed = wanted.latest_start() == wanted.earliest_start;
+        let start = if begun { begin } else { wanted.earliest_start };
+        if begun || fixed {
+            (part.wanted.earliest_start, part.wanted.latest_end) = (start, start + wanted.duration);
+        } else {
+            part.changes = Some(pick.child);
+        }
+        let slot = || Slot {
+            interval: Interval::new(start, start + wanted.duration),
+            capacity: wanted.capacity,
+            slack: Seconds::ZERO,
+            free: None,
+            ..pick.slot.clone()
+        };
+        let found = (begun || fixed).then(|| Found { peer: pick.peer.clone(), slot: slot() });
+        given.push(found);
+    }
+    Ok((request, given))
+}
+
+impl Booking {
+    /// What it fulfils: what was asked for, or what it was changed to.
+    pub fn request(&self) -> Option<&Request> {
+        self.request.as_ref().or(self.asked.as_ref().map(|asked| &asked.request))
+    }
+
+    /// Events about changes.
+    pub(super) fn apply_change(&mut self, event: &Event) {
+        match event {
+            Event::Changing { changing, .. } => self.change = Some(Changing::clone(changing)),
+            Event::ChangePrepared { until, .. } => self.set_stage(Stage::Prepared(*until)),
+            Event::ChangeDecided { .. } => self.set_stage(Stage::Decided),
+            Event::ChangeGivenUp { change, .. } => {
+                match self.change.as_mut().filter(|known| known.change == *change) {
+                    Some(changing) => changing.stage = Stage::GivenUp,
+                    None => self.last_change = Some((*change, false)),
+                }
+            }
+            Event::ChangeSettled { .. } => {
+                if let Some(Changing { change, request, stage, .. }) = self.change.take() {
+                    let decided = stage == Stage::Decided;
+                    self.last_change = Some((change, decided));
+                    if decided {
+                        self.request = Some(request);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_stage(&mut self, stage: Stage) {
+        self.change.iter_mut().for_each(|change| change.stage = stage);
+    }
+
+    /// The change that may still come to new terms.
+    pub(super) fn open_change(&self) -> Option<&Changing> {
+        self.change.as_ref().filter(|change| change.is_open())
+    }
+
+    /// The slots of a change that is prepared, with the names that resources have here.
+    pub(super) fn prepared_slots(&self) -> Vec<Slot> {
+        let Some(changing) = self.change.as_ref().filter(|change| matches!(change.stage, Stage::Prepared(_)))
+        else {
+            return Vec::new();
+        };
+        let slot = |(child, new): (&Child, &Option<Slot>)| {
+            let slot = new.clone().unwrap_or_else(|| child.pick.slot.clone());
+            Pick { slot, ..child.pick.clone() }.slot_here()
+        };
+        self.children.iter().zip(&changing.slots).map(slot).collect()
+    }
+
+    /// Until when a change that is prepared can be accepted.
+    pub(super) fn prepared_until(&self) -> Option<Moment> {
+        match self.change.as_ref()?.stage {
+            Stage::Prepared(until) => Some(until),
+            _ => None,
+        }
+    }
+}
