@@ -81,6 +81,8 @@ pub enum Why {
     /// A change that was never prepared, or whose time is up.
     #[error("this change is not prepared any more; the old terms stand, change it again")]
     NotPrepared,
+    #[error("its terms are being changed, or a part of it is being replaced; ask again when that is done")]
+    ChangeUnderWay,
     #[error("there is no part {0} in it")]
     NoSuchPart(usize),
     /// Something was to be released, and it was not said of which part.
@@ -233,6 +235,7 @@ impl Why {
             Why::KeyTaken(_) => "key-taken",
             Why::Changed { .. } => "changed",
             Why::NotPrepared => "not-prepared",
+            Why::ChangeUnderWay => "change-under-way",
             Why::NoSuchPart(_) => "no-such-part",
             Why::WhichPart(_) => "which-part",
             Why::NotReleased(_) => "not-released",
@@ -257,7 +260,7 @@ impl Why {
 
     /// Whether nothing was decided: nobody remembers it, and the same call may be sent again.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Why::Busy | Why::NoBatchSystem)
+        matches!(self, Why::Busy | Why::ChangeUnderWay | Why::NoBatchSystem)
     }
 
     /// Whether a repetition of the call would get the same answer: nothing about it is a matter of time.

@@ -74,6 +74,8 @@ codes! {
         "Make a new id for every new reservation.";
     NotPrepared = "not-prepared", 409, "Change not prepared",
         "Its time is up, or it was given up; the old terms stand. Change the reservation again.";
+    ChangeUnderWay = "change-under-way", 409, "A change is under way",
+        "Ask again when it is done, with the same key: its terms are being changed, or a part is being replaced.";
     PartLost = "part-lost", 409, "A part was lost",
         "Nothing is booked; ask again with a new id.";
     Interrupted = "interrupted", 409, "Interrupted before a decision",
@@ -163,6 +165,7 @@ impl Code {
             Why::KeyTaken(_) => Code::KeyTaken,
             Why::Changed { .. } => Code::Changed,
             Why::NotPrepared => Code::NotPrepared,
+            Why::ChangeUnderWay => Code::ChangeUnderWay,
             Why::NoSuchPart(_) => Code::NoSuchPart,
             Why::WhichPart(_) => Code::WhichPart,
             Why::NotReleased(_) => Code::NotReleased,

@@ -421,6 +421,7 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
         any::<u128>().prop_map(|key| Why::KeyTaken(Key(key))),
         (any::<u32>(), any::<u32>()).prop_map(|(seen, now)| Why::Changed { seen, now }),
         Just(Why::NotPrepared),
+        Just(Why::ChangeUnderWay),
         place().prop_map(Why::NoSuchPart),
         place().prop_map(Why::WhichPart),
         Just(Why::NotReleased(NotReleased::AfterEnd)),

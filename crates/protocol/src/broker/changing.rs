@@ -69,7 +69,7 @@ impl Broker {
         }
         let healing = self.healing.contains_key(&id) || !booking.replacing.is_empty();
         if healing || booking.change.is_some() || self.changes.contains_key(&id) {
-            return step.refuse(client, Why::Busy);
+            return step.refuse(client, Why::ChangeUnderWay);
         }
         match wanted(booking, &envelope.call, step.now) {
             Ok(None) => {
@@ -463,7 +463,7 @@ impl Broker {
                 self.decide_change(id, step);
             }
             (Some(Stage::Decided), true) => self.wait_for_change(id, client),
-            (Some(Stage::Preparing), true) => step.refuse(client, Why::Busy),
+            (Some(Stage::Preparing), true) => step.refuse(client, Why::ChangeUnderWay),
             (Some(Stage::Preparing | Stage::Prepared(_)), _) => {
                 self.give_up_change(id, Problem::new(Why::NotPrepared), step);
                 self.answer_finished(id, client, accept, step);

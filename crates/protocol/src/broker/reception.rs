@@ -245,16 +245,22 @@ impl Broker {
         }
         let changes_terms =
             matches!(envelope.call, Call::Change { .. } | Call::Extend { .. } | Call::Release { .. });
-        if self.forwarded.len() >= self.rules.under_way || changes_terms && self.is_changing(id) {
+        if changes_terms && self.is_changing(id) {
+            return step.refuse(client, Why::ChangeUnderWay);
+        }
+        if self.forwarded.len() >= self.rules.under_way {
             return step.refuse(client, Why::Busy);
         }
         let passed_on = self.owned(id, &envelope.caller).and_then(|booking| {
             // What is replaced now has other parts in a moment.
-            if booking.replacing.is_empty() { pass_on(booking, &envelope.call) } else { Err(Why::Busy) }
+            if !booking.replacing.is_empty() {
+                return Err(Why::ChangeUnderWay);
+            }
+            pass_on(booking, &envelope.call)
         });
         let calls = match passed_on {
             Ok(calls) => calls,
-            Err(why @ (Why::Unknown(_) | Why::NotOwner(_) | Why::Busy)) => {
+            Err(why @ (Why::Unknown(_) | Why::NotOwner(_) | Why::ChangeUnderWay)) => {
                 return step.refuse(client, why);
             }
             Err(why) => return self.answer(id, client, Problem::new(why).into(), step),

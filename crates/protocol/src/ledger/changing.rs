@@ -104,7 +104,7 @@ impl Ledger {
         if let Some(preparing) = entry.preparing().filter(|preparing| preparing.change == change) {
             let finished = match (accept, preparing.ready) {
                 (true, true) => What::ChangeSettled { id },
-                (true, false) => return Err(Problem::new(Why::Busy)),
+                (true, false) => return Err(entry.busy()),
                 (false, _) => What::ChangeGivenUp { id, change },
             };
             return Ok(Decision::show_after(id, vec![finished]));
@@ -246,7 +246,7 @@ impl Ledger {
     ) -> Result<&Entry, Problem> {
         let entry = self.owned(id, caller)?;
         if entry.waiting.is_some() {
-            return Err(Problem::new(Why::Busy));
+            return Err(entry.busy());
         }
         entry.state.after(by)?;
         match version.filter(|seen| *seen != entry.version) {

@@ -158,7 +158,7 @@ impl Ledger {
             {
                 return Ok(Decision::wait_after(id, Vec::new()));
             }
-            Some(_) => return Err(Problem::new(Why::Busy)),
+            Some(_) => return Err(entry.busy()),
             None => {}
         }
         entry.state.after(Move::Commit)?;
@@ -181,7 +181,7 @@ impl Ledger {
         let entry = self.owned(id, caller)?;
         only_part(part)?;
         if entry.state == State::ChangeRequested {
-            return Err(Problem::new(Why::Busy));
+            return Err(entry.busy());
         }
         if matches!(entry.state, State::Requested | State::Held | State::Expired) {
             let why = Why::Unsupported(Impossible::JobsOfAHold);
@@ -209,7 +209,7 @@ impl Ledger {
             return Err(Problem::new(IllegalMove { from: entry.state, attempted: Move::Complete }));
         }
         if entry.waiting.is_some() {
-            return Err(Problem::new(Why::Busy));
+            return Err(entry.busy());
         }
         let rest = rest_from(ctx.now);
         if from >= entry.end() {

@@ -212,6 +212,12 @@ impl Entry {
         }
     }
 
+    /// Why a call about it has to wait.
+    pub(super) fn busy(&self) -> Problem {
+        let changing = self.state == State::ChangeRequested;
+        Problem::new(if changing { Why::ChangeUnderWay } else { Why::Busy })
+    }
+
     /// Whether it waits for a late commit.
     pub(super) fn is_committed_late(&self) -> bool {
         matches!(&self.waiting, Some(Waiting { then: Then::CommitLate(_), .. }))

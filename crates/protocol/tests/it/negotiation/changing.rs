@@ -110,7 +110,7 @@ fn where_one_site_is_silent_all_keep_their_old_terms_and_the_next_change_is_take
     town.away.insert(name("south"));
     let envelope = town.envelope(change(pair(350, 450)));
     assert_eq!(town.send("broker", &envelope), None);
-    assert_eq!(why(town.call("broker", extend(500))), Why::Busy);
+    assert_eq!(why(town.call("broker", extend(500))), Why::ChangeUnderWay);
     assert_eq!(shown(&mut town, "broker").state, State::ChangeRequested);
     town.wait(15_000);
     assert_eq!(why(town.answer(&envelope)), Why::Silence);
@@ -299,7 +299,7 @@ fn a_broker_prepares_a_change_for_another_and_remembers_it_after_a_crash() {
     assert!(prepared.held_for.is_some_and(|left| left > Millis::seconds(20)), "{prepared:?}");
     town.restart("broker", &SITES, 100);
     assert_eq!(reservation(town.call("broker", prepare(7, 450))).state, State::ChangeRequested);
-    assert_eq!(why(town.call("broker", prepare(8, 480))), Why::Busy);
+    assert_eq!(why(town.call("broker", prepare(8, 480))), Why::ChangeUnderWay);
     let taken = reservation(town.call("broker", finish(7, true)));
     assert_eq!((taken.state, intervals(&taken)), (State::Committed, vec![interval(300, 450); 2]));
     assert_eq!(reservation(town.call("broker", finish(7, true))).version, taken.version);

@@ -282,7 +282,7 @@ fn the_owners_cancel_wins_over_a_replacement_under_way() {
     town.brokers.get_mut(&name("broker")).unwrap().1.extend(events);
     let busy =
         town.call("broker", Call::Release { id: ID, part: Some(0), from: Time(1_200), keep: Capacity(0) });
-    assert_eq!(super::town::why(busy), Why::Busy, "its parts change in a moment");
+    assert_eq!(super::town::why(busy), Why::ChangeUnderWay, "its parts change in a moment");
     let cancelled = reservation(town.call("broker", Call::Cancel { id: ID }));
     assert_eq!(cancelled.state, State::Cancelled);
     assert_eq!(committed(&town), [], "the replacement is given back too");
