@@ -67,7 +67,7 @@ fn a_change_that_was_given_up_before_it_came_is_not_prepared_and_a_cancel_ends_o
     assert_eq!(site.call(0, "ann", finish(7, false)).word(), "committed");
     assert_eq!(site.call(0, "ann", prepare(1, 7, fixed(150, 250, 6))).word(), "not-prepared");
     site.call(0, "ann", prepare(1, 8, fixed(150, 250, 6)));
-    assert_eq!(site.call(0, "ann", prepare(1, 9, fixed(150, 250, 6))).word(), "busy");
+    assert_eq!(site.call(0, "ann", prepare(1, 9, fixed(150, 250, 6))).word(), "change-under-way");
     assert_eq!(site.cancel(0, "ann", 1).word(), "cancelled");
     assert_eq!(site.call(0, "ann", finish(8, true)).word(), "illegal");
     assert_eq!(site.call(0, "ann", finish(8, false)).word(), "cancelled");
