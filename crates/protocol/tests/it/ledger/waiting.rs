@@ -313,7 +313,11 @@ fn a_change_takes_old_and_new_terms_until_it_is_granted_or_refused() {
         |site: &Site| site.ledger.reserved(&"cluster".into()).map(|(_, span)| span).collect::<Vec<_>>();
     assert_eq!(reserved(&site), [span(100, 150, 4), span(150, 250, 6)]);
     assert_eq!(interval(&site.look(0, "ann", 1)), (100, 200), "the old terms are what it has");
-    assert_eq!(site.call(0, "ann", change(1, fixed(100, 200, 1))).word(), "change-under-way", "one change at a time");
+    assert_eq!(
+        site.call(0, "ann", change(1, fixed(100, 200, 1))).word(),
+        "change-under-way",
+        "one change at a time"
+    );
     let job = Call::Attach { id: ReservationId(1), part: 0, job: JobId(1) };
     assert_eq!(site.call(0, "ann", job).word(), "change-under-way");
     site.refuse(1_000, 1);
