@@ -15,9 +15,9 @@ const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 const ASKERS: usize = 4;
 const EACH: usize = 5;
 
-/// Whoever looks is answered within this time, 99 times of 100.
+/// Whoever looks or gives something up is answered within this time, 99 times of 100.
 const PROMPT: Duration = Duration::from_millis(100);
-/// The same for those who book or cancel. With the executable of a release build that is 100 ms too (about 50 were measured); that of
+/// The same for those who book. With the executable of a release build that is 100 ms too (about 50 were measured); that of
 /// the tests needs several times as long for the search and for reading the hard requests.
 const BOOKED: Duration = Duration::from_millis(500);
 
@@ -88,7 +88,7 @@ fn searches_that_take_seconds_keep_nobody_else_waiting() {
             // Of fewer than a hundred answers the slowest is not counted: on a shared machine one of them waits for a core.
             let p99 = of[(of.len() - 1) * 99 / 100];
             eprintln!("{what}: {} times, p50 {:?}, p99 {p99:?}", of.len(), of[of.len() / 2]);
-            let most = if matches!(what, "book" | "cancel") { BOOKED } else { PROMPT };
+            let most = if what == "book" { BOOKED } else { PROMPT };
             assert!(p99 < most, "{what} took {p99:?}");
         }
     });
