@@ -301,7 +301,8 @@ fn a_co_reservation_from_a_file_is_held_and_committed_through_a_broker() {
     assert_eq!(committed["state"], "committed");
     let parts =
         ["--part", "name=a capacity=4 duration=1h", "--part", "capacity=2 duration=30m", "--together"];
-    let booked = asking.document(&[&["reserve", "--book", "--until", "+9h"], &parts[..]].concat());
+    let booked =
+        asking.document(&[&["reserve", "--book", "--from", "+1h", "--until", "+9h"], &parts[..]].concat());
     assert_eq!(booked["slots"].as_array().unwrap().len(), 2);
     let booked = booked["id"].as_str().unwrap();
     asking.run(&["change", booked, "--capacity", "1"]).assert_refused(2, &["2 parts", "--part"]);

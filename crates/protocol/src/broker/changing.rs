@@ -109,7 +109,8 @@ impl Broker {
 
     /// Answers those who wait. What passes is not remembered: whoever repeats the call may have more luck.
     fn answer_change(&mut self, id: ReservationId, clients: Vec<Client>, answer: &Answer, step: &mut Step) {
-        let passes = matches!(answer, Answer::Problem(problem) if !problem.why.is_final());
+        let passes = matches!(answer, Answer::Problem(problem)
+            if !problem.why.is_final() || problem.why == Why::NotPrepared);
         for client in clients {
             if passes {
                 step.reply(client, answer.clone());
@@ -199,9 +200,9 @@ impl Broker {
         };
         let Some(held_for) = until else {
             let problem = match answer {
-                // A peer that was interrupted prepares nothing under this name any more; it may under the next.
-                Some(Answer::Problem(problem)) if problem.why != Why::NotPrepared => Problem::clone(problem),
-                _ => Problem::new(Why::Silence),
+                Some(Answer::Problem(problem)) => Problem::clone(problem),
+                Some(_) => Problem::new(Why::NotPrepared),
+                None => Problem::new(Why::Silence),
             };
             return self.give_up_change(id, problem, step);
         };
@@ -225,7 +226,8 @@ impl Broker {
         let decide_by = prepared.iter().filter_map(by).min().unwrap_or(Moment::MAX);
         let left_to_caller = changing.left_to_caller();
         if decide_by <= step.now {
-            return self.give_up_change(id, Problem::new(Why::Silence), step);
+            // Mostly because it is about to begin: a moment later it is a change of what is active.
+            return self.give_up_change(id, Problem::new(Why::NotPrepared), step);
         }
         match left_to_caller {
             None => self.decide_change(id, step),

@@ -314,3 +314,21 @@ fn a_broker_prepares_a_change_for_another_and_remembers_it_after_a_crash() {
     assert_eq!(why(town.call("broker", prepare(11, 500))), Why::NotPrepared);
     assert!(matches!(town.call("broker", finish(12, true)), Some(Answer::Problem(_))));
 }
+
+#[test]
+fn a_change_that_cannot_be_decided_before_the_begin_is_not_prepared_and_is_taken_a_moment_later() {
+    let mut town = booked();
+    town.wait(299_500);
+    // What reaches one of the two in time does not reach the other before it has begun.
+    town.away.insert(name("south"));
+    let envelope = town.envelope(extend(500));
+    assert_eq!(town.send("broker", &envelope), None);
+    town.wait(600);
+    town.away.clear();
+    town.wait(5_000);
+    assert_eq!(why(town.answer(&envelope)), Why::NotPrepared);
+    assert_eq!(at_sites(&town, &SITES), [(State::Active, interval(300, 400)); 2]);
+    let longer = reservation(town.send("broker", &envelope));
+    assert_eq!((longer.state, intervals(&longer)), (State::Active, vec![interval(300, 500); 2]));
+    assert!(town.head("broker").is_settled());
+}
