@@ -13,7 +13,7 @@ const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 /// As many ask hard requests at once, and so many each, one after the other.
 const ASKERS: usize = 4;
-const EACH: usize = 5;
+const EACH: usize = 15;
 
 /// Whoever looks or gives something up is answered within this time, 99 times of 100.
 const PROMPT: Duration = Duration::from_millis(100);
