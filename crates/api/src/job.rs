@@ -45,8 +45,9 @@ pub struct SubmitJob {
     pub limit_seconds: i64,
     /// Latest useful end time (broker only).
     pub latest_end: Option<Timestamp>,
-    /// Attributes that the resource must have.
+    /// Attributes that the resource must have. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
     pub requirements: Vec<Requirement>,
     /// Clock rate in MHz of the machine that `limit_seconds` was measured on (broker only). The time limit at a site with the
     /// attribute `mhz` is longer or shorter in proportion.

@@ -24,8 +24,9 @@ pub struct Request {
     /// At least one, at most 32.
     #[schema(min_items = 1, max_items = 32)]
     pub parts: Vec<Part>,
-    /// What must hold between parts.
+    /// What must hold between parts. At most 2048, repetitions included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 2048)]
     pub constraints: Vec<Constraint>,
     /// Which of several solutions is the best.
     #[serde(default)]
@@ -59,8 +60,9 @@ pub struct Part {
     pub earliest_start: Timestamp,
     /// It must have ended by then.
     pub latest_end: Timestamp,
-    /// What the resource must have.
+    /// What the resource must have. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
     pub requirements: Vec<Requirement>,
     /// This very resource, by its name at whoever is asked.
     #[schema(value_type = Option<NameText>, example = "cluster")]
@@ -209,7 +211,8 @@ pub enum Requirement {
         /// Which attribute.
         #[schema(value_type = NameText)]
         attribute: Name,
-        /// What it may be.
+        /// What it may be. At most 64.
+        #[schema(max_items = 64)]
         values: Vec<AttributeValue>,
     },
     /// It is a number, this or more.

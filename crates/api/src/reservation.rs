@@ -70,9 +70,9 @@ pub struct Extend {
 #[serde(deny_unknown_fields)]
 pub struct Commit {
     /// Waiting jobs of its owner at the site, to be moved into it; more can be given later. If one cannot be moved, nothing is
-    /// committed. A broker takes them once it is committed.
+    /// committed. A broker takes them once it is committed. At most 1024.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<JobIdText>)]
+    #[schema(value_type = Vec<JobIdText>, max_items = 1024)]
     pub jobs: Vec<JobId>,
 }
 

@@ -35,15 +35,17 @@ pub struct Heartbeat {
     pub url: String,
     /// What it is.
     pub role: Role,
-    /// What it offers.
+    /// What it offers, with at most 64 attributes each.
     #[serde(default)]
+    #[schema(max_items = 1024)]
     pub resources: Vec<Resource>,
-    /// What else there is to know of it.
+    /// What else there is to know of it: at most 64 attributes.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, AttributeValue>)]
     pub attributes: BTreeMap<Name, AttributeValue>,
     /// How much is asked of its resources at the moment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1024)]
     pub loads: Vec<Load>,
     /// How long a hold takes the sender of late, in milliseconds: most of it is the wait for a batch system.
     #[schema(example = 850)]

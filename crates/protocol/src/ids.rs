@@ -2,7 +2,9 @@
 //! repeated message is recognised as the same.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use siphasher::sip128::{Hasher128, SipHasher24};
 use std::fmt;
+use std::hash::Hasher;
 use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
@@ -131,28 +133,36 @@ identity!(
     "key"
 );
 
-/// Makes identities that nobody else makes: a number of its own in front, then which life of the maker it is, then a
-/// counter. A maker that restarts begins a new life, so that it need not remember what it used up before.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+/// Makes identities that nobody else makes or foresees: 128 bits that follow from a secret of its maker, from which life of the maker
+/// it is, and from a counter, by a keyed hash. Whoever could foresee them could take them first. A maker that restarts begins a new
+/// life, so that it need not remember what it used up before.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Identities {
-    maker: u64,
+    maker: u128,
     next: u64,
+}
+
+impl fmt::Debug for Identities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identities").field("next", &self.next).finish_non_exhaustive()
+    }
 }
 
 /// A life has so many bits for its counter; the rest of 64 counts lives.
 const COUNTER_BITS: u32 = 40;
 
 impl Identities {
-    /// Those of one life of `maker`; no two makers share a number.
-    pub fn new(maker: u64, life: u32) -> Identities {
+    /// Those of one life of a maker with this secret; no two makers share one.
+    pub fn new(maker: u128, life: u32) -> Identities {
         Identities { maker, next: u64::from(life) << COUNTER_BITS }
     }
 
     /// The next one.
     pub fn make(&mut self) -> u128 {
-        let made = (u128::from(self.maker) << 64) | u128::from(self.next);
+        let mut hasher = SipHasher24::new_with_key(&self.maker.to_be_bytes());
+        hasher.write_u64(self.next);
         self.next += 1;
-        made
+        hasher.finish128().as_u128()
     }
 }
 
@@ -180,8 +190,11 @@ mod tests {
         for (at, one) in made.iter().enumerate() {
             assert!(!made[..at].contains(one), "{made:?}");
         }
-        assert_eq!(ReservationId(made[1]).to_string(), "rsv_10000000000000001");
-        assert_eq!("rsv_10000000000000001".parse(), Ok(ReservationId(made[1])));
+        // Two that follow each other have about half of their bits in common, as any two have.
+        let same = (made[0] ^ made[1]).count_zeros();
+        assert!((32..=96).contains(&same), "{made:x?}");
+        assert_eq!(ReservationId(0x1_0000_0000_0000_0001).to_string(), "rsv_10000000000000001");
+        assert_eq!("rsv_10000000000000001".parse(), Ok(ReservationId(0x1_0000_0000_0000_0001)));
         for wrong in [
             "",
             "rsv_",

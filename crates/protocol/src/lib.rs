@@ -18,6 +18,7 @@ pub mod broker;
 pub mod candidates;
 pub mod clock;
 pub mod deadline;
+pub mod digest;
 pub mod flaw;
 pub mod ids;
 pub mod jobs;
@@ -25,6 +26,7 @@ pub mod ledger;
 pub mod level;
 pub mod life_cycle;
 pub mod message;
+mod per_user;
 pub mod problem;
 pub mod request;
 

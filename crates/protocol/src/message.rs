@@ -145,6 +145,25 @@ pub enum Answer {
     Problem(Box<Problem>),
 }
 
+impl Answer {
+    /// The memory that it takes, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Answer::Offers(offers) => {
+                offers.iter().map(|offer| offer.slots.len()).sum::<usize>() * SLOT_BYTES
+            }
+            Answer::Reservation(shown) => {
+                let slots = shown.slots.len() + shown.prepared.len() + shown.replaced.len();
+                slots * SLOT_BYTES + shown.jobs.len() * size_of::<(usize, JobId)>()
+            }
+            Answer::Problem(problem) => problem.bytes(),
+        }
+    }
+}
+
+/// The memory of a slot with its names, roughly.
+const SLOT_BYTES: usize = 512;
+
 /// A way to fulfil a request: one slot for each part.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {

@@ -23,6 +23,17 @@ pub struct Problem {
     pub relaxations: Vec<Relaxation>,
 }
 
+impl Problem {
+    /// The memory that it takes beside its own size, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let told = match &self.why {
+            Why::NotGranted(text) => text.len(),
+            _ => 0,
+        };
+        told + self.blockers.len() * size_of::<Blocker>() + self.relaxations.len() * size_of::<Relaxation>()
+    }
+}
+
 /// What holds capacity that was wanted, without saying whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Blocker {
@@ -202,6 +213,12 @@ pub enum Limit {
     Notice,
     /// How many hundredths of a resource one user may have reserved at the same time.
     Share,
+    /// Jobs of one user outside reservations, waiting or running.
+    Jobs,
+    /// How many hundredths of a resource these jobs may ask for together.
+    JobShare,
+    /// How long one of these jobs may run, in seconds.
+    JobTime,
 }
 
 impl Problem {
@@ -285,6 +302,11 @@ impl std::fmt::Display for Limit {
             Limit::Horizon => "the time ahead in seconds",
             Limit::Notice => "the notice in seconds",
             Limit::Share => "your share of the resource in percent",
+            Limit::Jobs => "the number of your jobs outside reservations",
+            Limit::JobShare => {
+                "the share of the resource, in percent, that your jobs outside reservations ask for"
+            }
+            Limit::JobTime => "the time limit, in seconds, of a job outside reservations",
         })
     }
 }

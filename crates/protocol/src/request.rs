@@ -5,7 +5,7 @@
 use crate::ids::{Name, ReservationId};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// Parts are told apart by so few bits, and searched exactly.
@@ -211,6 +211,14 @@ impl Request {
         different.sort_unstable();
         different.dedup();
         different
+    }
+
+    /// The same without constraints that say the same as one before them.
+    #[must_use]
+    pub fn without_repetitions(mut self) -> Request {
+        let mut seen = BTreeSet::new();
+        self.constraints.retain(|constraint| seen.insert(constraint.ordered()));
+        self
     }
 
     fn check_constraint(&self, constraint: usize, what: &Constraint) -> Result<(), Malformed> {
@@ -456,7 +464,10 @@ mod tests {
         assert_eq!(different(most).check(), Ok(()));
         let constraints = most + 1;
         assert_eq!(different(constraints).check(), Err(Malformed::TooManyConstraints { constraints, most }));
-        assert_eq!(request(2, vec![after(0); 9_000]).check(), Ok(()));
+        let repeated = [after(1), after(0)].iter().cloned().cycle().take(9_000).collect();
+        let repeated = request(2, repeated);
+        assert_eq!(repeated.check(), Ok(()));
+        assert_eq!(repeated.without_repetitions().constraints, [after(1), after(0)]);
     }
 }
 

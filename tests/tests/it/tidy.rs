@@ -54,7 +54,7 @@ const IMPORT_ANYTHING: [&str; 2] = ["bookahead-benches", "bookahead-tests"];
 
 /// What the deciding code may import from elsewhere.
 const DECIDING: [&str; 3] = ["bookahead-plan", "bookahead-protocol", "bookahead-party"];
-const DECIDING_IMPORTS: [&str; 2] = ["serde", "thiserror"];
+const DECIDING_IMPORTS: [&str; 3] = ["serde", "siphasher", "thiserror"];
 
 /// Files of a crate are at most this long; longer ones want to be two.
 const MOST_LINES: usize = 600;

@@ -376,7 +376,16 @@ fn malformed() -> impl Strategy<Value = Malformed> {
 
 fn refused() -> impl Strategy<Value = Why> {
     let reasons = vec![Reason::TooWide, Reason::NoWindow, Reason::NoRoom, Reason::NotAdmitted];
-    let limits = vec![Limit::Count, Limit::Area, Limit::Horizon, Limit::Notice, Limit::Share];
+    let limits = vec![
+        Limit::Count,
+        Limit::Area,
+        Limit::Horizon,
+        Limit::Notice,
+        Limit::Share,
+        Limit::Jobs,
+        Limit::JobShare,
+        Limit::JobTime,
+    ];
     prop_oneof![
         malformed().prop_map(Why::Malformed),
         any::<usize>().prop_map(Why::OnePartOnly),

@@ -144,7 +144,7 @@ pub(crate) fn brokers(
             .iter()
             .filter_map(|peer| Some((Name::from(peer.as_str()), offers.get(peer)?.clone())));
         // Clients have the numbers from 2^32 on.
-        let rules = broker.rules().rules(at as u64 + 1, REMEMBERED, REAL_TIME);
+        let rules = broker.rules().rules(at as u128 + 1, REMEMBERED, REAL_TIME);
         let built = Broker::new(&broker.name.as_str().into(), rules, peers.collect());
         offers.insert(broker.name.clone(), built.resources());
         made.insert(&broker.name, built);
@@ -174,7 +174,7 @@ fn circle(described: &[config::Broker], offers: &Offers) -> String {
 /// How long a client wants to be held what it is promised, if it does not say.
 const USUAL_HOLD: Millis = Millis::seconds(120);
 /// Brokers have the numbers below.
-const FIRST_MAKER: u64 = 1 << 32;
+const FIRST_MAKER: u128 = 1 << 32;
 
 /// The client at this place of the file.
 pub(crate) fn client(described: &config::Client, at: usize, names: &Names, end: Length) -> Result<Client> {
@@ -185,7 +185,7 @@ pub(crate) fn client(described: &config::Client, at: usize, names: &Names, end: 
         let wish = wish(request, end).with_context(|| format!("{whose}, request {}", number + 1))?;
         wishes.push(wish);
     }
-    Ok(Client::new(described.asks.as_str().into(), &described.name, FIRST_MAKER + at as u64, wishes))
+    Ok(Client::new(described.asks.as_str().into(), &described.name, FIRST_MAKER + at as u128, wishes))
 }
 
 fn wish(described: &config::Request, end: Length) -> Result<Wish> {

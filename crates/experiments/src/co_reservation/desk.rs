@@ -80,7 +80,7 @@ impl Desk {
     /// A broker that knows the machines and has booked nothing. No two have the same number.
     pub(super) fn new(number: u64, choices: &Choices, knowledge: Knowledge, sites: &Sites) -> Desk {
         let mut broker = Broker::new(Rules {
-            maker: number,
+            maker: number.into(),
             after_refusal: choices.left_out,
             longest_hold: ASKED_HOLD,
             retention: RETENTION,

@@ -25,8 +25,8 @@ const RUN: Seconds = Seconds(3_600);
 const KIND: &str = "processors";
 const MACHINE: &str = "cluster";
 /// What was made before is numbered by another maker.
-const ELSEWHERE: u64 = 1;
-const HERE: u64 = 2;
+const ELSEWHERE: u128 = 1;
+const HERE: u128 = 2;
 
 /// Several sites with equal calendars.
 pub(super) struct Grid {

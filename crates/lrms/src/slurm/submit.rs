@@ -116,13 +116,15 @@ fn check(job: &Submission, script: &str) -> Result<(), LrmsError> {
     Ok(())
 }
 
-/// Whether a line of a script makes an array or a heterogeneous job of it.
+/// Whether a line of a script makes a heterogeneous job of it, or plainly an array. Arrays in other spellings become one job.
 fn is_several_jobs(line: &str) -> bool {
     let Some(options) = line.strip_prefix("#SBATCH") else { return false };
     let mut words = options.split_whitespace();
     words.any(|word| {
         let short = word.starts_with("-a") && !word.starts_with("--");
-        short || word == "hetjob" || word == "packjob" || word == "--array" || word.starts_with("--array=")
+        let lower = word.to_ascii_lowercase();
+        let heterogeneous = lower.starts_with("hetjob") || lower.starts_with("packjob");
+        short || heterogeneous || word == "--array" || word.starts_with("--array=")
     })
 }
 
@@ -142,6 +144,8 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
         format!("--output={output}"),
         format!("--export={EXPORTED}"),
         "--no-requeue".to_owned(),
+        // Clears what a script asks for, however it is abbreviated: an array would be many jobs under one id.
+        "--array=".to_owned(),
     ];
     options.extend(folder.map(|folder| format!("--chdir={}", folder.display())));
     options.extend(job.project.iter().map(|project| format!("--account={project}")));

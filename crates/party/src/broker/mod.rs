@@ -468,6 +468,7 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         Event::Closed { .. } => event.word(),
         Event::Forgot { .. } => "forgotten",
         Event::Woke { .. }
+        | Event::CancelledBefore { .. }
         | Event::Trying { .. }
         | Event::GaveUp { .. }
         | Event::Replacing { .. }

@@ -6,6 +6,7 @@ use crate::batch::{BatchError, BatchOrder, Ended, Job, JobChange, JobState, Look
 use crate::step::{CallId, Level, Remark};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::ledger::JobUsage;
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Moment, Name, Part, ReservationId};
 use std::collections::BTreeMap;
@@ -70,10 +71,28 @@ impl Site {
         if let Some(known) = self.jobs.get(id) {
             return if known.is(&job) { Ok(None) } else { Err(Problem::new(Why::JobTaken(id))) };
         }
-        if let Some(reservation) = job.reservation {
-            self.attach(caller, reservation, id, step)?;
+        match job.reservation {
+            Some(reservation) => self.attach(caller, reservation, id, step)?,
+            None => self.check_limits(caller, &job)?,
         }
         Ok(Some(job))
+    }
+
+    /// Whether its owner may have one more job outside reservations.
+    fn check_limits(&self, caller: &Caller, job: &Job) -> Result<(), Problem> {
+        let limits = self.rules.limits.of(caller);
+        let offered = self.rules.resources.iter().find(|offered| offered.resource.name == job.resource);
+        let of = offered.map_or(Capacity::ZERO, |offered| offered.resource.capacity);
+        let others = self.jobs.live().map(|record| &record.job);
+        let mut beside = JobUsage::default();
+        for other in others.filter(|other| other.reservation.is_none() && other.user == job.user) {
+            beside.count = beside.count.saturating_add(1);
+            if other.resource == job.resource {
+                beside.capacity = beside.capacity.saturating_add(other.capacity.0.into());
+            }
+        }
+        let usage = JobUsage { count: 1, capacity: job.capacity.0.into(), of };
+        Ok(limits.check_job(&beside, &usage, job.limit)?)
     }
 
     /// The resource on which it runs: that of its reservation, the one it names, or the first that suits it.

@@ -144,9 +144,9 @@ impl Booking {
     /// crash on.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
-            Event::Woke { .. } | Event::Forgot { .. } => {}
+            Event::Woke { .. } | Event::CancelledBefore { .. } | Event::Forgot { .. } => {}
             Event::Trying { picks, asked, .. } => {
-                self.asked = Some(asked.clone());
+                self.asked = asked.clone().or(self.asked.take());
                 self.children = picks.iter().cloned().map(Child::new).collect();
                 self.attempts += 1;
             }
@@ -222,6 +222,9 @@ impl Booking {
             (State::Active, _) => Move::Terminate,
             _ => Move::Cancel,
         });
+        if self.state == State::Rejected {
+            self.asked = self.asked.take().map(Asked::refused);
+        }
         self.outcome = Some(outcome.clone());
         self.ended = Some(at);
         self.change = None;

@@ -109,7 +109,7 @@ pub(super) fn wanted(
             if request.constraints.is_empty() {
                 request.constraints.clone_from(&before.constraints);
             }
-            request
+            request.without_repetitions()
         }
         NewTerms::Until(end) => {
             let last = booking.ends().unwrap_or(Time::MIN);

@@ -14,6 +14,7 @@ use super::{Answered, Broker, Client, Event, Outgoing, Step};
 use crate::candidates::Candidate;
 use crate::clock::{Millis, Moment};
 use crate::deadline::{Scheme, technical};
+use crate::digest::Digest;
 use crate::flaw::Flaw;
 use crate::ids::{ChangeId, Key, ReservationId};
 use crate::level::{Received, give_up_change};
@@ -433,7 +434,7 @@ impl Broker {
         let waits = clients.iter().any(|client| client.key == key);
         if changing.stage == Stage::Decided && !waits && !matches!(call, Call::PrepareChange { .. }) {
             // Nobody waits any more: whoever repeats the call finds the answer.
-            let answered = Answered { at: step.now, key, call, answer: answer.clone() };
+            let answered = Answered { at: step.now, key, call: Digest::of(&call), answer: answer.clone() };
             self.note(Event::Answered { id, answered }, step);
         }
         self.answer_change(id, clients, &answer, step);

@@ -7,6 +7,7 @@ use super::change::Changing;
 use super::{Broker, Rules};
 use crate::Millis;
 use crate::clock::Moment;
+use crate::digest::Digest;
 use crate::ids::{ChangeId, Identities, JobId, Key, Name, ReservationId};
 use crate::message::{Answer, Call, Caller, Lost, Slot};
 use crate::problem::Problem;
@@ -25,6 +26,26 @@ pub struct Asked {
     pub hold_for: Millis,
     /// Whether to commit at once.
     pub book: bool,
+    /// Of what was refused: what was wanted. The request has nothing in it then but the address for notices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Digest<Request>>,
+}
+
+impl Asked {
+    /// What is left of it once it is refused, so that large requests are not kept.
+    pub(super) fn refused(self) -> Asked {
+        let refused = self.refused.or_else(|| Some(Digest::of(&self.request)));
+        let request = Request { webhook: self.request.webhook, ..Request::new(Vec::new(), Vec::new()) };
+        Asked { request, refused, ..self }
+    }
+
+    /// Whether the same is asked again.
+    pub(super) fn is_repeated_by(&self, again: &Asked) -> bool {
+        match self.refused {
+            Some(_) => *self == again.clone().refused(),
+            None => self == again,
+        }
+    }
 }
 
 /// One part of a candidate, at the peer that is asked to hold it.
@@ -46,7 +67,7 @@ pub struct Answered {
     /// The key of the call.
     pub key: Key,
     /// The call.
-    pub call: Call,
+    pub call: Digest<Call>,
     /// The answer.
     pub answer: Answer,
 }
@@ -78,8 +99,8 @@ pub enum Event {
     Trying {
         id: ReservationId,
         at: Moment,
-        /// What is wanted.
-        asked: Asked,
+        /// What is wanted, the first time.
+        asked: Option<Asked>,
         /// Who is asked for what, in the order of the parts.
         picks: Vec<Pick>,
     },
@@ -166,6 +187,8 @@ pub enum Event {
         /// How it came.
         outcome: Outcome,
     },
+    /// Somebody cancelled an id before anything was booked under it: that user will book nothing under it.
+    CancelledBefore { id: ReservationId, user: Name, at: Moment },
     /// Every peer knows that it is over.
     Settled { id: ReservationId },
     /// It is so long over that nobody will ask.
@@ -176,7 +199,8 @@ impl Event {
     /// The booking that it happened to.
     pub fn id(&self) -> Option<ReservationId> {
         match self {
-            Event::Woke { .. } => None,
+            // What others book under the id is not concerned.
+            Event::Woke { .. } | Event::CancelledBefore { .. } => None,
             Event::Trying { id, .. }
             | Event::GaveUp { id }
             | Event::Held { id, .. }
@@ -247,6 +271,7 @@ impl Event {
             Event::Closed { outcome: Outcome::Cancelled | Outcome::Revoked, .. } => "cancelled",
             Event::Closed { outcome: Outcome::PartLost, .. } => "part-lost",
             Event::Closed { outcome: Outcome::Lost, .. } => "lost",
+            Event::CancelledBefore { .. } => "cancelled-before",
             Event::Settled { .. } => "settled",
             Event::Forgot { .. } => "forgot",
         }
@@ -260,6 +285,9 @@ pub struct Snapshot {
     life: Option<u32>,
     /// In order of their ids.
     bookings: Vec<Booking>,
+    /// Who cancelled what before it was asked for, and when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cancelled_before: Vec<(ReservationId, Name, Moment)>,
 }
 
 impl Broker {
@@ -275,7 +303,12 @@ impl Broker {
 
     /// What stands for all its events so far.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { life: self.life, bookings: self.bookings().map(Booking::as_written).collect() }
+        let cancelled_before = self.cancelled_before.all();
+        Snapshot {
+            life: self.life,
+            bookings: self.bookings().map(Booking::as_written).collect(),
+            cancelled_before: cancelled_before.map(|((id, user), at)| (*id, user.clone(), *at)).collect(),
+        }
     }
 
     /// The broker that all events before a snapshot make. As after any replay it knows no peers, and
@@ -285,11 +318,15 @@ impl Broker {
         let mut broker = Broker::new(rules);
         broker.life = snapshot.life;
         broker.identities = Identities::new(broker.rules.maker, snapshot.life.unwrap_or(0));
+        for (id, user, at) in snapshot.cancelled_before {
+            broker.remember_cancelled(id, &user, at);
+        }
         for booking in snapshot.bookings {
             let due = booking.next_change(broker.rules.retention);
             broker.agenda.extend(due.map(|due| (due, booking.id)));
             broker.heals.extend(booking.heal_at(broker.rules.heal_after).map(|due| (due, booking.id)));
             broker.watched.note(&booking);
+            broker.note_refused(&booking);
             broker.bookings.insert(booking.id, booking);
         }
         broker

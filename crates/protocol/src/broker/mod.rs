@@ -36,6 +36,7 @@ use crate::flaw::{Broken, Flaw};
 use crate::ids::{Identities, Key, Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call};
+use crate::per_user::PerUser;
 use crate::problem::{Problem, Why};
 use crate::request::{Part, Resource};
 use bookahead_plan::Seconds;
@@ -57,8 +58,8 @@ const MOST_WORK: u64 = 100_000_000;
 /// How a broker works.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// The number in front of all identities that it makes; no two parties have the same.
-    pub maker: u64,
+    /// The secret that all identities are made from; no two brokers have the same.
+    pub maker: u128,
     /// At most so many probes of one survey are under way at once.
     pub probes_at_once: usize,
     /// Peers that have not answered a survey after this time are left out; brokers after as much more for each level of
@@ -200,6 +201,12 @@ impl Peer {
     }
 }
 
+/// The most refused bookings that are remembered for one user; each takes a few kilobytes.
+const MOST_REFUSED: usize = 256;
+
+/// The most ids of one user that were cancelled before they were asked for.
+const MOST_CANCELLED_BEFORE: usize = 1_024;
+
 /// A broker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Broker {
@@ -212,6 +219,10 @@ pub struct Broker {
     agenda: BTreeSet<(Moment, ReservationId)>,
     /// When replacements for lost parts are looked for.
     heals: BTreeSet<(Moment, ReservationId)>,
+    /// Who cancelled what before it was asked for, and when.
+    cancelled_before: PerUser<(ReservationId, Name), Moment>,
+    /// Bookings that were refused or cancelled before they were held, and are not forgotten.
+    refused: PerUser<ReservationId, ()>,
     life: Option<u32>,
     /// The parts of what is booked.
     watched: Watched,
@@ -342,6 +353,9 @@ impl Broker {
             self.life = Some(*life);
             self.identities = Identities::new(self.rules.maker, *life);
         }
+        if let Event::CancelledBefore { id, user, at } = event {
+            self.remember_cancelled(*id, user, *at);
+        }
         let Some(id) = event.id() else { return };
         if let Some(at) = self.bookings.get(&id).and_then(|booking| booking.next_change(self.rules.retention))
         {
@@ -353,11 +367,11 @@ impl Broker {
         }
         if matches!(event, Event::Forgot { .. }) {
             self.bookings.remove(&id);
+            self.refused.forget(&id);
             return;
         }
         let asked = match event {
-            Event::Trying { asked, .. } => Some(asked.clone()),
-            Event::Closed { asked, .. } => asked.clone(),
+            Event::Trying { asked, .. } | Event::Closed { asked, .. } => asked.clone(),
             _ => None,
         };
         let booking = self.bookings.entry(id).or_insert_with(|| Booking::new(id, asked));
@@ -369,6 +383,36 @@ impl Broker {
         if let Some(at) = booking.heal_at(heal_after) {
             self.heals.insert((at, id));
         }
+        if matches!(event, Event::Closed { .. })
+            && let Some(booking) = self.bookings.get(&id).cloned()
+        {
+            self.note_refused(&booking);
+        }
+    }
+
+    /// What is older than the time for which anything is remembered makes way.
+    fn remember_cancelled(&mut self, id: ReservationId, user: &Name, at: Moment) {
+        let retention = Millis::seconds(self.rules.retention.0);
+        while let Some((since, key)) = self.cancelled_before.oldest()
+            && since + retention < at
+        {
+            let key = key.clone();
+            self.cancelled_before.forget(&key);
+        }
+        self.cancelled_before.remember((at, user), (id, user.clone()), at, 1, MOST_CANCELLED_BEFORE);
+    }
+
+    fn note_refused(&mut self, booking: &Booking) {
+        if let (State::Rejected, Some(at)) = (booking.state, booking.ended) {
+            self.refused.remember((at, &booking.owner()), booking.id, (), 1, usize::MAX);
+        }
+    }
+
+    /// The oldest that was refused to somebody who was refused too many to remember.
+    fn refused_too_many(&self, user: &Name) -> Option<ReservationId> {
+        let (refused, mut ids) = self.refused.of_user(user);
+        let settled = |id: &&ReservationId| self.bookings.get(id).is_some_and(Booking::is_settled);
+        (refused > MOST_REFUSED).then(|| ids.find(settled).copied()).flatten()
     }
 
     /// Begins a life: after the journal was replayed, also the first time.

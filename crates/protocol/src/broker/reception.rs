@@ -9,6 +9,7 @@ use super::survey::{Purpose, Survey};
 use super::watching::is_promised;
 use super::{Answered, Asked, Broker, Client, Effects, Event, MOST_SLOTS, Outcome, Outgoing, Step};
 use crate::clock::Moment;
+use crate::digest::Digest;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::level::{Received, release};
 use crate::life_cycle::{IllegalMove, Move, State};
@@ -36,13 +37,15 @@ impl Broker {
                 let bound = if request.parts.len() == 1 { MOST_SLOTS } else { MOST_OFFERS };
                 let purpose = Purpose::Tell { client, most: (*most).min(bound) };
                 let starts = &starts[..starts.len().min(self.rules.slots as usize)];
-                let survey = Survey::new(purpose, caller, received.probing(), request, starts);
+                let request = request.clone().without_repetitions();
+                let survey = Survey::new(purpose, caller, received.probing(), &request, starts);
                 self.begin_survey(survey, &mut step);
             }
             Call::Reserve { id, request, hold_for, book } => {
                 let hold_for = (*hold_for).min(self.rules.longest_hold);
-                let asked = Asked { caller: caller.clone(), request: request.clone(), hold_for, book: *book };
-                let survey = Survey::new(Purpose::Book(*id), caller, received.probing(), request, &[]);
+                let request = request.clone().without_repetitions();
+                let survey = Survey::new(Purpose::Book(*id), caller, received.probing(), &request, &[]);
+                let asked = Asked { caller: caller.clone(), request, hold_for, book: *book, refused: None };
                 self.reserve(client, *id, asked, survey, &mut step);
             }
             Call::Commit { id, .. } => self.commit(client, *id, envelope, &mut step),
@@ -91,7 +94,7 @@ impl Broker {
         }
         let booking = self.owned(envelope.call.id()?, &envelope.caller).ok()?;
         let before = booking.answered.iter().find(|answered| answered.key == envelope.key)?;
-        if before.call == envelope.call {
+        if before.call == Digest::of(&envelope.call) {
             Some(before.answer.again(now - before.at))
         } else {
             Some(Problem::new(Why::KeyTaken(envelope.key)).into())
@@ -102,17 +105,20 @@ impl Broker {
     pub(super) fn answer(&mut self, id: ReservationId, client: Client, answer: Answer, step: &mut Step) {
         if self.bookings.contains_key(&id) {
             let Client { key, call, .. } = client.clone();
-            let answered = Answered { at: step.now, key, call, answer: answer.clone() };
+            let answered = Answered { at: step.now, key, call: Digest::of(&call), answer: answer.clone() };
             self.note(Event::Answered { id, answered }, step);
         }
         step.reply(client, answer);
     }
 
     fn reserve(&mut self, client: Client, id: ReservationId, asked: Asked, survey: Survey, step: &mut Step) {
+        if self.cancelled_before.get(&(id, asked.caller.user.clone())).is_some() {
+            return step.refuse(client, Why::CancelledBefore(id));
+        }
         let known = self.bookings.get(&id).map(|booking| booking.asked.as_ref());
         let known = known.or_else(|| self.opening.get(&id).map(Some));
         match known {
-            Some(Some(before)) if *before != asked => {
+            Some(Some(before)) if !before.is_repeated_by(&asked) => {
                 return step.refuse(client, Why::IdTaken(id));
             }
             Some(_) => return self.answer_or_wait(client, id, step),
@@ -214,8 +220,9 @@ impl Broker {
             }
             Err(Why::Unknown(_)) => {
                 // Should the call that it takes back arrive later, it is known to be taken back.
-                if !self.bookings.contains_key(&id) {
-                    self.close(id, Outcome::Cancelled, step);
+                let (user, at) = (caller.user.clone(), step.now);
+                if self.cancelled_before.get(&(id, user.clone())).is_none() {
+                    self.note(Event::CancelledBefore { id, user, at }, step);
                 }
                 step.refuse(client, Why::CancelledBefore(id));
             }

@@ -128,7 +128,7 @@ impl Broker {
         }
         let known = self.bookings.get(&id).and_then(|booking| booking.asked.clone());
         let opened = self.opening.remove(&id);
-        let Some(asked) = opened.or(known) else { return };
+        let Some(asked) = opened.clone().or(known) else { return };
         let picks: Vec<Pick> = candidate
             .slots()
             .map(|(_, peer, slot)| Pick {
@@ -138,7 +138,7 @@ impl Broker {
             })
             .collect();
         let Asked { request, hold_for, book, .. } = asked.clone();
-        self.note(Event::Trying { id, at: step.now, asked: asked.clone(), picks: picks.clone() }, step);
+        self.note(Event::Trying { id, at: step.now, asked: opened, picks: picks.clone() }, step);
         let received = Call::Reserve { id, request, hold_for, book };
         self.send_holds(id, &asked, &received, picks.into_iter().enumerate().collect(), step);
     }
@@ -346,10 +346,16 @@ impl Broker {
         let opened = self.opening.remove(&id);
         let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
         self.stop_healing(id);
+        let refused = self.bookings.get(&id).is_none_or(|booking| booking.state == State::Requested);
+        let asked = if refused { asked.map(Asked::refused) } else { asked };
+        let user = asked.as_ref().map(|asked| asked.caller.user.clone());
         self.note(Event::Closed { id, at: step.now, asked, outcome }, step);
         self.drop_change(id, step);
         self.tell(id, step);
         self.give_back(id, step);
+        while let Some(id) = user.as_ref().and_then(|user| self.refused_too_many(user)) {
+            self.note(Event::Forgot { id }, step);
+        }
     }
 
     /// Asks the peers to take back what is left over, as far as they are not asked already.

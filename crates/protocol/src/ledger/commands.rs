@@ -9,6 +9,7 @@ use super::sight::Views;
 use super::slots::{Search, choose};
 use super::waiting::Decision;
 use crate::clock::{Millis, Moment};
+use crate::digest::Digest;
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Condition, Reservation};
@@ -107,7 +108,8 @@ impl Ledger {
             }
             Err(problem) => {
                 let owner = ctx.caller.user.clone();
-                let refused = What::Refused { id, owner, request: request.clone(), problem: problem.clone() };
+                let request = Digest::of(request);
+                let refused = What::Refused { id, owner, request, problem: problem.clone() };
                 Ok(Decision::say_after(vec![refused], problem))
             }
         }
@@ -115,19 +117,19 @@ impl Ledger {
 
     /// What is said of an id that stands for something already.
     fn known(&self, caller: &Caller, id: ReservationId, request: &Request) -> Option<Decided> {
-        let same = |owner, known: &Request| caller.may_act_for(owner) && known == request;
         if let Some(entry) = self.entries.get(&id) {
-            return Some(match (same(&entry.owner, &entry.request), entry.state) {
+            let same = caller.may_act_for(&entry.owner) && entry.request == *request;
+            return Some(match (same, entry.state) {
                 (false, _) => Err(Problem::new(Why::IdTaken(id))),
                 (true, State::Requested) if entry.is_committed_late() => Err(Problem::new(Why::Busy)),
                 (true, State::Requested) => Ok(Decision::wait_after(id, Vec::new())),
                 (true, _) => Ok(Decision::show(id)),
             });
         }
-        let denied = self.denied.get(&id)?;
+        let denied = self.denied_to(id, &caller.user)?;
         let problem = match &denied.refusal {
             None => Problem::new(Why::CancelledBefore(id)),
-            Some((known, problem)) if same(&denied.owner, known) => problem.clone(),
+            Some((known, problem)) if *known == Digest::of(request) => problem.clone(),
             Some(_) => Problem::new(Why::IdTaken(id)),
         };
         Some(Err(problem))
@@ -137,7 +139,9 @@ impl Ledger {
         let entry = self.owned(id, ctx.caller)?;
         match entry.state {
             State::Held => {
-                let deadline = self.deadline(ctx.now, hold_for, entry.begin());
+                // All of it together lasts no longer than one hold may: nobody takes a cluster without a commit.
+                let most = entry.accepted + self.rules.holds.longest;
+                let deadline = self.deadline(ctx.now, hold_for, entry.begin()).min(most);
                 let longer = (deadline > entry.deadline).then_some(What::HeldLonger { id, deadline });
                 Ok(Decision::show_after(id, longer.into_iter().collect()))
             }
@@ -236,12 +240,10 @@ impl Ledger {
     }
 
     fn cancel(&self, caller: &Caller, id: ReservationId) -> Decided {
-        if let Some(Denied { owner, refusal: Some(_), .. }) = self.denied.get(&id)
-            && caller.may_act_for(owner)
-        {
+        if self.entries.contains_key(&id) {
+        } else if let Some(Denied { owner, refusal: Some(_), .. }) = self.known_denied(id, caller) {
             return Ok(Decision::say(Answer::Reservation(rejected(id, owner.clone()))));
-        }
-        if !self.entries.contains_key(&id) && !self.denied.contains_key(&id) {
+        } else if self.denied_to(id, &caller.user).is_none() {
             let tombstone = What::CancelledBefore { id, owner: caller.user.clone() };
             return Ok(Decision::say_after(vec![tombstone], Problem::new(Why::CancelledBefore(id))));
         }
@@ -262,15 +264,20 @@ impl Ledger {
         }
     }
 
+    /// Why an id was denied to somebody for whom the caller may act: to the caller, before all others.
+    fn known_denied(&self, id: ReservationId, caller: &Caller) -> Option<&Denied> {
+        let others = || self.all_denied(id).find(|denied| caller.may_act_for(&denied.owner));
+        self.denied_to(id, &caller.user).or_else(others)
+    }
+
     /// A reservation that the caller may act on; what is known of the id otherwise.
     pub(super) fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
         if let Some(entry) = self.entries.get(&id) {
             let allowed = caller.may_act_for(&entry.owner);
             return if allowed { Ok(entry) } else { Err(Problem::new(Why::NotOwner(id))) };
         }
-        Err(match self.denied.get(&id) {
+        Err(match self.known_denied(id, caller) {
             None => Problem::new(Why::Unknown(id)),
-            Some(denied) if !caller.may_act_for(&denied.owner) => Problem::new(Why::NotOwner(id)),
             Some(Denied { refusal: Some((_, problem)), .. }) => problem.clone(),
             Some(_) => Problem::new(Why::CancelledBefore(id)),
         })

@@ -4,6 +4,7 @@
 
 use super::book;
 use crate::clock::{Millis, Moment};
+use crate::digest::Digest;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Caller, Envelope};
@@ -100,7 +101,8 @@ pub struct Preparing {
     pub ready: bool,
 }
 
-/// An id under which nothing is reserved, for a reason that is remembered.
+/// An id under which nothing is reserved for its owner, for a reason that is remembered. It binds its owner alone: others may reserve
+/// under the same id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Denied {
     /// Who asked.
@@ -108,7 +110,7 @@ pub struct Denied {
     /// When.
     pub at: Moment,
     /// What was asked for, and why it was refused; None where it was cancelled before it was asked for.
-    pub refusal: Option<(Request, Problem)>,
+    pub refusal: Option<(Digest<Request>, Problem)>,
 }
 
 impl Entry {
@@ -250,6 +252,46 @@ impl Entry {
     }
 }
 
+/// A call that was answered, as far as it takes to know it again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Written")]
+pub struct AnsweredCall {
+    /// Its key.
+    pub key: Key,
+    /// Who called.
+    pub user: Name,
+    /// All of it.
+    pub digest: Digest<Envelope>,
+}
+
+/// How it was written: the first release kept the whole call.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Digest { key: Key, user: Name, digest: Digest<Envelope> },
+    Whole(Box<Envelope>),
+}
+
+impl From<Written> for AnsweredCall {
+    fn from(written: Written) -> AnsweredCall {
+        match written {
+            Written::Digest { key, user, digest } => AnsweredCall { key, user, digest },
+            Written::Whole(envelope) => AnsweredCall::of(&envelope),
+        }
+    }
+}
+
+impl AnsweredCall {
+    pub(super) fn of(envelope: &Envelope) -> AnsweredCall {
+        let user = envelope.caller.user.clone();
+        AnsweredCall { key: envelope.key, user, digest: Digest::of(envelope) }
+    }
+
+    pub(super) fn is(&self, envelope: &Envelope) -> bool {
+        self.digest == Digest::of(envelope)
+    }
+}
+
 /// When something that was over at a moment is forgotten.
 pub(super) fn forgotten_at(ended: Moment, retention: Seconds) -> Moment {
     ended + Millis::seconds(retention.0)
@@ -309,7 +351,7 @@ pub enum What {
         id: ReservationId,
         /// Whose it would have been.
         owner: Name,
-        request: Request,
+        request: Digest<Request>,
         /// Why it cannot be had.
         problem: Problem,
     },
@@ -380,7 +422,7 @@ pub enum What {
         #[serde(default)]
         because: Because,
     },
-    /// An id was cancelled before anything was reserved under it, so nothing ever will be.
+    /// An id was cancelled before anything was reserved under it, so its owner will reserve nothing under it.
     CancelledBefore { id: ReservationId, owner: Name },
     /// Capacity failed.
     Lost {
@@ -403,9 +445,15 @@ pub enum What {
     /// The call because of which a reservation waits for the batch system. It is answered when that is settled.
     Asked { envelope: Box<Envelope> },
     /// A call was answered, and a repeat will get the same answer.
-    Answered { envelope: Box<Envelope>, answer: Answer },
+    Answered {
+        #[serde(alias = "envelope")]
+        call: AnsweredCall,
+        answer: Answer,
+    },
     /// What was over for long is forgotten.
     Forgotten { id: ReservationId },
+    /// It is forgotten that somebody was refused an id, or cancelled it before it was reserved.
+    DenialForgotten { id: ReservationId, owner: Name },
     /// An answer is no longer remembered.
     AnswerForgotten {
         /// The key of its call.
@@ -496,7 +544,8 @@ impl What {
             | What::Terminated { id, .. }
             | What::CancelledBefore { id, .. }
             | What::Missing { id, .. }
-            | What::Forgotten { id } => Some(*id),
+            | What::Forgotten { id }
+            | What::DenialForgotten { id, .. } => Some(*id),
             What::Lost { .. }
             | What::Restored { .. }
             | What::Asked { .. }
@@ -533,6 +582,7 @@ impl What {
             What::Asked { .. } => "asked",
             What::Answered { .. } => "answered",
             What::Forgotten { .. } => "forgotten",
+            What::DenialForgotten { .. } => "denial-forgotten",
             What::AnswerForgotten { .. } => "answer-forgotten",
         }
     }

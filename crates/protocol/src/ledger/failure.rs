@@ -201,7 +201,7 @@ impl Ledger {
         let left = spans.iter().filter(|span| span.interval.end > now.second() && span.area() > 0);
         let left: Vec<Span> = left.copied().collect();
         let (Some(first), Some(last)) = (left.first(), left.last()) else { return course };
-        let known = self.entries.contains_key(&id) || self.denied.contains_key(&id);
+        let known = self.entries.contains_key(&id) || self.denied_to(id, owner).is_some();
         if known {
             return course;
         }

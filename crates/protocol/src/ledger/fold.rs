@@ -5,15 +5,25 @@
 
 use super::Ledger;
 use super::book::{self, Footprint};
-use super::entry::{Change, Denied, Entry, Event, Preparing, Then, Waiting, What, forgotten_at};
+use super::entry::{Change, Denied, Entry, Event, Preparing, Then, Waiting, What};
 use super::waiting::Answered;
 use crate::clock::{Millis, Moment};
+use crate::digest::Digest;
 use crate::flaw::{Broken, Flaw};
 use crate::ids::{ChangeId, JobId, Name, ReservationId};
 use crate::life_cycle::{Move, State};
 use crate::problem::Problem;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Span, Time};
+
+/// What a remembered call takes beside its answer, roughly.
+const SMALL: usize = 256;
+
+/// The most bytes of answers that are remembered for one user: those of thousands of calls.
+const MOST_ANSWER_BYTES: usize = 4 << 20;
+
+/// The most bytes of refusals and of cancelled ids that are remembered for one user.
+const MOST_DENIED_BYTES: usize = 1 << 20;
 
 impl Ledger {
     /// Applies an event; answers what it means for the schedule of a resource.
@@ -37,7 +47,7 @@ impl Ledger {
             What::NotGranted { id, problem } => self.refuse_waiting(at, *id, problem),
             What::Refused { id, owner, request, problem } => {
                 self.observe_refusal(problem);
-                let refusal = Some((request.clone(), problem.clone()));
+                let refusal = Some((*request, problem.clone()));
                 self.deny(*id, Denied { owner: owner.clone(), at, refusal })
             }
             What::CancelledBefore { id, owner } => {
@@ -50,16 +60,19 @@ impl Ledger {
                 }
                 None
             }
-            What::Answered { envelope, answer } => {
-                let (envelope, answer) = (envelope.clone(), answer.clone());
-                self.answers.remember(Answered { at, envelope, answer });
+            What::Answered { call, answer } => {
+                self.remember_answer(Answered { at, call: call.clone(), answer: answer.clone() });
                 None
             }
             What::AnswerForgotten { key } => {
-                self.answers.forget(*key);
+                self.answers.forget(key);
                 None
             }
             What::Forgotten { id } => self.forget(*id),
+            What::DenialForgotten { id, owner } => {
+                self.denied.forget(&(*id, owner.clone()));
+                None
+            }
             What::Lost { resource, capacity } => {
                 self.set_lost(resource, |lost| lost.saturating_add(capacity.0))
             }
@@ -121,7 +134,7 @@ impl Ledger {
     }
 
     fn accept(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
-        if self.entries.contains_key(&id) || self.denied.contains_key(&id) {
+        if self.entries.contains_key(&id) || self.denied_to(id, &entry.owner).is_some() {
             return None;
         }
         self.accepted = self.accepted.saturating_add(1);
@@ -181,24 +194,44 @@ impl Ledger {
         {
             self.agenda.remove(&(entry.due(self.rules.retention), id));
             self.observe_refusal(problem);
-            let refusal = Some((entry.request, problem.clone()));
+            let refusal = Some((Digest::of(&entry.request), problem.clone()));
             self.deny(id, Denied { owner: entry.owner, at, refusal });
         }
         change
     }
 
     pub(super) fn deny(&mut self, id: ReservationId, denied: Denied) -> Option<Change> {
-        if !self.entries.contains_key(&id) && !self.denied.contains_key(&id) {
-            self.agenda.insert((forgotten_at(denied.at, self.rules.retention), id));
-            self.denied.insert(id, denied);
+        let has_it = self.entries.get(&id).is_some_and(|entry| entry.owner == denied.owner);
+        if !has_it && self.denied_to(id, &denied.owner).is_none() {
+            let (at, owner) = (denied.at, denied.owner.clone());
+            let bytes = denied.refusal.as_ref().map_or(0, |(_, problem)| problem.bytes()) + SMALL;
+            self.denied.remember((at, &owner), (id, owner.clone()), denied, bytes, MOST_DENIED_BYTES);
         }
         None
     }
 
+    pub(super) fn remember_answer(&mut self, answered: Answered) {
+        let (at, user, key) = (answered.at, answered.call.user.clone(), answered.call.key);
+        let bytes = answered.answer.bytes() + SMALL;
+        self.answers.remember((at, &user), key, answered, bytes, MOST_ANSWER_BYTES);
+    }
+
+    /// Why somebody is denied an id.
+    pub(super) fn denied_to(&self, id: ReservationId, user: &Name) -> Option<&Denied> {
+        self.denied.get(&(id, user.clone()))
+    }
+
+    /// All who are denied an id.
+    pub(super) fn all_denied(&self, id: ReservationId) -> impl Iterator<Item = &Denied> {
+        let from = self.denied.from((id, Name::from("")));
+        from.take_while(move |((of, _), _)| *of == id).map(|(_, denied)| denied)
+    }
+
     fn forget(&mut self, id: ReservationId) -> Option<Change> {
-        if let Some(denied) = self.denied.remove(&id) {
-            self.agenda.remove(&(forgotten_at(denied.at, self.rules.retention), id));
-        } else if let Some(entry) = self.entries.get(&id).filter(|entry| entry.state.is_over()) {
+        // The first release forgot denials by this event, too.
+        let denied: Vec<Name> = self.all_denied(id).map(|denied| denied.owner.clone()).collect();
+        denied.into_iter().for_each(|owner| self.denied.forget(&(id, owner)));
+        if let Some(entry) = self.entries.get(&id).filter(|entry| entry.state.is_over()) {
             self.agenda.remove(&(entry.due(self.rules.retention), id));
             self.entries.remove(&id);
         }

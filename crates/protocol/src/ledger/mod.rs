@@ -29,17 +29,20 @@ mod snapshot;
 mod waiting;
 
 pub use book::{both, less, shortfall, taken};
-pub use entry::{Because, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What};
-pub use rules::{HoldRules, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
+pub use entry::{
+    AnsweredCall, Because, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What,
+};
+pub use rules::{HoldRules, JobUsage, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
 pub use sight::{View, Views};
 pub use snapshot::{RestoreError, Snapshot};
 
 use crate::clock::Moment;
 use crate::deadline::Observed;
 use crate::flaw::Broken;
-use crate::ids::{Name, ReservationId};
+use crate::ids::{Key, Name, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Caller, Envelope, Reservation};
+use crate::per_user::PerUser;
 use crate::problem::{Problem, Why};
 use book::Book;
 use bookahead_plan::{Capacity, Span};
@@ -49,7 +52,7 @@ use sight::Memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
-use waiting::{Answers, Decision};
+use waiting::{Answered, Decision};
 
 /// The book of a site. Two are equal if they would answer every sequence of commands alike, as long as time
 /// goes on.
@@ -57,8 +60,8 @@ use waiting::{Answers, Decision};
 pub struct Ledger {
     rules: Arc<Rules>,
     entries: BTreeMap<ReservationId, Entry>,
-    denied: BTreeMap<ReservationId, Denied>,
-    answers: Answers,
+    denied: PerUser<(ReservationId, Name), Denied>,
+    answers: PerUser<Key, Answered>,
     observed: Observed,
     holds: waiting::Granted,
     /// How many were ever accepted.
@@ -85,8 +88,8 @@ impl Ledger {
             books: rules.resources.iter().map(book).collect(),
             rules: Arc::new(rules),
             entries: BTreeMap::new(),
-            denied: BTreeMap::new(),
-            answers: Answers::default(),
+            denied: PerUser::default(),
+            answers: PerUser::default(),
             observed: Observed::default(),
             holds: waiting::Granted::default(),
             accepted: 0,
@@ -133,8 +136,8 @@ impl Ledger {
             let decision = self.decide(Context { now, caller: &envelope.caller, views }, &envelope.call);
             return (self.carry_out(now, decision, course), None);
         }
-        if let Some(known) = self.answers.get(envelope.key) {
-            let same = *known.envelope == *envelope;
+        if let Some(known) = self.answers.get(&envelope.key) {
+            let same = known.call.is(envelope);
             let again = || known.answer.again(now - known.at);
             return (if same { again() } else { key_taken(envelope) }, None);
         }
@@ -160,17 +163,19 @@ impl Ledger {
     /// Whether a call was answered before, or what it reserves is known: then it is not decided anew.
     pub fn knows(&self, envelope: &Envelope) -> bool {
         let reserved = match &envelope.call {
-            Call::Reserve { id, .. } => self.entries.contains_key(id) || self.denied.contains_key(id),
+            Call::Reserve { id, .. } => {
+                self.entries.contains_key(id) || self.denied_to(*id, &envelope.caller.user).is_some()
+            }
             _ => false,
         };
-        reserved || self.answers.get(envelope.key).is_some()
+        reserved || self.answers.get(&envelope.key).is_some()
     }
 
     fn remember(&mut self, now: Moment, envelope: &Envelope, answer: &Answer, course: &mut Ticked) {
-        let envelope = Box::new(envelope.clone());
-        self.record(now, What::Answered { envelope, answer: answer.clone() }, course);
+        let call = AnsweredCall::of(envelope);
+        self.record(now, What::Answered { call, answer: answer.clone() }, course);
         while self.answers.len() > self.rules.most_answers
-            && let Some((_, key)) = self.answers.oldest()
+            && let Some((_, &key)) = self.answers.oldest()
         {
             self.record(now, What::AnswerForgotten { key }, course);
         }
@@ -193,22 +198,23 @@ impl Ledger {
     /// When [`Ledger::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Moment> {
         let answer = self.answers.oldest().map(|(at, _)| forgotten_at(at, self.rules.retention));
+        let denied = self.denied.oldest().map(|(at, _)| forgotten_at(at, self.rules.retention));
         let entry = self.agenda.first().map(|(due, _)| *due);
-        [answer, entry].into_iter().flatten().min()
+        [answer, denied, entry].into_iter().flatten().min()
     }
 
     fn next_due(&self) -> Option<(Moment, What)> {
         let answer = self.answers.oldest();
         let answer =
-            answer.map(|(at, key)| (forgotten_at(at, self.rules.retention), What::AnswerForgotten { key }));
+            answer.map(|(at, &key)| (forgotten_at(at, self.rules.retention), What::AnswerForgotten { key }));
+        let denied = self.denied.oldest().map(|(at, (id, owner))| {
+            (forgotten_at(at, self.rules.retention), What::DenialForgotten { id: *id, owner: owner.clone() })
+        });
         let entry = self.agenda.first().map(|&(due, id)| {
             let entry = self.entries.get(&id);
             (due, entry.map_or(What::Forgotten { id }, |entry| entry.due_event(id)))
         });
-        match (entry, answer) {
-            (Some(entry), Some(answer)) => Some(if entry.0 <= answer.0 { entry } else { answer }),
-            (entry, answer) => entry.or(answer),
-        }
+        [entry, denied, answer].into_iter().flatten().min_by_key(|(due, _)| *due)
     }
 
     /// Applies an event, and notes it with what it means for schedules. Where room appeared, reservations of
@@ -260,7 +266,7 @@ impl Ledger {
 
     /// All ids under which nothing was reserved, and that are remembered.
     pub fn denied(&self) -> impl Iterator<Item = (ReservationId, &Denied)> {
-        self.denied.iter().map(|(id, denied)| (*id, denied))
+        self.denied.all().map(|((id, _), denied)| (*id, denied))
     }
 
     /// How many reservations are in each state that occurs.
@@ -272,7 +278,7 @@ impl Ledger {
 
     /// Forgets the answers, which only who decides needs.
     pub fn forget_answers(&mut self) {
-        self.answers = Answers::default();
+        self.answers = PerUser::default();
     }
 
     /// How many answers are remembered.

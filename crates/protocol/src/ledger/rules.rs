@@ -70,6 +70,12 @@ pub struct UserLimits {
     pub notice: Option<Seconds>,
     /// So many hundredths of a resource at the same time.
     pub share: Option<u32>,
+    /// So many jobs outside reservations, waiting or running; where it is not set, as many as `count` says.
+    pub jobs: Option<u32>,
+    /// So many hundredths of a resource, asked for by all of them together; else as many as `share` says.
+    pub job_share: Option<u32>,
+    /// None of them may run longer; else no longer than `horizon` says.
+    pub longest_job: Option<Seconds>,
 }
 
 /// How much a site tells.
@@ -212,6 +218,9 @@ impl UserLimits {
             horizon: larger(self.horizon, other.horizon),
             notice: self.notice.zip(other.notice).map(|(one, other)| one.min(other)),
             share: larger(self.share, other.share),
+            jobs: larger(self.jobs.or(self.count), other.jobs.or(other.count)),
+            job_share: larger(self.job_share.or(self.share), other.job_share.or(other.share)),
+            longest_job: larger(self.longest_job.or(self.horizon), other.longest_job.or(other.horizon)),
         }
     }
 }
@@ -241,6 +250,17 @@ pub struct Usage {
     pub count: u32,
     /// Capacity times seconds, in all.
     pub area: i128,
+}
+
+/// Jobs of one user outside reservations, on one resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobUsage {
+    /// How many, on all resources.
+    pub count: u32,
+    /// The capacity that they ask for.
+    pub capacity: i64,
+    /// The capacity of the resource.
+    pub of: Capacity,
 }
 
 impl Ledger {
@@ -273,6 +293,24 @@ impl UserLimits {
         match self.count.map(i64::from) {
             Some(most) if asked > most => Err(Why::Limit { limit: Limit::Count, most, asked }),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether a user may have one more job outside reservations, beside those that wait or run already.
+    pub fn check_job(&self, beside: &JobUsage, job: &JobUsage, time: Seconds) -> Result<(), Why> {
+        let refuse = |limit, most, asked| Err(Why::Limit { limit, most, asked });
+        let count = i64::from(beside.count) + i64::from(job.count);
+        if let Some(most) = self.jobs.or(self.count).map(i64::from).filter(|most| count > *most) {
+            return refuse(Limit::Jobs, most, count);
+        }
+        let (capacity, of) = (beside.capacity + job.capacity, i64::from(job.of.0.max(1)));
+        let share = (capacity.saturating_mul(100) + of - 1) / of;
+        if let Some(most) = self.job_share.or(self.share).map(i64::from).filter(|most| share > *most) {
+            return refuse(Limit::JobShare, most, share);
+        }
+        match self.longest_job.or(self.horizon).filter(|most| time > *most) {
+            Some(most) => refuse(Limit::JobTime, most.0, time.0),
+            None => Ok(()),
         }
     }
 

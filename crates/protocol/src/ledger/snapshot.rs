@@ -20,7 +20,7 @@ use crate::clock::Moment;
 use crate::deadline::Observed;
 use crate::ids::{Name, ReservationId};
 use bookahead_plan::Capacity;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -38,9 +38,24 @@ pub struct Snapshot {
     holds: Granted,
     resources: BTreeMap<Name, Standing>,
     entries: BTreeMap<ReservationId, Entry>,
-    denied: BTreeMap<ReservationId, Denied>,
+    #[serde(deserialize_with = "read_denied")]
+    denied: Vec<(ReservationId, Denied)>,
     /// In order of their keys.
     answers: Vec<Answered>,
+}
+
+/// In the first release an id was denied to everybody, and these were by their ids.
+fn read_denied<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(ReservationId, Denied)>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        List(Vec<(ReservationId, Denied)>),
+        ById(BTreeMap<ReservationId, Denied>),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::List(denied) => denied,
+        Written::ById(denied) => denied.into_iter().collect(),
+    })
 }
 
 /// How a resource stands.
@@ -93,8 +108,8 @@ impl Ledger {
             holds: self.holds,
             resources: names.zip(standing).collect(),
             entries: self.entries.clone(),
-            denied: self.denied.clone(),
-            answers: self.answers.all().cloned().collect(),
+            denied: self.denied().map(|(id, denied)| (id, denied.clone())).collect(),
+            answers: self.answers.all().map(|(_, answered)| answered.clone()).collect(),
         }
     }
 
@@ -112,7 +127,7 @@ impl Ledger {
         for (id, denied) in denied {
             ledger.deny(id, denied);
         }
-        answers.into_iter().for_each(|answered| ledger.answers.remember(answered));
+        answers.into_iter().for_each(|answered| ledger.remember_answer(answered));
         for (resource, Standing { lost, taken }) in resources {
             if let Some(at) = ledger.at(&resource) {
                 ledger.books[at].set_lost(lost);

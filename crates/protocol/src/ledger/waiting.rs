@@ -5,17 +5,16 @@
 //! get the same answer, also after a restart. Others may wait for the same ([`Ledger::settled_answer`]).
 
 use super::Ledger;
-use super::entry::{Entry, Then, Ticked, What};
+use super::entry::{AnsweredCall, Entry, Then, Ticked, What};
 use crate::clock::{Millis, Moment};
 use crate::deadline::Observed;
-use crate::ids::{JobId, Key, ReservationId};
+use crate::ids::{JobId, ReservationId};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
 use bookahead_plan::placement::Reason;
 use bookahead_plan::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 
 impl Ledger {
     /// Until when the batch system may answer: not longer than the rules say, and not when it is of no use any more.
@@ -116,7 +115,7 @@ impl Ledger {
     pub fn settled_answer(&mut self, now: Moment, envelope: &Envelope, by: &What) -> (Answer, Ticked) {
         let mut course = Ticked::default();
         let now = now.max(self.latest);
-        if let Some(known) = self.answers.get(envelope.key).filter(|known| *known.envelope == *envelope) {
+        if let Some(known) = self.answers.get(&envelope.key).filter(|known| known.call.is(envelope)) {
             return (known.answer.again(now - known.at), course);
         }
         let Some(id) = envelope.call.id() else { return (Problem::new(Why::Silence).into(), course) };
@@ -221,48 +220,9 @@ impl Ledger {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Answered {
     pub(super) at: Moment,
-    pub(super) envelope: Box<Envelope>,
+    #[serde(alias = "envelope")]
+    pub(super) call: AnsweredCall,
     pub(super) answer: Answer,
-}
-
-/// All that are remembered.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(super) struct Answers {
-    by_key: BTreeMap<Key, Answered>,
-    /// The same, the oldest first.
-    by_age: BTreeSet<(Moment, Key)>,
-}
-
-impl Answers {
-    pub(super) fn len(&self) -> usize {
-        self.by_key.len()
-    }
-
-    pub(super) fn get(&self, key: Key) -> Option<&Answered> {
-        self.by_key.get(&key)
-    }
-
-    /// In order of their keys.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Answered> {
-        self.by_key.values()
-    }
-
-    pub(super) fn oldest(&self) -> Option<(Moment, Key)> {
-        self.by_age.first().copied()
-    }
-
-    pub(super) fn remember(&mut self, answered: Answered) {
-        let key = answered.envelope.key;
-        self.forget(key);
-        self.by_age.insert((answered.at, key));
-        self.by_key.insert(key, answered);
-    }
-
-    pub(super) fn forget(&mut self, key: Key) {
-        if let Some(known) = self.by_key.remove(&key) {
-            self.by_age.remove(&(known.at, key));
-        }
-    }
 }
 
 /// What is to happen, and what is to be said.

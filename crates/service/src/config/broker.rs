@@ -105,8 +105,8 @@ impl Default for BrokerRules {
 }
 
 impl BrokerRules {
-    /// As a party wants them whose clock has this speed. `maker` is the number of the broker; no two parties have the same.
-    pub fn rules(&self, maker: u64, retention: Seconds, speed: u32) -> Rules {
+    /// As a party wants them whose clock has this speed. `maker` is the secret of the broker; no two have the same.
+    pub fn rules(&self, maker: u128, retention: Seconds, speed: u32) -> Rules {
         Rules {
             maker,
             probes_at_once: self.probes_at_once,
@@ -189,7 +189,7 @@ impl BrokerConfig {
     }
 
     /// The rules of its negotiations.
-    pub fn rules(&self, maker: u64) -> Rules {
+    pub fn rules(&self, maker: u128) -> Rules {
         self.rules.rules(maker, self.retention.seconds(), self.clock.speed)
     }
 

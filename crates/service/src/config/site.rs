@@ -137,6 +137,9 @@ pub struct Limits {
     pub horizon: Option<Length>,
     pub notice: Option<Length>,
     pub share: Option<u32>,
+    pub jobs: Option<u32>,
+    pub job_share: Option<u32>,
+    pub longest_job: Option<Length>,
 }
 
 impl Limits {
@@ -148,6 +151,9 @@ impl Limits {
             horizon: self.horizon.map(Length::seconds),
             notice: self.notice.map(Length::seconds),
             share: self.share,
+            jobs: self.jobs,
+            job_share: self.job_share,
+            longest_job: self.longest_job.map(Length::seconds),
         }
     }
 

@@ -57,8 +57,8 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     Ok(front.open(thread, tasks, Watched::default(), outbox))
 }
 
-/// A broker that has booked nothing. `maker` is the number that its identities are made from.
-pub(super) fn broker_value(config: &BrokerConfig, about: Heartbeat, maker: u64, identity: Name) -> Broker {
+/// A broker that has booked nothing. `maker` is the secret that its identities are made from.
+pub(super) fn broker_value(config: &BrokerConfig, about: Heartbeat, maker: u128, identity: Name) -> Broker {
     let named = config.peers.iter().map(|peer| Name::from(peer.name.as_str())).collect();
     Broker::new(config.rules(maker), config.job_rules(), about, identity, named, config.is_open())
 }
@@ -116,8 +116,8 @@ const FILE: &str = "identity";
 /// So much is drawn.
 const BYTES: usize = 32;
 
-/// The number. The first time it is drawn, and written before anybody hears of it.
-pub(super) fn maker(state: &Path, name: &str) -> Result<u64, DaemonError> {
+/// The secret. The first time it is drawn, and written before anything is made from it.
+pub(super) fn maker(state: &Path, name: &str) -> Result<u128, DaemonError> {
     let path = state.join(FILE);
     let failed = |cause| DaemonError::State { path: path.clone(), cause };
     let drawn = match std::fs::read(&path) {
@@ -134,23 +134,24 @@ pub(super) fn maker(state: &Path, name: &str) -> Result<u64, DaemonError> {
         }
         Err(cause) => return Err(failed(cause)),
     };
-    Ok(number(name, &drawn))
+    Ok(number(name.as_bytes(), &drawn))
 }
 
-/// The name by which a broker knows a call that has come through it before. Brokers of the same name are told apart by their
-/// numbers.
-pub(super) fn told_as(name: &str, maker: u64) -> Name {
-    format!("{name}#{maker:016x}").into()
+/// The name by which a broker knows a call that has come through it before. Brokers of the same name are told apart by a number that
+/// does not tell their secret.
+pub(super) fn told_as(name: &str, maker: u128) -> Name {
+    let told = number(b"identity", &maker.to_be_bytes()) >> 64;
+    format!("{name}#{told:016x}").into()
 }
 
-fn number(name: &str, drawn: &[u8]) -> u64 {
+fn number(of: &[u8], secret: &[u8]) -> u128 {
     let mut digest = Context::new(&SHA256);
-    digest.update(name.as_bytes());
+    digest.update(of);
     digest.update(&[0]);
-    digest.update(drawn);
-    let mut first = [0; 8];
-    first.copy_from_slice(&digest.finish().as_ref()[..8]);
-    u64::from_be_bytes(first)
+    digest.update(secret);
+    let mut first = [0; 16];
+    first.copy_from_slice(&digest.finish().as_ref()[..16]);
+    u128::from_be_bytes(first)
 }
 
 #[cfg(test)]
@@ -158,12 +159,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_broker_has_one_number_and_no_two_have_the_same() {
+    fn a_broker_has_one_secret_that_no_other_has_and_that_its_name_does_not_tell() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let number = maker(one.path(), "grid").unwrap();
         assert_eq!(maker(one.path(), "grid").unwrap(), number);
         assert_ne!(maker(one.path(), "other").unwrap(), number);
         assert_ne!(maker(other.path(), "grid").unwrap(), number);
+        let told = told_as("grid", number);
+        assert_eq!(told, told_as("grid", number));
+        assert!(!told.as_str().contains(&format!("{:016x}", number >> 64)), "{told}");
         std::fs::write(one.path().join(FILE), "x").unwrap();
         assert!(maker(one.path(), "grid").unwrap_err().to_string().contains("restore it"));
     }

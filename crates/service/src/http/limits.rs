@@ -10,7 +10,7 @@ use bookahead_api::{
     SubmitJob,
 };
 use bookahead_protocol::Name;
-use bookahead_protocol::request::MOST_PARTS;
+use bookahead_protocol::request::{MOST_PARTS, most_constraints};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -71,8 +71,29 @@ impl Limits {
     }
 }
 
-/// A name has at most so many characters.
+/// The most characters of a name: what file systems and accounts take.
 const LONGEST_NAME: usize = 255;
+
+/// The most constraints of a request, repetitions included: all that 32 parts may have.
+const MOST_CONSTRAINTS: usize = most_constraints(MOST_PARTS);
+
+/// The most requirements of a part. Each is tested on each resource.
+const MOST_REQUIREMENTS: usize = 16;
+
+/// The most values that a requirement may allow.
+const MOST_VALUES: usize = 64;
+
+/// The most attributes of a site or resource. Brokers keep those of all their sites in memory.
+const MOST_ATTRIBUTES: usize = 64;
+
+/// The most resources, and the most loads, of a site or broker that registers.
+const MOST_RESOURCES: usize = 1_024;
+
+/// The most recent changes in a heartbeat.
+const MOST_RECENT: usize = 256;
+
+/// The most jobs that a commit may name.
+const MOST_JOBS: usize = 1_024;
 
 /// Something that came from outside.
 pub(super) trait Checked {
@@ -122,14 +143,25 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Commit, Attach, Release, Extend, FinishChange);
+as_it_is!(Attach, Release, Extend, FinishChange);
+
+impl Checked for Commit {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        at_most("the commit", "jobs", self.jobs.len(), MOST_JOBS)
+    }
+}
+
+fn at_most(what: &str, things: &str, many: usize, most: usize) -> Result<(), Refusal> {
+    if many > most {
+        return Err(over_limit(format!("{what} has {many} {things}; at most {most} are allowed")));
+    }
+    Ok(())
+}
 
 impl Checked for Request {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
-        if self.parts.len() > limits.most_parts {
-            let (parts, most) = (self.parts.len(), limits.most_parts);
-            return Err(over_limit(format!("the request has {parts} parts; at most {most} are taken")));
-        }
+        at_most("the request", "parts", self.parts.len(), limits.most_parts)?;
+        at_most("the request", "constraints", self.constraints.len(), MOST_CONSTRAINTS)?;
         self.parts.iter().enumerate().try_for_each(|(at, wanted)| part(at, wanted, limits))
     }
 }
@@ -145,16 +177,23 @@ fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {
     }
     name(&format!("the kind of part {at}"), &part.kind)?;
     optional_name(&format!("the resource of part {at}"), part.resource.as_ref())?;
-    part.requirements
-        .iter()
-        .try_for_each(|wanted| requirement(&format!("a requirement of part {at}"), wanted))
+    requirements(&format!("part {at}"), &part.requirements)
+}
+
+fn requirements(of: &str, requirements: &[Requirement]) -> Result<(), Refusal> {
+    at_most(of, "requirements", requirements.len(), MOST_REQUIREMENTS)?;
+    requirements.iter().try_for_each(|wanted| requirement(&format!("a requirement of {of}"), wanted))
 }
 
 impl Checked for SubmitJob {
-    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        let (limit, most) = (self.limit_seconds, limits.longest_window.seconds());
+        if limit > most.0 {
+            return Err(over_limit(format!("limit_seconds is {limit}; at most {} are allowed", most.0)));
+        }
         name("the kind of resource", &self.kind)?;
         optional_name("the resource", self.resource.as_ref())?;
-        self.requirements.iter().try_for_each(|wanted| requirement("a requirement", wanted))
+        requirements("the job", &self.requirements)
     }
 }
 
@@ -174,6 +213,10 @@ impl Checked for Heartbeat {
             );
             return Err(Refusal::bad_request(why));
         }
+        at_most("the site", "resources", self.resources.len(), MOST_RESOURCES)?;
+        at_most("the site", "loads", self.loads.len(), MOST_RESOURCES)?;
+        let recent = self.changes.as_ref().map_or(0, |changes| changes.recent.len());
+        at_most("the site", "recent changes", recent, MOST_RECENT)?;
         self.loads.iter().try_for_each(|load| name("the resource of a load", &load.resource))?;
         self.resources.iter().try_for_each(|resource| offered(&self.name, resource))
     }
@@ -193,6 +236,7 @@ fn offered(peer: &Name, resource: &Resource) -> Result<(), Refusal> {
 }
 
 fn attributes(attributes: &BTreeMap<Name, AttributeValue>) -> Result<(), Refusal> {
+    at_most("a site or resource", "attributes", attributes.len(), MOST_ATTRIBUTES)?;
     attributes.iter().try_for_each(|(attribute, is)| {
         name("the name of an attribute", attribute)?;
         value("the value of an attribute", is)
@@ -209,6 +253,7 @@ fn requirement(what: &str, requirement: &Requirement) -> Result<(), Refusal> {
             attribute
         }
         Requirement::OneOf { attribute, values } => {
+            at_most(what, "values", values.len(), MOST_VALUES)?;
             values.iter().try_for_each(|wanted| value(what, wanted))?;
             attribute
         }
@@ -291,6 +336,7 @@ pub(super) fn over_limit(why: String) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bookahead_api::Constraint;
     use serde_json::json;
 
     fn request(change: impl FnOnce(&mut serde_json::Value)) -> Result<(), Refusal> {
@@ -318,6 +364,15 @@ mod tests {
         let gpus = |value: &str| json!([{"attribute": "gpu", "test": "one-of", "values": [value]}]);
         assert_eq!(code(request(|part| part["requirements"] = gpus(""))), "fine");
         assert_eq!(code(request(|part| part["requirements"] = gpus("\u{7f}"))), "bad-request");
+        let present = json!({"attribute": "gpu", "test": "present"});
+        assert_eq!(code(request(|part| part["requirements"] = json!(vec![&present; 16]))), "fine");
+        assert_eq!(code(request(|part| part["requirements"] = json!(vec![&present; 17]))), "over-limit");
+        let one_of = |many: usize| json!([{"attribute": "gpu", "test": "one-of", "values": vec![1; many]}]);
+        assert_eq!(code(request(|part| part["requirements"] = one_of(64))), "fine");
+        assert_eq!(code(request(|part| part["requirements"] = one_of(65))), "over-limit");
+        let apart = |many| vec![Constraint::DifferentSites { first: 0, second: 1 }; many];
+        let said = |many| code(Request::new(Vec::new(), apart(many)).check(&Limits::default()));
+        assert_eq!((said(2_048).as_str(), said(2_049).as_str()), ("fine", "over-limit"));
         let none = Request::new(Vec::new(), Vec::new());
         assert!(none.check(&Limits::default()).is_ok(), "what is wrong with it the party says");
         let many: Request = serde_json::from_value(json!({"parts": vec![json!({
@@ -349,5 +404,18 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(code(loaded.check(&Limits::default())), "bad-request");
+        let resource = json!({"name": "cluster", "kind": "processors", "site": "north", "capacity": 4});
+        let offers = |many: usize, attributes: usize| {
+            let mut resources = vec![resource.clone(); many];
+            let given = (0..attributes).map(|at| (format!("a{at}"), json!(1)));
+            resources[0]["attributes"] = given.collect::<serde_json::Map<_, _>>().into();
+            let heartbeat: Heartbeat = serde_json::from_value(json!({
+                "name": "north", "url": "https://north.example.org", "role": "site", "resources": resources
+            }))
+            .unwrap();
+            code(heartbeat.check(&Limits::default()))
+        };
+        assert_eq!((offers(1_024, 64).as_str(), offers(1_025, 0).as_str()), ("fine", "over-limit"));
+        assert_eq!(offers(1, 65), "over-limit");
     }
 }

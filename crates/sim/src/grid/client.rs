@@ -133,8 +133,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// One that asks `asks` for its wishes; `maker` is the number in front of its identities.
-    pub fn new(asks: Name, user: &str, maker: u64, mut wishes: Vec<Wish>) -> Client {
+    /// One that asks `asks` for its wishes; `maker` is the secret of its identities.
+    pub fn new(asks: Name, user: &str, maker: u128, mut wishes: Vec<Wish>) -> Client {
         wishes.sort_by_key(|wish| std::cmp::Reverse(wish.at));
         Client {
             asks,

@@ -69,7 +69,7 @@ fn asker(at: usize, parts: usize, hours: i64) -> Party {
     }
     let (at_once, hold_for, steps) = (Moment(0), Millis::seconds(30), VecDeque::new());
     let wish = Wish { at: at_once, request, hold_for, book: true, steps };
-    let maker = 2_000 + at as u64;
+    let maker = 2_000 + at as u128;
     let client = Client::new("grid".into(), &format!("user{at}"), maker, vec![wish]);
     Party::new(format!("user{at}").into(), Role::Client(Box::new(client)))
 }

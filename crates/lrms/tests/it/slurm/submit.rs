@@ -197,6 +197,20 @@ fn what_cannot_be_submitted_is_refused_with_the_reason() {
 }
 
 #[test]
+fn an_array_in_any_spelling_is_one_job() {
+    let mut site = plain(&cores());
+    let spellings = ["--arr=1-3", "--ar 1-3", "-Ha1-3", "-n1 -Ha 1-3", "--hold --arra=1-3"];
+    for (at, spelling) in spellings.iter().enumerate() {
+        let text = format!("#!/bin/sh\n#SBATCH {spelling}\nsleep 100\n");
+        let name = format!("job_{at}");
+        let id = submit(&mut site, &name, Work::Script { text, arguments: vec![] });
+        let jobs = site.look().jobs.into_iter().filter(|job| job.name == name);
+        assert_eq!(jobs.map(|job| job.native).collect::<Vec<_>>(), [id.clone()], "{spelling}");
+        site.slurm.cancel(&id).unwrap();
+    }
+}
+
+#[test]
 fn a_job_that_slurm_cannot_launch_did_not_run() {
     let mut site = start(&cores(), |settings| settings.extra.push("Prolog=/bin/false".into()));
     let native = submit(&mut site, "job_launched", Work::Pretended { run: Seconds(60) });

@@ -106,7 +106,7 @@ impl Jobs {
     }
 
     /// From here on identities are made with this number and in this life.
-    pub(super) fn live_as(&mut self, maker: u64, life: u32) {
+    pub(super) fn live_as(&mut self, maker: u128, life: u32) {
         self.identities = Identities::new(maker, life);
     }
 

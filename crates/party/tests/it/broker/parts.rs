@@ -48,9 +48,9 @@ fn wanted(kind: &str, pick: &Pick) -> Part {
 /// A broker that has booked this for ada, and what became of it.
 fn booked(parts: Vec<(&str, Pick)>, then: &[Event]) -> Desk {
     let request = Request::new(parts.iter().map(|(kind, pick)| wanted(kind, pick)).collect(), Vec::new());
-    let asked = Asked { caller: ada(), request, hold_for: Millis::seconds(60), book: true };
+    let asked = Asked { caller: ada(), request, hold_for: Millis::seconds(60), book: true, refused: None };
     let picks = parts.into_iter().map(|(_, pick)| pick).collect();
-    let trying = Event::Trying { id: BOOKED, at: Moment(0), asked, picks };
+    let trying = Event::Trying { id: BOOKED, at: Moment(0), asked: Some(asked), picks };
     let held = Event::Held { id: BOOKED, until: Moment::of(Time(60)) };
     let mut desk = Desk::with(&["north", "south"]);
     for event in [trying, held].into_iter().chain(then.iter().cloned()) {

@@ -8,7 +8,7 @@ use bookahead_party::{
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobRequest;
-use bookahead_protocol::ledger::{Offered, Rules};
+use bookahead_protocol::ledger::{Offered, Rules, UserLimits};
 use bookahead_protocol::{
     Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource,
 };
@@ -34,6 +34,13 @@ impl Desk {
         let mut rules = Rules::new("hill", vec![Offered { resource, placement }]);
         rules.consent = consent;
         Desk { site: site(&rules), rules, journal: Vec::new(), calls: 0 }
+    }
+
+    /// The same, with limits for everybody.
+    pub(crate) fn limited(limits: UserLimits) -> Desk {
+        let mut desk = Desk::new(None);
+        desk.rules.limits.default = limits;
+        Desk { site: site(&desk.rules), ..desk }
     }
 
     pub(crate) fn start(&mut self, now: i64) -> Out {
@@ -115,7 +122,12 @@ impl Desk {
 
     /// Somebody submits a job, which claims where it is one of several copies.
     pub(crate) fn submit(&mut self, now: i64, id: JobId, claims: bool) -> Out {
-        let job = JobRequest {
+        self.submit_with(now, id, |job| job.claims = claims)
+    }
+
+    /// The same, with something else about it.
+    pub(crate) fn submit_with(&mut self, now: i64, id: JobId, change: impl FnOnce(&mut JobRequest)) -> Out {
+        let mut job = JobRequest {
             reservation: None,
             resource: None,
             kind: "processors".into(),
@@ -128,8 +140,9 @@ impl Desk {
             work: Work::Pretended { run: Seconds(1) },
             mode: None,
             copies: None,
-            claims,
+            claims: false,
         };
+        change(&mut job);
         let (call, origin, job) = (self.next_call(), Origin::default(), Box::new(job));
         self.step(now, Input::Submit { call, caller: ada(), key: Key(id.0), id, job, origin })
     }

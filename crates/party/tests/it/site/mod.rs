@@ -5,3 +5,4 @@ mod batch;
 mod binding;
 mod desk;
 mod found;
+mod limits;

@@ -83,13 +83,24 @@ fn a_hold_lasts_no_longer_than_until_its_slot_begins() {
 fn a_hold_lasts_no_longer_than_the_site_grants() {
     let mut site = site(HoldRules { longest: Millis(5_000), ..HoldRules::default() });
     assert_eq!(held_for(&site.hold(0, "ann", 1, fixed(100, 200, 1))), 5_000);
-    assert_eq!(held_for(&hold_longer(&mut site, 3_000, 1, 60_000)), 5_000);
-    assert_eq!(held_for(&hold_longer(&mut site, 4_000, 1, 10)), 4_000, "holding longer never shortens");
-    assert_eq!(held_for(&site.look(6_000, "ann", 1)), 2_000);
-    site.commit(7_000, "ann", 1);
-    assert_eq!(hold_longer(&mut site, 7_000, 1, 10).word(), "committed", "it is held for good");
-    site.cancel(7_000, "ann", 1);
-    assert_eq!(problem(&hold_longer(&mut site, 7_000, 1, 10)).why.code(), "illegal");
+    assert_eq!(held_for(&hold_longer(&mut site, 3_000, 1, 60_000)), 2_000, "all of it, not each time");
+    assert_eq!(held_for(&hold_longer(&mut site, 4_000, 1, 10)), 1_000, "holding longer never shortens");
+    site.commit(4_000, "ann", 1);
+    assert_eq!(hold_longer(&mut site, 4_000, 1, 10).word(), "committed", "it is held for good");
+    site.cancel(4_000, "ann", 1);
+    assert_eq!(problem(&hold_longer(&mut site, 4_000, 1, 10)).why.code(), "illegal");
+    let short = Call::Reserve {
+        id: ReservationId(2),
+        request: fixed(100, 200, 1),
+        hold_for: Millis(1_000),
+        book: false,
+    };
+    assert_eq!(held_for(&site.call(10_000, "ann", short)), 1_000);
+    assert_eq!(held_for(&hold_longer(&mut site, 10_500, 2, 3_000)), 3_000);
+    for now in [12_000, 13_000, 14_000] {
+        assert_eq!(held_for(&hold_longer(&mut site, now, 2, 60_000)), 15_000 - now, "for ever is too long");
+    }
+    assert_eq!(site.look(15_000, "ann", 2).word(), "expired");
 }
 
 #[test]

@@ -148,7 +148,7 @@ impl Site {
     /// What a call was told, once it was told something.
     fn told(&self, key: u128) -> Option<&Answer> {
         self.events.iter().find_map(|event| match &event.what {
-            What::Answered { envelope, answer } if envelope.key == Key(key) => Some(answer),
+            What::Answered { call, answer } if call.key == Key(key) => Some(answer),
             _ => None,
         })
     }

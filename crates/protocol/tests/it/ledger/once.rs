@@ -95,3 +95,71 @@ fn time_never_goes_back() {
     site.tick(60_000);
     assert_eq!(site.look(0, "ann", 1).word(), "expired");
 }
+
+#[test]
+fn an_id_that_somebody_cancelled_or_was_refused_is_free_for_others() {
+    let mut site = Site::new(rules());
+    for id in 1..=60 {
+        assert_eq!(site.cancel(0, "eve", id).word(), "cancelled-before");
+        assert_eq!(
+            site.hold(0, "eve", id, fixed(100, 200, 1)).word(),
+            "cancelled-before",
+            "for eve it is taken"
+        );
+    }
+    assert_eq!(site.hold(0, "eve", 61, fixed(100, 200, 1_000)).word(), "no-such-resource");
+    for id in 1..=2 {
+        assert_eq!(site.hold(0, "ada", id, fixed(100, 200, 1)).word(), "held");
+        assert_eq!(problem(&site.cancel(0, "eve", id)).why.code(), "not-owner");
+    }
+    assert_eq!(site.hold(0, "ada", 61, fixed(100, 200, 1)).word(), "held");
+    assert_eq!(site.commit(0, "ada", 61).word(), "committed");
+    assert_eq!(problem(&site.hold(0, "eve", 61, fixed(100, 200, 1_000))).why.code(), "id-taken");
+    let replayed = site.replayed();
+    assert_eq!(replayed, site.ledger);
+}
+
+/// 64 parts, each with many requirements: a site takes one part, so it is refused.
+fn huge() -> Request {
+    let requirement = Requirement { attribute: "x".repeat(255).as_str().into(), test: Test::Present };
+    let mut request = fixed(100, 200, 1);
+    request.parts[0].requirements = vec![requirement; 3_000];
+    request.parts = vec![request.parts[0].clone(); 2];
+    request
+}
+
+#[test]
+fn of_what_was_refused_little_is_kept_however_large_it_was() {
+    let mut site = Site::new(rules());
+    let call = envelope(1, "eve", reserve(1, huge()));
+    let refused = site.send(0, &call);
+    assert_eq!(refused.word(), "one-part-only");
+    let written: usize = site.events.iter().map(|event| serde_json::to_string(event).unwrap().len()).sum();
+    assert!(written < 2_000, "{written} bytes were written");
+    assert!(serde_json::to_string(&site.ledger.snapshot()).unwrap().len() < 4_000);
+    assert_eq!(site.send(1_000, &call), refused, "it is the same call");
+    assert_eq!(problem(&site.hold(1_000, "eve", 1, fixed(100, 200, 1))).why.code(), "id-taken");
+    // What was written by the first release is read.
+    let whole = serde_json::to_string(&call).unwrap();
+    let answered = format!(
+        r#"{{"at":0,"what":{{"Answered":{{"envelope":{whole},"answer":{}}}}}}}"#,
+        serde_json::to_string(&refused).unwrap()
+    );
+    let answered: Event = serde_json::from_str(&answered).unwrap();
+    assert!(site.events.contains(&answered), "{answered:?}");
+}
+
+#[test]
+fn who_asks_without_end_is_forgotten_alone() {
+    let mut site = Site::new(rules());
+    let first = envelope(1, "ada", reserve(1, fixed(100, 200, 1)));
+    let held = site.send(0, &first);
+    for id in 10..20_000 {
+        site.send(1, &envelope(id, "eve", Call::Cancel { id: ReservationId(id) }));
+    }
+    assert!(site.ledger.denied().count() <= 4_096, "{}", site.ledger.denied().count());
+    let remembered = site.ledger.answers_remembered();
+    assert!((1_000..17_000).contains(&remembered), "{remembered}");
+    assert_eq!(site.send(2, &first), held.again(Millis(2)));
+    assert_eq!(site.replayed(), site.ledger);
+}

@@ -21,21 +21,27 @@ pub(super) struct Plain {
     consent: Option<i64>,
     now: i64,
     items: BTreeMap<u128, Item>,
+    /// What was refused, by id and owner.
+    denied: BTreeMap<(u128, usize), Asked>,
+    /// What those that were refused late had taken until then.
+    taken_before: Terms,
     /// What the calls that waited were told at last, by their keys.
     pub(super) told: BTreeMap<u128, Word>,
 }
 
+type Asked = (i64, i64, i64, u32);
+
 struct Item {
     owner: usize,
-    asked: (i64, i64, i64, u32),
+    asked: Asked,
     state: State,
     /// What it was promised at each second.
     promised: Terms,
     /// What it takes at each second.
     takes: Terms,
+    /// When the hold began.
+    since: i64,
     deadline: i64,
-    /// Whether it was ever promised anything, or may be.
-    real: bool,
     waiting: Option<Wait>,
     /// The last change that was prepared or given up, and whether it was accepted.
     last_change: Option<(u128, bool)>,
@@ -128,14 +134,14 @@ fn rest(now: i64) -> usize {
 
 impl Plain {
     pub(super) fn new(capacity: u32, longest_hold: i64, late_commits: bool, consent: Option<i64>) -> Plain {
-        let (items, told) = (BTreeMap::new(), BTreeMap::new());
-        Plain { capacity, longest_hold, late_commits, consent, now: 0, items, told }
+        let (items, denied, told) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let taken_before = [0; SECONDS];
+        Plain { capacity, longest_hold, late_commits, consent, now: 0, items, denied, taken_before, told }
     }
 
     /// Where in its life each is that was promised something, or may be.
     pub(super) fn states(&self) -> BTreeMap<u128, State> {
-        let real = self.items.iter().filter(|(_, item)| item.real);
-        real.map(|(id, item)| (*id, item.state)).collect()
+        self.items.iter().map(|(id, item)| (*id, item.state)).collect()
     }
 
     pub(super) fn advance(&mut self, now: i64) {
@@ -157,8 +163,10 @@ impl Plain {
             State::Requested | State::ChangeRequested => self.pass_waiting(id),
             _ => {}
         }
-        let item = self.items.get_mut(&id).unwrap();
-        if item.state == State::Active && item.end() * 1_000 <= now {
+        if let Some(item) = self.items.get_mut(&id)
+            && item.state == State::Active
+            && item.end() * 1_000 <= now
+        {
             item.ends(State::Completed, now);
         }
     }
@@ -204,6 +212,7 @@ impl Plain {
         match wait.then {
             Then::Hold(hold_for) => {
                 item.state = State::Held;
+                item.since = now;
                 item.deadline = (now + hold_for.min(longest)).min(item.begin() * 1_000);
             }
             Then::Book | Then::CommitLate => item.state = State::Committed,
@@ -231,8 +240,11 @@ impl Plain {
         let Some(wait) = item.waiting.take() else { return };
         match wait.then {
             Then::Hold(_) | Then::Book => {
-                item.ends(State::Rejected, now);
-                item.real = false;
+                self.denied.insert((id, item.owner), item.asked);
+                for second in 0..rest(now) {
+                    self.taken_before[second] += item.takes[second];
+                }
+                self.items.remove(&id);
             }
             Then::CommitLate => item.ends(State::Expired, now),
             Then::Change { begun, .. } => {
@@ -245,7 +257,7 @@ impl Plain {
     }
 
     pub(super) fn taken(&self, second: usize) -> u32 {
-        self.items.values().map(|item| item.takes[second]).sum()
+        self.taken_before[second] + self.items.values().map(|item| item.takes[second]).sum::<u32>()
     }
 
     fn free(&self, second: usize) -> u32 {
@@ -260,14 +272,9 @@ impl Plain {
     }
 
     fn owned(&mut self, id: u128, owner: usize) -> Result<&mut Item, &'static str> {
-        let item = self.items.get_mut(&id).ok_or("unknown")?;
+        let denied = self.denied.contains_key(&(id, owner));
+        let item = self.items.get_mut(&id).ok_or(if denied { "refused" } else { "unknown" })?;
         if item.owner == owner { Ok(item) } else { Err("not-owner") }
-    }
-
-    /// One that was promised something, or may be.
-    fn real(&mut self, id: u128, owner: usize) -> Result<&mut Item, &'static str> {
-        let item = self.owned(id, owner)?;
-        if item.real { Ok(item) } else { Err("refused") }
     }
 
     pub(super) fn reserve(
@@ -287,37 +294,38 @@ impl Plain {
             return match &item.waiting {
                 Some(Wait { then: Then::CommitLate, .. }) => Err("busy"),
                 Some(Wait { then: Then::Hold(_) | Then::Book, .. }) => Err("waits"),
-                _ if !item.real => Err("refused"),
                 _ => Ok(item.state),
             };
         }
+        if let Some(before) = self.denied.get(&(id, owner)) {
+            return Err(if *before == asked { "refused" } else { "id-taken" });
+        }
         let second = self.now / 1_000;
         let start = self.first_fit(wanted, if book { second } else { second + 1 });
+        let Some(start) = start else {
+            self.denied.insert((id, owner), asked);
+            return Err("refused");
+        };
         let mut item = Item {
             owner,
             asked,
-            state: State::Rejected,
+            state: State::Requested,
             promised: [0; SECONDS],
             takes: [0; SECONDS],
+            since: self.now,
             deadline: self.now,
-            real: start.is_some(),
             waiting: None,
             last_change: None,
         };
-        let mut word = Err("refused");
-        if let Some(start) = start {
-            let end = start + wanted.duration.0;
-            item.promised[start as usize..end as usize].fill(wanted.capacity.0);
-            item.takes = item.promised;
-            item.state = State::Requested;
-            let until = self.consent.map_or(self.now, |limit| self.now + limit);
-            let until = until.min(if book { end } else { start } * 1_000);
-            let then = if book { Then::Book } else { Then::Hold(hold_for) };
-            item.waiting = Some(Wait { until, key, then });
-            word = Err("waits");
-        }
+        let end = start + wanted.duration.0;
+        item.promised[start as usize..end as usize].fill(wanted.capacity.0);
+        item.takes = item.promised;
+        let until = self.consent.map_or(self.now, |limit| self.now + limit);
+        let until = until.min(if book { end } else { start } * 1_000);
+        let then = if book { Then::Book } else { Then::Hold(hold_for) };
+        item.waiting = Some(Wait { until, key, then });
         self.items.insert(id, item);
-        self.at_once(id, word)
+        self.at_once(id, Err("waits"))
     }
 
     /// Where nobody is asked, what would wait is granted at once.
@@ -331,10 +339,10 @@ impl Plain {
 
     pub(super) fn hold(&mut self, id: u128, owner: usize, hold_for: i64) -> Word {
         let (now, longest) = (self.now, self.longest_hold);
-        let item = self.real(id, owner)?;
+        let item = self.owned(id, owner)?;
         match item.state {
             State::Held => {
-                let longer = (now + hold_for.min(longest)).min(item.begin() * 1_000);
+                let longer = (now + hold_for).min(item.since + longest).min(item.begin() * 1_000);
                 item.deadline = item.deadline.max(longer);
                 Ok(State::Held)
             }
@@ -347,7 +355,7 @@ impl Plain {
 
     pub(super) fn commit(&mut self, key: u128, id: u128, owner: usize) -> Word {
         let late = self.late_commits;
-        let item = self.real(id, owner)?;
+        let item = self.owned(id, owner)?;
         match (item.state, &item.waiting) {
             (_, Some(Wait { then: Then::CommitLate, .. })) => return Err("waits"),
             (_, Some(_)) => return Err("busy"),
@@ -376,6 +384,9 @@ impl Plain {
 
     pub(super) fn cancel(&mut self, id: u128, owner: usize) -> Word {
         let now = self.now;
+        if !self.items.contains_key(&id) && self.denied.contains_key(&(id, owner)) {
+            return Ok(State::Rejected);
+        }
         let item = self.owned(id, owner)?;
         let begun = matches!(item.waiting, Some(Wait { then: Then::Change { begun: true, .. }, .. }));
         match item.state {
@@ -398,7 +409,7 @@ impl Plain {
 
     pub(super) fn release(&mut self, id: u128, owner: usize, from: i64, keep: u32) -> Word {
         let now = self.now;
-        let item = self.real(id, owner)?;
+        let item = self.owned(id, owner)?;
         if !item.state.holds_capacity() {
             return Err("illegal");
         }
@@ -446,7 +457,7 @@ impl Plain {
         wanted: Wanted<'_>,
         (change, hold_for): (u128, i64),
     ) -> Word {
-        let item = self.real(id, owner)?;
+        let item = self.owned(id, owner)?;
         match item.prepares().filter(|prepares| prepares.change == change) {
             Some(prepares) if prepares.ready => return Ok(item.state),
             Some(_) => return Err("waits"),
@@ -470,7 +481,7 @@ impl Plain {
 
     pub(super) fn finish(&mut self, id: u128, owner: usize, change: u128, accept: bool) -> Word {
         let now = self.now;
-        let item = self.real(id, owner)?;
+        let item = self.owned(id, owner)?;
         let Some(prepares) = item.prepares().filter(|prepares| prepares.change == change) else {
             let over = !item.state.holds_capacity();
             return match item.last_change.filter(|(last, _)| *last == change) {
@@ -505,7 +516,7 @@ impl Plain {
     /// The terms that somebody wants, if there is room for them.
     fn other_terms(&mut self, id: u128, owner: usize, wanted: Wanted<'_>) -> Result<Terms, &'static str> {
         let from = rest(self.now) as i64;
-        let item = self.real(id, owner)?;
+        let item = self.owned(id, owner)?;
         if item.waiting.is_some() {
             return Err("busy");
         }

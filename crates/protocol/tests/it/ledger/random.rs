@@ -412,7 +412,7 @@ fn remembered(site: &Site, key: Key) -> Option<(Answer, Moment)> {
     let mut known = None;
     for event in &site.events {
         match &event.what {
-            What::Answered { envelope, answer } if envelope.key == key => {
+            What::Answered { call, answer } if call.key == key => {
                 assert!(known.is_none(), "a call is answered once");
                 known = Some((answer.clone(), event.at));
             }

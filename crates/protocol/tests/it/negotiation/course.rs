@@ -4,8 +4,8 @@ use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Rules};
 use bookahead_protocol::{
-    Answer, Call, Constraint, JobId, Millis, Moment, Request, Reservation, ReservationId, Resource, State,
-    Why,
+    Answer, Call, Caller, Constraint, Envelope, JobId, Key, Millis, Moment, Request, Requirement,
+    Reservation, ReservationId, Resource, State, Test, Why,
 };
 
 fn two_clusters() -> Town {
@@ -200,6 +200,78 @@ fn what_was_cancelled_before_it_arrived_is_never_booked() {
     );
     assert_eq!(why(town.reserve("broker", 1, pair(), true)), Why::CancelledBefore(ReservationId(1)));
     assert!(town.states("north").is_empty());
+}
+
+fn by(user: &str, key: u128, call: Call) -> Envelope {
+    Envelope { key: Key(1_000_000 + key), caller: Caller { user: name(user), roles: vec![] }, call }
+}
+
+#[test]
+fn an_id_that_somebody_cancelled_is_free_for_others() {
+    let mut town = two_clusters();
+    for id in 1..=2_000 {
+        let cancel = Call::Cancel { id: ReservationId(id) };
+        assert_eq!(why(town.send("broker", &by("eve", id, cancel))).code(), "cancelled-before");
+    }
+    let kept = town.brokers[&name("broker")].0.snapshot();
+    assert!(serde_json::to_string(&kept).unwrap().len() < 100_000, "eve's are forgotten, the oldest first");
+    assert_eq!(reservation(town.reserve("broker", 2_000, pair(), true)).state, State::Committed);
+    let cancel = Call::Cancel { id: ReservationId(2_000) };
+    assert_eq!(why(town.send("broker", &by("eve", 3_000, cancel))).code(), "not-owner");
+    // Nor can anybody know the ids of the next parts, and cancel them at a site.
+    let ids: Vec<ReservationId> = town.sites[&name("north")].entries().map(|(id, _)| id).collect();
+    assert_eq!(
+        reservation(town.reserve(
+            "broker",
+            3_000,
+            Request::single(part("processors", 1, 100, 1_000, 100)),
+            true
+        ))
+        .state,
+        State::Committed
+    );
+    let next: Vec<u128> = town
+        .sites
+        .values()
+        .flat_map(|site| site.entries())
+        .map(|(id, _)| id.0)
+        .filter(|id| !ids.contains(&ReservationId(*id)))
+        .collect();
+    assert!(next.iter().all(|next| next.abs_diff(ids[0].0) > 1 << 64), "{ids:?} {next:x?}");
+}
+
+#[test]
+fn of_what_was_refused_little_is_kept_however_large_it_was() {
+    let mut town = two_clusters();
+    let requirement = Requirement { attribute: name(&"x".repeat(255)), test: Test::Present };
+    let mut huge = part("processors", 1, 100, 1_000, 100);
+    huge.requirements = vec![requirement; 1_000];
+    let reserve = |id: u128| {
+        let request =
+            Request { webhook: Some("https://example.org/x".into()), ..Request::single(huge.clone()) };
+        Call::Reserve { id: ReservationId(id), request, hold_for: Millis::seconds(30), book: true }
+    };
+    let first = by("eve", 1, reserve(1));
+    let refused = why(town.send("broker", &first));
+    let written = |town: &Town| serde_json::to_string(&town.brokers[&name("broker")].1).unwrap().len();
+    assert!(written(&town) < 5_000, "{} bytes were written", written(&town));
+    assert_eq!(why(town.send("broker", &first)), refused, "it is the same call");
+    assert_eq!(why(town.send("broker", &by("eve", 2, reserve(1)))), refused, "and the same request");
+    let other =
+        Call::Reserve { id: ReservationId(1), request: pair(), hold_for: Millis::seconds(30), book: true };
+    assert_eq!(why(town.send("broker", &by("eve", 3, other))).code(), "id-taken");
+    for id in 2..=400 {
+        why(town.send("broker", &by("eve", 10 + id, reserve(id))));
+    }
+    assert_eq!(town.head("broker").bookings().count(), 256, "the oldest are forgotten");
+    let (head, events) = &town.brokers[&name("broker")];
+    let mut replayed = Broker::new(Rules { maker: 100, ..Rules::default() });
+    events.iter().for_each(|event| replayed.apply(event));
+    assert!(replayed.bookings().eq(head.bookings()));
+    assert_eq!(
+        Broker::restore(Rules { maker: 100, ..Rules::default() }, head.snapshot()).snapshot(),
+        head.snapshot()
+    );
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl Town {
 
     pub(crate) fn broker(&mut self, broker: &str, peers: &[&str]) {
         let maker = 100 + self.brokers.len() as u64;
-        let mut head = Broker::new(Rules { maker, ..Rules::default() });
+        let mut head = Broker::new(Rules { maker: maker.into(), ..Rules::default() });
         for peer in peers {
             head.register(name(peer), self.offers(peer), None);
         }
@@ -122,7 +122,7 @@ impl Town {
     /// The broker dies and is started again from its journal.
     pub(crate) fn restart(&mut self, broker: &str, peers: &[&str], maker: u64) {
         let events = self.brokers[&name(broker)].1.clone();
-        let mut head = Broker::new(Rules { maker, ..Rules::default() });
+        let mut head = Broker::new(Rules { maker: maker.into(), ..Rules::default() });
         for peer in peers {
             head.register(name(peer), self.offers(peer), None);
         }

@@ -75,7 +75,7 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
 
 fn client(at: i64, asks: &Name, wishes: Vec<crate::grid::Wish>) -> Party {
     let user = format!("user{at}");
-    let client = Client::new(asks.clone(), &user, 2_000 + at.unsigned_abs(), wishes);
+    let client = Client::new(asks.clone(), &user, 2_000 + u128::from(at.unsigned_abs()), wishes);
     Party::new(user.into(), Role::Client(Box::new(client)))
 }
 
@@ -177,7 +177,7 @@ fn broker(
     // Whoever stands above must wait until those below have waited.
     let patience = level + 1;
     let rules = BrokerRules {
-        maker: 1_000 + level.unsigned_abs(),
+        maker: 1_000 + u128::from(level.unsigned_abs()),
         probes_at_once: draw.whole(1, 8) as usize,
         survey_time: Millis(1_500 * patience),
         hold_time: Millis(2_500 * patience),
