@@ -341,6 +341,8 @@ pub struct Health {
     pub clock_speed: u32,
     /// Number of the last event in its journal.
     pub journal_sequence: u64,
+    /// What is wrong with it, where that is known: its clock was set.
+    pub problem: Option<String>,
     /// How its batch system is; missing where it has none, or one that is part of it.
     pub batch: Option<BatchHealth>,
 }

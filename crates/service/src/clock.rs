@@ -1,8 +1,9 @@
 //! The time that a party lives in: the time of day, or, for demonstrations and trials on a workload, a faster one that all
-//! parties of a grid compute alike from the time of day. The only place that reads a clock for a head.
+//! parties of a grid compute alike from the time of day.
 
+use crate::time_of_day;
 use bookahead_protocol::{Millis, Moment};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Nothing sleeps longer than this at a time, so that a clock that is set is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -27,8 +28,23 @@ impl Clock {
 
     /// What it shows.
     pub fn now(&self) -> Moment {
-        let passed = wall() - self.origin;
+        let passed = time_of_day::now() - self.origin;
         self.origin + Millis(passed.0.saturating_mul(i64::from(self.speed)))
+    }
+
+    /// Takes note of the time by another clock, such as that of the batch system.
+    pub fn confirm(&self, elsewhere: Moment) {
+        if self.speed == 1 {
+            time_of_day::confirm(elsewhere);
+        }
+    }
+
+    /// Why it does not show what the system's clock shows, if it does not.
+    pub fn problem(&self) -> Option<String> {
+        let seconds = time_of_day::jump()?.0 / 1_000;
+        Some(format!(
+            "the system's clock was set by {seconds} s and is not followed; set it right, or restart the service if it is right now"
+        ))
     }
 
     /// How many times as fast as the time of day it goes.
@@ -50,18 +66,13 @@ impl Clock {
     }
 }
 
-fn wall() -> Moment {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Moment(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_accelerated_clock_passes_through_its_origin_and_is_as_much_ahead_as_it_is_faster() {
-        let origin = wall() - Millis::seconds(10);
+        let origin = time_of_day::now() - Millis::seconds(10);
         let clock = Clock::accelerated(origin, 60);
         let ahead = clock.now() - origin;
         assert!((600_000..660_000).contains(&ahead.0), "{ahead}");

@@ -19,3 +19,4 @@ pub mod peers;
 mod replace_file;
 pub mod security;
 pub mod thread;
+mod time_of_day;

@@ -7,6 +7,7 @@ mod bad_options;
 #[cfg(unix)]
 mod batch;
 mod client_commands;
+mod clock;
 mod command_reference;
 mod daemons;
 #[cfg(unix)]

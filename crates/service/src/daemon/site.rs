@@ -11,7 +11,8 @@ use bookahead_lrms::batch::Finding;
 use bookahead_lrms::worker::Worker;
 use bookahead_party::queries::BatchState;
 use bookahead_party::site::{OnLostJournal, Site, SiteOptions};
-use bookahead_party::{BatchOrder, Input, Queries};
+use bookahead_party::{BatchOrder, BatchReport, Input, Queries};
+use bookahead_protocol::Moment;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +55,14 @@ pub async fn site(
             let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
             let connect = move |party: &PartyHandle| {
                 let (party, clock) = (party.clone(), party.clock());
-                let report = move |report| party.tell(Input::Batch(report));
+                let report = move |report: BatchReport| {
+                    if let BatchReport::Looked { outcome: Ok(look), .. } = &report
+                        && let Some(clocks) = look.clocks
+                    {
+                        clock.confirm(Moment::of(clocks.theirs));
+                    }
+                    party.tell(Input::Batch(report));
+                };
                 let worker = Worker::start(batch, at_once, Arc::new(move || clock.now()), Arc::new(report));
                 let sink =
                     move |orders: Vec<BatchOrder>| orders.into_iter().for_each(|order| worker.order(order));

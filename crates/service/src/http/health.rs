@@ -26,8 +26,10 @@ use std::sync::Arc;
 )]
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
     let clock = shared.party.clock();
+    let problem = clock.problem();
     let status = match shared.party.liveness() {
         _ if shared.stop.is_said() => api::Status::Stopping,
+        Liveness::Alive if problem.is_some() => api::Status::Failed,
         Liveness::Alive => api::Status::Ready,
         Liveness::Stuck | Liveness::Ended => api::Status::Failed,
     };
@@ -40,6 +42,7 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
         now: clock.now().second().try_into().map_err(out_of_calendar)?,
         clock_speed: clock.speed(),
         journal_sequence: shared.party.durable(),
+        problem,
         batch: batch.map(answer::batch_health),
     };
     let well = status == api::Status::Ready;

@@ -1,0 +1,76 @@
+//! The clock of the machine is set while a site runs. A library that is loaded into it shows it another time of day, as much off as
+//! a file says; the time since boot it leaves alone.
+
+use crate::asking::{Asking, SITE};
+use crate::folder::Folder;
+use crate::service::{PATIENCE, Service};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+fn library() -> PathBuf {
+    let path = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
+    assert!(std::fs::exists(&path).unwrap(), "{path} is missing; install the package libfaketime");
+    path.into()
+}
+
+/// A site whose clock is as far off as the file `offset` says.
+fn site() -> Asking {
+    let folder = Folder::with("site.toml", SITE);
+    folder.write("offset", "+0");
+    let service = start(&folder);
+    Asking { folder, service }
+}
+
+fn start(folder: &Folder) -> Service {
+    let mut command = folder.command("site --config site.toml");
+    command.env("LD_PRELOAD", library()).env("FAKETIME_TIMESTAMP_FILE", folder.path("offset"));
+    command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    Service::of(command)
+}
+
+/// Sets the clock off, and waits until the health of the site is as it should be.
+#[track_caller]
+fn set(asking: &Asking, offset: &str, status: &str) -> Value {
+    asking.folder.write("offset", offset);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = asking.service.ask("GET", "/v1/health", "", "");
+        let health: Value = serde_json::from_str(&answer.body).unwrap();
+        if health["status"] == status {
+            assert_eq!(answer.status, if status == "ready" { 200 } else { 503 });
+            return health;
+        }
+        assert!(Instant::now() < deadline, "never came to be {status}: {health}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_clock_that_is_days_off_for_a_while_costs_no_promise() {
+    let asking = site();
+    let promised = asking.hold("32");
+    asking.document(&["commit", &promised]);
+    for (offset, told) in [("+3d", "by 259"), ("-3d", "by -259")] {
+        let health = set(&asking, offset, "failed");
+        assert!(health["problem"].as_str().unwrap().contains(told), "{health}");
+        assert_eq!(asking.document(&["show", &promised])["state"], "committed");
+        let held = asking.hold("8");
+        assert_eq!(asking.document(&["commit", &held])["state"], "committed", "time goes on as before");
+        let health = set(&asking, "+0", "ready");
+        assert_eq!(health["problem"], Value::Null);
+        assert_eq!(asking.document(&["show", &promised])["state"], "committed");
+    }
+    asking.service.signal("TERM");
+    let (status, said) = asking.service.ended();
+    assert!(status.success(), "{said}");
+    for event in ["clock_jumped", "clock_is_back"] {
+        assert_eq!(said.matches(event).count(), 2, "{event} in {said}");
+    }
+    // After a restart the clock is believed: three days have passed, and it is over for long.
+    asking.folder.write("offset", "+3d");
+    let asking = Asking { service: start(&asking.folder), folder: asking.folder };
+    let forgotten = asking.ends(3, &["show", &promised]);
+    assert!(forgotten.err.contains("not known here"), "{forgotten:?}");
+    assert_eq!(set(&asking, "+3d", "ready")["problem"], Value::Null);
+}

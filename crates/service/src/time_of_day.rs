@@ -1,0 +1,161 @@
+//! The time of day as far as it is believed. The system's clock may be set: by hand, by NTP, or by a hypervisor. A service that
+//! followed a clock three days ahead for two seconds would complete, and forget, what was promised for tomorrow. So the clock is
+//! compared with the time since the machine was booted, which nobody sets and which counts suspend. While the two differ by more
+//! than [`BOUND`], time goes on as it did before. The clock is believed again when it is back, when the batch system shows the
+//! same time, and after a restart.
+
+use bookahead_protocol::{Millis, Moment};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A jump that is followed at once. Larger than what NTP steps while a machine runs, smaller than what a hold would miss.
+const BOUND: Millis = Millis::seconds(5);
+
+/// The clock of this machine, for all parties in this process.
+static MACHINE: LazyLock<Mutex<TimeOfDay>> =
+    LazyLock::new(|| Mutex::new(TimeOfDay::new(system(), since_boot())));
+
+/// What is believed to be the time of day.
+pub(crate) fn now() -> Moment {
+    let (wall, boot) = (system(), since_boot());
+    with(|time| time.read(wall, boot))
+}
+
+/// How far the system's clock is ahead of what is believed, if that is too far to believe it.
+pub(crate) fn jump() -> Option<Millis> {
+    now();
+    with(|time| time.jump)
+}
+
+/// Somebody else who is not on this machine, or so it is hoped, shows this time. Where the system's clock does too, it is believed.
+pub(crate) fn confirm(elsewhere: Moment) {
+    let wall = system();
+    with(|time| time.confirm(wall, elsewhere));
+}
+
+fn with<T>(work: impl FnOnce(&mut TimeOfDay) -> T) -> T {
+    work(&mut MACHINE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn system() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Moment(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Millis {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Millis(time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_nsec / 1_000_000))
+}
+
+/// Elsewhere the time that the machine was suspended is not counted: waking up is a jump, until the service is restarted.
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Millis {
+    static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    Millis(i64::try_from(START.elapsed().as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Two clocks, when they were last read.
+struct TimeOfDay {
+    believed: Moment,
+    boot: Millis,
+    /// How far the system's clock is ahead, while it is not believed.
+    jump: Option<Millis>,
+}
+
+impl TimeOfDay {
+    fn new(wall: Moment, boot: Millis) -> TimeOfDay {
+        TimeOfDay { believed: wall, boot, jump: None }
+    }
+
+    fn read(&mut self, wall: Moment, boot: Millis) -> Moment {
+        let passed = Millis(boot.0.saturating_sub(self.boot.0).max(0));
+        let expected = self.believed + passed;
+        let ahead = wall - expected;
+        self.boot = self.boot.max(boot);
+        if ahead.0.saturating_abs() <= BOUND.0 {
+            self.believed = wall;
+            if self.jump.take().is_some() {
+                tracing::info!(event = "clock_is_back", "the system's clock is back; it is followed again");
+            }
+        } else {
+            self.believed = expected;
+            if self.jump.is_none() {
+                let seconds = ahead.0 / 1_000;
+                tracing::error!(
+                    event = "clock_jumped",
+                    seconds,
+                    "the system's clock was set by {seconds} s and is not followed; time goes on as before. Set the clock \
+                     right, or restart the service if it is right now"
+                );
+            }
+            self.jump = Some(ahead);
+        }
+        self.believed
+    }
+
+    fn confirm(&mut self, wall: Moment, elsewhere: Moment) {
+        if self.jump.is_some() && (wall - elsewhere).0.saturating_abs() <= BOUND.0 {
+            self.jump = None;
+            self.believed = wall;
+            tracing::warn!(
+                event = "clock_confirmed",
+                "the batch system shows the same time as the system's clock, which is followed from now on"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At ten seconds after boot it is 1,000 s.
+    fn ten() -> TimeOfDay {
+        TimeOfDay::new(Moment(1_000_000), Millis(10_000))
+    }
+
+    #[test]
+    fn a_clock_that_goes_as_time_passes_is_followed_with_its_small_corrections() {
+        let mut time = ten();
+        for step in 1..=100 {
+            // Ten seconds a time, and half a second of correction each: NTP slews, or steps a little.
+            let wall = Moment(1_000_000 + step * 10_500);
+            assert_eq!(time.read(wall, Millis(10_000 + step * 10_000)), wall);
+        }
+        assert_eq!(time.jump, None);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_not_followed_until_it_is_back() {
+        for by in [3 * 86_400_000, -3 * 86_400_000, 6_000, -6_000] {
+            let mut time = ten();
+            for second in 1..=10 {
+                let wall = Moment(1_000_000 + second * 1_000 + by);
+                let read = time.read(wall, Millis(10_000 + second * 1_000));
+                assert_eq!(read, Moment(1_000_000 + second * 1_000), "time goes on");
+            }
+            assert_eq!(time.jump, Some(Millis(by)));
+            assert_eq!(time.read(Moment(1_011_200), Millis(21_000)), Moment(1_011_200));
+            assert_eq!(time.jump, None);
+        }
+    }
+
+    #[test]
+    fn a_suspended_machine_wakes_up_hours_later() {
+        let mut time = ten();
+        assert_eq!(time.read(Moment(11_000_000), Millis(10_010_000)), Moment(11_000_000));
+        assert_eq!(time.jump, None);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_right_is_followed_once_somebody_else_shows_the_same() {
+        let mut time = ten();
+        let right = Moment(87_400_000);
+        time.read(right, Millis(10_000));
+        time.confirm(right, Moment(1_000_000));
+        assert_eq!(time.jump, Some(Millis(86_400_000)), "that is the old time");
+        time.confirm(right, right + Millis(900));
+        assert_eq!((time.jump, time.read(right + Millis(10), Millis(10_010))), (None, right + Millis(10)));
+    }
+}
