@@ -83,6 +83,18 @@ fn fill(path: &Path, kind: &Kind) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
+/// Which file a path leads to; None where there is none, or where files cannot be told apart.
+#[cfg(unix)]
+pub(crate) fn file_id(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn file_id(_: &Path) -> Option<(u64, u64)> {
+    None
+}
+
 /// Makes a new name in a folder last.
 #[cfg(unix)]
 fn sync_folder(path: &Path) -> std::io::Result<()> {

@@ -30,6 +30,7 @@ mod check;
 mod error;
 mod format;
 mod lock;
+mod mark;
 mod queue;
 mod replay;
 mod verify;
@@ -41,6 +42,7 @@ pub use queue::{MOST_IN_A_TRANSACTION, MOST_WAITING, Ticket};
 pub use replay::{Record, Replay, Snapshot};
 
 use lock::Lock;
+use mark::Mark;
 use queue::{Order, Queue, outcome};
 use replay::Tail;
 use serde::Serialize;
@@ -120,8 +122,10 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         // The lock of a file is found under one name, whatever link leads there.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let lock = Lock::take(&path)?;
+        let (mark, marked) = Mark::open(&path)?;
         let fresh = !path.exists();
         if fresh {
+            mark.check(&path, marked, None)?;
             format::create(&path, kind)?;
         }
         verify::look_for_damage(&path)?;
@@ -132,12 +136,14 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
             let wanted = format!("the {} of {}", kind.what, kind.owner);
             return Err(JournalError::WrongKind { path, found, wanted });
         }
+        mark.check(&path, marked, Some(meta.tail))?;
         let replay = replay::replay(&path, &connection, &meta, kind)?;
         let tail = Tail { sequence: meta.tail, chain: meta.tail_chain };
         let queue = Arc::new(Queue::new(tail.sequence + 1));
         let (schema, durability) = (kind.schema, options.durability);
-        let writer =
-            Writer { path: path.clone(), connection, queue: queue.clone(), schema, durability, tail };
+        let file = format::file_id(&path);
+        let (at, orders) = (path.clone(), queue.clone());
+        let writer = Writer { path: at, file, mark, connection, queue: orders, schema, durability, tail };
         let started = std::thread::Builder::new().name("journal".to_owned()).spawn(|| writer.run());
         let writer = started.map_err(|error| JournalError::io(&path, "starting its writer", &error))?;
         let journal = Journal { queue, writer: Some(writer), _lock: lock, _events: PhantomData };

@@ -4,6 +4,7 @@
 
 use super::error::{Damage, JournalError};
 use super::format::Chain;
+use super::mark::Mark;
 use super::queue::{Batch, Order, Queue, Work};
 use super::replay::Tail;
 use super::{Durability, KEPT_SNAPSHOTS, format, verify};
@@ -14,6 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) struct Writer {
     pub(crate) path: PathBuf,
+    /// Which file the path led to when it was opened.
+    pub(crate) file: Option<(u64, u64)>,
+    pub(crate) mark: Mark,
     pub(crate) connection: Connection,
     pub(crate) queue: Arc<Queue>,
     pub(crate) schema: u32,
@@ -56,12 +60,15 @@ impl Writer {
         let written = match events.peek() {
             // All that was appended before is on disk already.
             None => Ok(self.tail),
-            Some(_) => self.transaction("writing events", |writer| writer.insert(events)),
+            Some(_) => self
+                .transaction("writing events", |writer| writer.insert(events))
+                .and_then(|tail| self.is_there().map(|()| tail)),
         };
         match written {
             Ok(tail) => {
                 self.tail = tail;
                 batches.into_iter().for_each(|batch| drop(batch.done.send(Ok(()))));
+                self.mark.set(tail.sequence);
                 Ok(())
             }
             Err(error) => {
@@ -71,6 +78,15 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+
+    /// What is written to a file without a name is gone when it is closed.
+    fn is_there(&self) -> Result<(), JournalError> {
+        if format::file_id(&self.path) == self.file {
+            return Ok(());
+        }
+        let damage = Damage::Unreadable("it was deleted or replaced while it was open".to_owned());
+        Err(JournalError::Damaged { path: self.path.clone(), damage, more: 0 })
     }
 
     fn insert<'a>(&self, events: impl Iterator<Item = &'a String>) -> rusqlite::Result<Tail> {

@@ -88,3 +88,55 @@ fn damage_to_the_last_transaction_of_a_log_is_like_a_crash_before_its_sync() {
         }
     }
 }
+
+#[test]
+fn a_journal_that_lost_what_was_answered_for_is_refused_until_the_mark_is_deleted() {
+    let left = left();
+    let (_folder, path) = folder();
+    let (journal, log, mark) =
+        (&path, path.with_file_name("north.journal-wal"), path.with_file_name("north.journal.mark"));
+    let lay = |bytes: &[u8]| {
+        fs::write(journal, &left.journal).unwrap();
+        fs::write(&log, bytes).unwrap();
+        fs::write(&mark, "00000000000000000040\n").unwrap();
+    };
+    let refused = |why: &str| {
+        let error = all(journal).unwrap_err().to_string();
+        assert!(
+            error.contains(why) && error.contains("up to record 40") && error.contains(".mark"),
+            "{error}"
+        );
+    };
+    lay(&left.log);
+    assert_eq!(all(journal), Ok(notes(0..40)));
+    lay(&left.log[..left.ends[7]]);
+    refused("it ends with record 32");
+    lay(&[]);
+    refused("it ends with record 0");
+    fs::remove_file(journal).unwrap();
+    let _ = fs::remove_file(&log);
+    refused("it is gone");
+    fs::remove_file(&mark).unwrap();
+    assert_eq!(all(journal), Ok(Vec::new()), "whoever deletes the mark goes on with what there is");
+    for unreadable in ["", "000", "x"] {
+        lay(&left.log[..left.ends[7]]);
+        fs::write(&mark, unreadable).unwrap();
+        assert_eq!(all(journal), Ok(notes(0..32)), "a mark that was not written to its end says nothing");
+    }
+}
+
+#[test]
+fn a_journal_that_is_deleted_or_replaced_while_it_is_open_takes_nothing_more() {
+    for replaced in [false, true] {
+        let (_folder, path) = folder();
+        let (journal, _) = open(&path);
+        journal.append(&notes(0..4)).unwrap().wait().unwrap();
+        fs::remove_file(&path).unwrap();
+        if replaced {
+            fs::write(&path, "another").unwrap();
+        }
+        let error = journal.append(&notes(4..8)).unwrap().wait().unwrap_err().to_string();
+        assert!(error.contains("deleted or replaced"), "{error}");
+        assert!(journal.append(&notes(8..9)).is_err(), "it is known to be unfit");
+    }
+}

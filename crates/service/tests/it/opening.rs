@@ -36,7 +36,7 @@ fn closing_and_dropping_write_what_waits() {
     assert_eq!(all(&path).unwrap(), notes(0..200));
     let beside: Vec<_> =
         fs::read_dir(path.parent().unwrap()).unwrap().map(|file| file.unwrap().file_name()).collect();
-    assert_eq!(beside.len(), 2, "only the journal and its lock are left: {beside:?}");
+    assert_eq!(beside.len(), 3, "only the journal, its lock and its mark are left: {beside:?}");
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! How far a journal was answered for: a small file beside it, `….mark`, with the number of the last record that somebody was told
+//! of. A journal that ends before it has lost records, for instance with its write-ahead log; one that is gone was there. Both are
+//! noticed at the next start. The mark is written after the answers, and not synced: after a power failure it may be behind the
+//! journal, never ahead of it.
+
+use super::error::{Damage, JournalError};
+use super::lock::beside;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+pub(crate) struct Mark {
+    path: PathBuf,
+    file: File,
+}
+
+impl Mark {
+    /// Opens the mark of a journal, or makes one, and the number in it; 0 where there is none that can be read.
+    pub(crate) fn open(journal: &Path) -> Result<(Mark, u64), JournalError> {
+        let path = beside(journal, ".mark");
+        let failed = |error: &std::io::Error| JournalError::io(journal, "opening its mark", error);
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+        let mut file = options.open(&path).map_err(|error| failed(&error))?;
+        let mut text = String::new();
+        // What is no number was not written to its end.
+        let read = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+        Ok((Mark { path, file }, read.unwrap_or(0)))
+    }
+
+    /// Refuses a journal that ends before the mark.
+    pub(crate) fn check(&self, journal: &Path, marked: u64, tail: Option<u64>) -> Result<(), JournalError> {
+        let found = match tail {
+            Some(tail) if tail >= marked => return Ok(()),
+            None if marked == 0 => return Ok(()),
+            Some(tail) => format!("it ends with record {tail}"),
+            None => "it is gone".to_owned(),
+        };
+        let why = format!(
+            "{found}, but answers were given for all up to record {marked}; restore it from a backup together with the files \
+             beside it, or, to go on with what there is, delete {}",
+            self.path.display()
+        );
+        Err(JournalError::Damaged { path: journal.to_owned(), damage: Damage::Unreadable(why), more: 0 })
+    }
+
+    /// Answers were given for all up to a record. Where it cannot be written, nothing is lost but the check.
+    pub(crate) fn set(&mut self, sequence: u64) {
+        let text = format!("{sequence:020}\n");
+        let _ = self.file.rewind().and_then(|()| self.file.write_all(text.as_bytes()));
+    }
+}
