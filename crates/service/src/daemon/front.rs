@@ -151,6 +151,9 @@ impl Front {
             let broker = Registry { url: broker, credentials, identity: identity.clone() };
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
         }
+        if let Some(provider) = authenticator.provider() {
+            tasks.spawn(provider.clone().keep_fetching());
+        }
         tracing::info!(event = "listening", party = %party.name(), %address, url, "listens");
         Running::new(thread, role, address, url, authenticator, stopper, serving, tasks)
     }

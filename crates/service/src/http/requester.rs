@@ -136,7 +136,13 @@ impl<S: Sync> FromRequestParts<S> for Registering {
 }
 
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
-    let (identity, via) = match admit(&shared, &request) {
+    let certificate = super::serve::certificate(request.extensions()).copied();
+    let identified = shared.authenticator.authenticate(request.headers(), certificate.as_ref()).await;
+    let admitted = identified.map_err(Refusal::from).and_then(|identity| {
+        let via = admit(&shared, &identity, request.headers())?;
+        Ok((identity, via))
+    });
+    let (identity, via) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => {
             observe::turned_away(request.method(), route(&request), &refusal);
@@ -160,10 +166,8 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     response
 }
 
-/// Who calls, and through whom, if he may call now.
-fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal> {
-    let identity =
-        shared.authenticator.identify(request.headers(), super::serve::certificate(request.extensions()))?;
+/// Through whom the call came, if it may come now.
+fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Via, Refusal> {
     shared.rates.take(&identity.user, Instant::now()).map_err(|wait| {
         shared.metrics.turned_away("rate");
         let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
@@ -173,9 +177,8 @@ fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal>
         );
         Refusal::new(Code::TooManyRequests, why).retry_after(seconds)
     })?;
-    check_clock(shared.party.clock(), request.headers())?;
-    let via = through(request.headers(), shared.about.identity.as_ref())?;
-    Ok((identity, via))
+    check_clock(shared.party.clock(), headers)?;
+    through(headers, shared.about.identity.as_ref())
 }
 
 /// Whether a request is to change something. A probe is a question, though it is posted.
