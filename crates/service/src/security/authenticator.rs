@@ -2,9 +2,10 @@
 //! says in `Bookahead-User` and `Bookahead-Roles` for whom it calls; others may only name themselves there, and can only
 //! ask for fewer roles than they have. It remembers no caller; keys can be read anew while it is in use.
 
-use super::claims::{Claims, TokenRules, visible_name};
+use super::claims::{Claims, TokenRules};
 use super::error::TokenFault;
 use super::keys::Keys;
+use super::name::user_name;
 use super::provider::{Provider, ProviderHealth};
 use super::signature::signed_content;
 use super::tls::{ClientCertificate, Fingerprint, PeerCertificate};
@@ -306,7 +307,7 @@ impl Behalf {
             Some(text) => {
                 let name =
                     header::read_name(text).map_err(|fault| bad(format!("Bookahead-User: {fault}")))?;
-                let visible = visible_name(name.as_str());
+                let visible = user_name(name.as_str());
                 let fault = "Bookahead-User must have 1 to 255 characters, all visible";
                 Some(visible.ok_or_else(|| bad(fault.into()))?)
             }

@@ -17,6 +17,7 @@ mod discovery;
 mod error;
 mod key;
 mod keys;
+pub(crate) mod name;
 mod provider;
 #[cfg(test)]
 mod rfc_examples_for_tests;
@@ -29,6 +30,7 @@ pub use claims::{Claims, TokenRules, mint, new_secret};
 pub use error::{KeyFault, ProviderFault, SecurityError, TokenFault};
 pub use key::Secret;
 pub use keys::Keys;
+pub use name::user_name;
 pub use provider::{Provider, ProviderHealth, ProviderState, Timing};
 pub use settings::{Security, Tls, may_listen};
 pub use tls::{ClientCertificate, Fingerprint, NotAFingerprint, PeerCertificate, server_config};

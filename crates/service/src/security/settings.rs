@@ -2,9 +2,10 @@
 //! or that would have no effect, are errors, since somebody relies on them.
 
 use super::authenticator::Authenticator;
-use super::claims::{TokenRules, visible_name};
+use super::claims::TokenRules;
 use super::error::SecurityError;
 use super::keys::Keys;
+use super::name::user_name;
 use super::provider::{Provider, Timing};
 use super::tls::{PeerCertificate, server_config};
 use crate::config::Length;
@@ -173,7 +174,7 @@ impl Security {
         for peer in &self.peers {
             let name = &peer.name;
             let fault = |text: String| Err(SecurityError::Settings(text));
-            if visible_name(name.as_str()).is_none() {
+            if user_name(name.as_str()).is_none() {
                 return fault(format!("security.peer {name:?}: a name has 1 to 255 characters, all visible"));
             }
             if peer.roles.is_empty() {
@@ -266,6 +267,13 @@ mod tests {
                 "roles is empty",
             ),
             (format!("{TLS}client_ca = \"ca.pem\"\n{}", PEER.replace("\"broker\"\n", "\" \"\n")), "visible"),
+            (
+                format!(
+                    "{TLS}client_ca = \"ca.pem\"\n{}",
+                    PEER.replace("\"broker\"\n", "\"broker\u{fe0f}\"\n")
+                ),
+                "visible",
+            ),
         ] {
             let fault = security(&text).authenticator(Path::new(".")).unwrap_err().to_string();
             assert!(fault.contains(what), "{text}: {fault}");
