@@ -145,7 +145,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     let (identity, via) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => {
-            observe::turned_away(request.method(), route(&request), &refusal);
+            observe::turned_away(&request, &refusal);
             return refusal.into_response();
         }
     };
@@ -155,14 +155,13 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
             format!("{} requests are worked on already; ask again in a moment", shared.limits.concurrent);
         return Refusal::new(Code::Unavailable, why).into_response();
     };
-    let line = changes(&request).then(|| Arc::new(Line::new(&identity, request.method(), route(&request))));
+    let line = Arc::new(Line::new(&identity, &request));
+    let logged = changes(&request).then(|| line.clone());
     let trace = request.extensions().get::<Traced>().cloned().unwrap_or_default().trace;
-    request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, line.clone()));
+    request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, logged));
     let response = next.run(request).await;
-    if let Some(line) = line {
-        let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
-        line.note_outcome(told.unwrap_or(response.status().as_str()));
-    }
+    let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
+    line.note_outcome(told.unwrap_or(response.status().as_str()));
     response
 }
 
@@ -182,11 +181,11 @@ fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Vi
 }
 
 /// Whether a request is to change something. A probe is a question, though it is posted.
-fn changes(request: &Request) -> bool {
+pub(super) fn changes(request: &Request) -> bool {
     !matches!(*request.method(), Method::GET | Method::HEAD) && route(request) != super::reservations::PATH
 }
 
-fn route(request: &Request) -> &str {
+pub(super) fn route(request: &Request) -> &str {
     request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str)
 }
 
