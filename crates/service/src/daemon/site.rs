@@ -117,6 +117,7 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
     findings.push(state_of(&state));
     findings.extend(journal_of(&state));
     findings.push(listener(config).await);
+    findings.extend(identity_provider(config, base).await);
     for broker in &config.brokers {
         let credentials = Credentials::new(&config.calls, broker.token_file.as_ref(), base);
         findings.push(answers(&broker.url, credentials).await);
@@ -186,6 +187,18 @@ async fn listener(config: &SiteConfig) -> Finding {
             Finding::wrong(what, format!("{address}: {why}"), "give an address of this machine in listen")
         }
     }
+}
+
+async fn identity_provider(config: &SiteConfig, base: &Path) -> Option<Finding> {
+    let authenticator = config.security.authenticator(base).ok()?;
+    let (what, provider) = ("identity provider", authenticator.provider()?);
+    Some(match provider.examine().await {
+        Ok(keys) => Finding::well(what, format!("{} has {keys} usable keys", provider.issuer())),
+        Err(why) => {
+            let advice = "no token can be checked until it answers; the site will try again and again";
+            Finding::doubtful(what, why.to_string(), advice)
+        }
+    })
 }
 
 async fn answers(url: &str, credentials: Result<Credentials, super::DaemonError>) -> Finding {

@@ -170,6 +170,11 @@ impl Provider {
         matches!(timeout(self.timing.wait, ended.changed()).await, Ok(Ok(())))
     }
 
+    /// Fetches the keys once, and says how many there are. They are not used.
+    pub async fn examine(&self) -> Result<usize, ProviderFault> {
+        self.discovery.fetch().await.map(|(keys, _)| keys.len())
+    }
+
     /// Fetches the keys again and again.
     pub async fn keep_fetching(self: Arc<Provider>) {
         let mut retry = self.timing.retry;

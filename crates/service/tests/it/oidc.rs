@@ -312,6 +312,22 @@ async fn a_running_site_takes_tokens_of_new_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_asks_the_issuer() {
+    let (folder, signer) = (TempDir::new().unwrap(), Signer::ed_dsa("one", 1));
+    let provider = IdentityProvider::start(&[&signer]).await;
+    let security = format!("[security]\nissuer = \"{}\"\naudience = \"north\"\n", provider.issuer);
+    let config = north(None, &security);
+    let told = async || {
+        let findings = daemon::examine_site(&config, folder.path()).await;
+        let about = findings.into_iter().find(|finding| finding.what == "identity provider").unwrap();
+        about.seen
+    };
+    assert!(told().await.contains("1 usable keys"));
+    provider.fail(Fault::Oct);
+    assert!(told().await.contains("symmetric key"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_site_starts_without_its_issuer_and_believes_it_when_it_is_there() {
     let (folder, signer) = (TempDir::new().unwrap(), Signer::ed_dsa("one", 1));
     let address = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
