@@ -2,7 +2,7 @@
 //! configuration, its state, its listener, its brokers, its batch system.
 
 use super::batch::{Driven, driven, idle, scheduler};
-use super::front::{Credentials, Watched, start, state_folder};
+use super::front::{Credentials, Watched, exposed_state, start, state_folder};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{Common, SiteConfig};
 use crate::journal;
@@ -144,9 +144,10 @@ fn state_of(state: &Path) -> Finding {
     let what = "state";
     let shown = state.display();
     match std::fs::metadata(state) {
-        Ok(folder) if folder.is_dir() && !folder.permissions().readonly() => {
-            Finding::well(what, format!("{shown} is there"))
-        }
+        Ok(folder) if folder.is_dir() && !folder.permissions().readonly() => match exposed_state(state) {
+            None => Finding::well(what, format!("{shown} is there")),
+            Some(why) => Finding::doubtful(what, why, format!("chmod 700 {shown}")),
+        },
         Ok(_) => {
             Finding::wrong(what, format!("{shown} is no folder that can be written"), "give another state")
         }
