@@ -231,6 +231,30 @@ fn a_token_is_believed_by_the_site_that_has_its_secret() {
 }
 
 #[test]
+fn a_site_without_its_issuer_says_so_and_one_without_an_audience_does_not_start() {
+    let site = |security: &str| format!("{NORTH}\n[security]\nissuer = \"http://127.0.0.1:1\"\n{security}");
+    let folder = Folder::with("north.toml", site("audience = \"north\"\n"));
+    folder.write("careless.toml", site(""));
+    folder.fail("site --config careless.toml --check", &["security.audience"]);
+    folder.fail("site --config careless.toml", &["security.audience"]);
+    folder.succeed("site --config north.toml --check");
+    let site = Service::start(&folder, "site --config north.toml --log info --log-format json");
+    let token = "Authorization: Bearer eyJhbGciOiJFZERTQSIsImtpZCI6IngifQ.e30.AAAA\r\n";
+    assert_eq!(site.ask("GET", "/v1/reservations", token, "").status, 503);
+    assert_eq!(site.ask("GET", "/v1/reservations", "", "").status, 401);
+    site.signal("TERM");
+    let said = site.ended().1;
+    let events: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let failed = events.iter().filter(|line| line["fields"]["event"] == "provider_fetch_failed");
+    let failed: Vec<&Value> = failed.collect();
+    assert!(
+        failed.len() == 1 && failed[0]["level"] == "WARN",
+        "one warning however often it is tried: {said}"
+    );
+    assert_eq!(failed[0]["fields"]["issuer"], "http://127.0.0.1:1");
+}
+
+#[test]
 fn the_log_says_from_where_somebody_came_who_was_refused() {
     let folder = Folder::with("secured.toml", std::fs::read(example("secured-site.toml")).unwrap());
     folder.succeed("token --new-secret secret.key");

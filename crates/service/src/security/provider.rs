@@ -71,7 +71,7 @@ pub struct Provider {
 #[derive(Debug, Default)]
 struct State {
     fetched: Option<Fetched>,
-    is_failing: bool,
+    failing_since: Option<Instant>,
     /// Whether a fetch is under way, or will begin at once.
     under_way: bool,
     /// When a token last caused a fetch.
@@ -89,8 +89,10 @@ struct Fetched {
 pub struct ProviderHealth {
     /// Whether its keys can be fetched and used.
     pub state: ProviderState,
-    /// Age of the keys; None before they were first fetched.
+    /// Age of the keys; None where there are none.
     pub age: Option<Duration>,
+    /// How long no fetch has succeeded; None where the last one did, or none was tried.
+    pub failing_for: Option<Duration>,
 }
 
 /// Whether the keys of a provider can be fetched and used.
@@ -138,12 +140,13 @@ impl Provider {
     pub fn health(&self) -> ProviderHealth {
         let state = self.state();
         let age = state.fetched.as_ref().map(|fetched| fetched.at.elapsed());
+        let failing_for = state.failing_since.map(|since| since.elapsed());
         let state = match age {
-            Some(age) if age <= self.timing.keep && state.is_failing => ProviderState::Failing,
+            Some(age) if age <= self.timing.keep && failing_for.is_some() => ProviderState::Failing,
             Some(age) if age <= self.timing.keep => ProviderState::Ok,
             _ => ProviderState::NoKeys,
         };
-        ProviderHealth { state, age }
+        ProviderHealth { state, age, failing_for }
     }
 
     /// Has the keys fetched at once, whenever they were last.
@@ -207,11 +210,11 @@ impl Provider {
         match fetched {
             Ok(keys) => {
                 let same = |old: &Fetched| old.keys.ids().eq(keys.ids());
-                if state.is_failing || !state.fetched.as_ref().is_some_and(same) {
+                if state.failing_since.is_some() || !state.fetched.as_ref().is_some_and(same) {
                     let (event, count) = ("provider_keys_fetched", keys.len());
                     tracing::info!(event, issuer, keys = count, "keys of the identity provider fetched");
                 }
-                state.is_failing = false;
+                state.failing_since = None;
                 state.fetched = Some(Fetched { keys: Arc::new(keys), at: Instant::now() });
             }
             Err(fault) => self.note_failure(&mut state, &fault),
@@ -225,12 +228,12 @@ impl Provider {
         let age = state.fetched.as_ref().map(|fetched| fetched.at.elapsed());
         let consequence =
             if age.is_some() { "the keys of before stay in use" } else { "no token can be checked" };
-        if state.is_failing {
+        if state.failing_since.is_some() {
             tracing::debug!(event, issuer, "cannot fetch keys: {fault}");
         } else {
             tracing::warn!(event, issuer, "cannot fetch keys, trying again; {consequence}: {fault}");
         }
-        state.is_failing = true;
+        state.failing_since.get_or_insert_with(Instant::now);
         if age.is_some_and(|age| age > self.timing.keep) {
             state.fetched = None;
             let event = "provider_keys_expired";

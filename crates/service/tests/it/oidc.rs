@@ -294,6 +294,12 @@ async fn status(running: &Running, token: &str) -> u16 {
     }
 }
 
+async fn failing_seconds(running: &Running) -> f64 {
+    let metrics = with_token(running.url(), String::new()).metrics().await.unwrap();
+    let name = "bookahead_identity_provider_failing_seconds ";
+    metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_site_takes_tokens_of_new_keys() {
     let (folder, old, new) = (TempDir::new().unwrap(), Signer::ed_dsa("old", 1), Signer::es256("new"));
@@ -339,10 +345,12 @@ async fn a_site_starts_without_its_issuer_and_believes_it_when_it_is_there() {
     let health = anybody.health().await.unwrap();
     assert_eq!(health.status, api::Status::Ready);
     assert_eq!(health.identity_provider.unwrap().state, api::IdentityProviderState::NoKeys);
+    assert!(failing_seconds(&running).await > 0.0);
     assert_eq!(status(&running, "x.y.z").await, 401);
     let provider = IdentityProvider::start_at(address, None, &[&signer]).await;
     assert_eq!(provider.issuer, issuer);
     eventually("the token is believed", || async { (status(&running, &token).await == 200).then_some(()) })
         .await;
+    assert_eq!(failing_seconds(&running).await, 0.0);
     stop(running).await;
 }
