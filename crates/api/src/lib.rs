@@ -37,7 +37,8 @@ pub use reservation::{
     PrepareChange, Release, Replacement, Reservation, Reserve, State,
 };
 pub use site::{
-    AttributeValue, BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat, Load,
-    Reachability, Resource, ResourceSchedule, Resources, Role, Schedule, Site, Sites, Status,
+    AttributeValue, BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat,
+    IdentityProviderHealth, IdentityProviderState, Load, Reachability, Resource, ResourceSchedule, Resources,
+    Role, Schedule, Site, Sites, Status,
 };
 pub use time::{FineTimestamp, OutOfCalendar, Timestamp};

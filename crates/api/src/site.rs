@@ -345,6 +345,32 @@ pub struct Health {
     pub problem: Option<String>,
     /// How its batch system is; missing where it has none, or one that is part of it.
     pub batch: Option<BatchHealth>,
+    /// How its identity provider is; missing where it fetches no keys from one.
+    pub identity_provider: Option<IdentityProviderHealth>,
+}
+
+/// How an identity provider is whose keys are fetched. Calls are taken in any case; those with a token are refused while
+/// there are no keys.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({"state": "failing", "fetched_seconds_ago": 1260}))]
+pub struct IdentityProviderHealth {
+    /// Whether its keys can be fetched and used.
+    pub state: IdentityProviderState,
+    /// Age of the keys in seconds; missing where there are none.
+    pub fetched_seconds_ago: Option<u64>,
+}
+
+/// Whether the keys of an identity provider can be fetched and used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdentityProviderState {
+    /// They were fetched at the last try.
+    Ok,
+    /// The last try failed; the keys of before are in use.
+    Failing,
+    /// There are none, or they are too old: no token can be checked.
+    NoKeys,
 }
 
 /// How the batch system of a site is. The site takes calls in any case.

@@ -6,12 +6,13 @@
 //! - [`Watch`]: what happens there, as it happens
 //! - [`ServerClock`]: the clock of the server, as its answers tell it
 //! - [`Options`]: how the server is reached, and on whose behalf
-//! - [`Poster`]: documents for servers that are not ours
+//! - [`Poster`], [`Getter`]: documents for and from servers that are not ours
 //! - [`ClientError`]: why there is no answer, and what to do
 //! - [`make`]: identities and keys that nobody else makes
 
 mod client;
 mod error;
+mod get;
 pub mod make;
 mod message;
 mod options;
@@ -21,6 +22,7 @@ mod watch;
 
 pub use client::Client;
 pub use error::ClientError;
+pub use get::{Document, Getter};
 pub use message::ServerClock;
 pub use options::{Identity, Options};
 pub use post::Poster;

@@ -2,6 +2,7 @@
 //! it tells of itself while it runs are lines on standard error, for people or for programs.
 //! A party is a site or a broker from its configuration, whichever was asked for.
 
+use crate::output::say;
 use anyhow::{Context, Result, anyhow, bail};
 use bookahead_lrms::batch::Finding;
 use bookahead_service::config::{BrokerConfig, SiteConfig};
@@ -69,6 +70,9 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
     }
     if arguments.check {
         party.check().map_err(|why| told(&why)).with_context(whose)?;
+        if let Some(why) = daemon::exposed_state(&party.state()) {
+            say!("warning: {why}");
+        }
         return Ok(writeln!(stdout(), "{}: nothing is wrong with {}", whose(), party.name())?);
     }
     arguments.log.begin()?;
@@ -260,6 +264,13 @@ impl Party {
             Config::Broker(config) => config.state = Some(folder),
         }
         Ok(())
+    }
+
+    fn state(&self) -> PathBuf {
+        match &self.config {
+            Config::Site(config) => config.state(&self.base),
+            Config::Broker(config) => config.state(&self.base),
+        }
     }
 
     pub(super) fn name(&self) -> &str {

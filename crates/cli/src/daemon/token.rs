@@ -4,7 +4,7 @@ use crate::output::say;
 use crate::times::length;
 use anyhow::{Context, Result, anyhow, ensure};
 use bookahead_plan::Seconds;
-use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
+use bookahead_service::security::{Claims, Keys, Role, mint, new_secret, user_name};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
@@ -70,9 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn token(arguments: &Arguments, keys: &Path, user: &str) -> Result<()> {
-    let visible =
-        !user.is_empty() && user.len() <= 255 && !user.chars().any(|c| c.is_control() || c.is_whitespace());
-    ensure!(visible, "--user {user:?}: a name has 1 to 255 characters, all visible");
+    ensure!(user_name(user).is_some(), "--user {user:?}: a name has 1 to 255 characters, all visible");
     let read = Keys::read(keys).map_err(|why| anyhow!("{why}"))?;
     let secret = read.secret().with_context(|| {
         let path = keys.display();

@@ -231,6 +231,90 @@ fn a_token_is_believed_by_the_site_that_has_its_secret() {
 }
 
 #[test]
+fn a_site_without_its_issuer_says_so_and_one_without_an_audience_does_not_start() {
+    let site = |security: &str| format!("{NORTH}\n[security]\nissuer = \"http://127.0.0.1:1\"\n{security}");
+    let folder = Folder::with("north.toml", site("audience = \"north\"\n"));
+    folder.write("careless.toml", site(""));
+    folder.fail("site --config careless.toml --check", &["security.audience"]);
+    folder.fail("site --config careless.toml", &["security.audience"]);
+    folder.succeed("site --config north.toml --check");
+    let site = Service::start(&folder, "site --config north.toml --log info --log-format json");
+    let token = "Authorization: Bearer eyJhbGciOiJFZERTQSIsImtpZCI6IngifQ.e30.AAAA\r\n";
+    assert_eq!(site.ask("GET", "/v1/reservations", token, "").status, 503);
+    assert_eq!(site.ask("GET", "/v1/reservations", "", "").status, 401);
+    site.signal("TERM");
+    let said = site.ended().1;
+    let events: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let failed = events.iter().filter(|line| line["fields"]["event"] == "provider_fetch_failed");
+    let failed: Vec<&Value> = failed.collect();
+    assert!(
+        failed.len() == 1 && failed[0]["level"] == "WARN",
+        "one warning however often it is tried: {said}"
+    );
+    assert_eq!(failed[0]["fields"]["issuer"], "http://127.0.0.1:1");
+}
+
+#[test]
+fn the_log_says_from_where_somebody_came_who_was_refused() {
+    let folder = Folder::with("secured.toml", std::fs::read(example("secured-site.toml")).unwrap());
+    folder.succeed("token --new-secret secret.key");
+    let token = |options: &str| {
+        folder.succeed(&format!("token --keys secret.key --audience secured {options}")).out.trim().to_owned()
+    };
+    let (ada, rita) = (token("--user ada"), token("--user rita --role reader"));
+    let site = Service::start(
+        &folder,
+        "site --config secured.toml --listen 127.0.0.1:0 --log info --log-format json",
+    );
+    let reservation = format!("/v1/reservations/rsv_{:032x}", 7);
+    let refused = [
+        ("GET", "/v1/reservations", String::new(), 401, "unauthenticated", None),
+        ("DELETE", &reservation, "Authorization: Bearer x.y.z\r\n".into(), 401, "unauthenticated", None),
+        (
+            "GET",
+            "/v1/reservations",
+            format!("Authorization: Bearer {ada}\r\nBookahead-User: bob\r\n"),
+            403,
+            "forbidden",
+            None,
+        ),
+        ("DELETE", &reservation, format!("Authorization: Bearer {rita}\r\n"), 403, "forbidden", Some("rita")),
+        (
+            "GET",
+            "/v1/reservations?owner=bob",
+            format!("Authorization: Bearer {ada}\r\n"),
+            403,
+            "forbidden",
+            Some("ada"),
+        ),
+    ];
+    for (method, path, headers, status, ..) in &refused {
+        assert_eq!(site.ask(method, path, headers, "").status, *status, "{method} {path}");
+    }
+    assert_eq!(
+        site.ask("GET", "/v1/reservations", &format!("Authorization: Bearer {ada}\r\n"), "").status,
+        200
+    );
+    site.signal("TERM");
+    let said = site.ended().1;
+    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let audit: Vec<Value> =
+        lines.filter(|line| line["target"] == "audit").map(|line| line["fields"].clone()).collect();
+    assert_eq!(audit.len(), refused.len(), "{said}");
+    for (line, (method, path, _, _, outcome, user)) in audit.iter().zip(refused) {
+        assert_eq!(
+            (line["outcome"].as_str(), line["method"].as_str()),
+            (Some(outcome), Some(method)),
+            "{path}"
+        );
+        assert_eq!(line["user"].as_str(), user, "{path}: {line}");
+        let address = line["address"].as_str().unwrap_or_else(|| panic!("{path}: no address in {line}"));
+        assert!(address.starts_with("127.0.0.1:"), "{line}");
+    }
+    assert!(!said.contains(&ada) && !said.contains(&rita), "{said}");
+}
+
+#[test]
 fn tokens_that_could_not_be_used_are_not_made() {
     let folder = Folder::new();
     folder.run("token").assert_refused(2, &["--keys"]);
@@ -239,6 +323,8 @@ fn tokens_that_could_not_be_used_are_not_made() {
     folder.write("public.pem", "-----BEGIN PUBLIC KEY-----\n");
     folder.fail("token --keys public.pem --user a", &["public.pem"]);
     folder.succeed("token --new-secret secret.key");
-    let named = folder.command("token --keys secret.key --user").arg("a b").output().unwrap();
-    assert_eq!(named.status.code(), Some(1));
+    for name in ["a b", "", "ada\u{fe0f}", "\u{3164}"] {
+        let named = folder.command("token --keys secret.key --user").arg(name).output().unwrap();
+        assert_eq!(named.status.code(), Some(1), "{name:?}");
+    }
 }

@@ -21,6 +21,7 @@ mod schedules;
 mod service;
 #[cfg(unix)]
 mod services;
+mod state_folder;
 mod streams;
 mod times;
 mod trace_options;

@@ -1,8 +1,9 @@
 //! The batch system of a site: which it is, how its commands are run, and as whom. Without it a site runs the scheduler of
 //! its own.
 
-use super::error::Wrong;
+use super::error::{Wrong, no_user};
 use super::length::Length;
+use crate::security::user_name;
 use bookahead_lrms::batch::accounts::is_project;
 use bookahead_lrms::batch::{Place, Unit};
 use bookahead_protocol::{Millis, Name};
@@ -174,7 +175,15 @@ impl BatchConfig {
         Wrong::unless(!becomes.is_empty() || self.accounts.is_empty(), "accounts", why)?;
         let why = "with become everything belongs to the accounts of the owners; leave out one of the two";
         Wrong::unless(becomes.is_empty() || self.account.is_none(), "account", why)?;
+        self.check_users()?;
         self.check_projects()
+    }
+
+    fn check_users(&self) -> Result<(), Wrong> {
+        let accounts = self.accounts.keys().map(|user| ("accounts", user));
+        let mut users = accounts.chain(self.projects.keys().map(|user| ("projects", user)));
+        let wrong = users.find(|(_, user)| user_name(user.as_str()).is_none());
+        wrong.map_or(Ok(()), |(field, user)| Err(Wrong::new(field, no_user(user.as_str()))))
     }
 
     /// How long PBS may take to confirm a reservation. By default it is no more than half of the time for all of a grant, which

@@ -184,7 +184,7 @@ impl BrokerConfig {
     /// Whether sites and brokers that are not named may register. Only where everybody is on this machine that goes without
     /// saying.
     pub fn is_open(&self) -> bool {
-        let guarded = self.security.keys.is_some() || !self.security.peers.is_empty();
+        let guarded = self.security.is_guarded();
         self.open.unwrap_or(self.listen.ip().to_canonical().is_loopback() && !guarded)
     }
 
@@ -235,11 +235,15 @@ mod tests {
         let broker = read("name = \"grid\"\n").expect("a broker");
         assert!(broker.is_open());
         assert_eq!(broker.rules(7), Rules { maker: 7, ..Rules::default() });
-        assert!(
-            !read("name = \"grid\"\nlisten = \"192.0.2.1:7400\"\nopen = true\n[security]\nkeys = \"k\"\n")
-                .map(|broker| BrokerConfig { open: None, ..broker }.is_open())
-                .expect("a broker")
-        );
+        let guarded = |listen: &str, security: &str| {
+            let text =
+                format!("name = \"grid\"\nlisten = \"{listen}\"\nopen = true\n[security]\n{security}\n");
+            let broker = read(&text).expect("a broker");
+            !BrokerConfig { open: None, ..broker }.is_open()
+        };
+        assert!(guarded("192.0.2.1:7400", "keys = \"k\""));
+        assert!(guarded("127.0.0.1:7400", "keys = \"k\""));
+        assert!(guarded("127.0.0.1:7400", "issuer = \"https://id.example.org\"\naudience = \"grid\""));
     }
 
     #[test]

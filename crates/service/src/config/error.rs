@@ -1,6 +1,7 @@
 //! Reading a file of configuration, and errors that name the file, the line, the field, and what to write instead. A
 //! [`Wrong`] knows the path to its value, from which the line is found.
 
+use crate::security::name::is_visible;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -114,7 +115,7 @@ pub fn check_name(of: &str, name: &str) -> Result<(), Wrong> {
     const LONGEST: usize = 100;
     let sound = !name.is_empty()
         && name.len() <= LONGEST
-        && !name.chars().any(|letter| letter == '/' || letter.is_control());
+        && name.chars().all(|letter| letter == ' ' || letter != '/' && is_visible(letter));
     if sound {
         return Ok(());
     }
@@ -122,6 +123,14 @@ pub fn check_name(of: &str, name: &str) -> Result<(), Wrong> {
         "name",
         format!("\"{}\" cannot be the name of {of}; use letters and digits", name.escape_debug()),
     ))
+}
+
+/// Why this cannot be the name of a user.
+pub(super) fn no_user(name: &str) -> String {
+    format!(
+        "\"{}\" cannot be the name of a user; it has 1 to 255 characters, all visible",
+        name.escape_default()
+    )
 }
 
 fn in_line(line: Option<usize>) -> String {
@@ -210,8 +219,8 @@ mod tests {
 
     #[test]
     fn names_have_no_slash_and_nothing_unprintable() {
-        assert!(check_name("a site", "north-1").is_ok());
-        for name in ["", "a/b", "a\nb", &"x".repeat(101)] {
+        assert!(check_name("a site", "north-1").is_ok() && check_name("a site", "north 1").is_ok());
+        for name in ["", "a/b", "a\nb", "a\u{fe0f}", "\u{3164}", "\u{202e}b", &"x".repeat(101)] {
             assert!(check_name("a site", name).is_err(), "{name:?}");
         }
     }

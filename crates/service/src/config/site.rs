@@ -2,13 +2,13 @@
 
 use super::batch::BatchConfig;
 use super::common::*;
-use super::error::{self, ConfigError, Wrong, percentage};
+use super::error::{self, ConfigError, Wrong, no_user, percentage};
 use super::length::Length;
 use super::local_jobs::LocalJobs;
 use super::notify::NotifyConfig;
 use super::resource::Resource;
 use crate::http;
-use crate::security::{Role, Security};
+use crate::security::{Role, Security, user_name};
 use bookahead_api::AttributeValue;
 use bookahead_protocol::ledger::{HoldRules, Reveal, Rules, UserLimits};
 use bookahead_protocol::{Millis, Name, deadline, ledger};
@@ -180,10 +180,19 @@ impl SiteConfig {
         let why =
             "without answers to remember a repeated call would be done twice; leave it out, or give many";
         Wrong::unless(self.most_answers > 0, "most_answers", why)?;
+        self.check_users()?;
         self.check_roles()?;
         self.check_jobs()?;
         self.check_batch()?;
         self.rules().map(drop)
+    }
+
+    /// Settings for a name that no user can have would have no effect.
+    fn check_users(&self) -> Result<(), Wrong> {
+        let Some(unknown) = self.user_limits.keys().find(|user| user_name(user).is_none()) else {
+            return Ok(());
+        };
+        Err(Wrong::new(unknown.clone(), no_user(unknown)).within("user_limits"))
     }
 
     fn check_roles(&self) -> Result<(), Wrong> {
@@ -353,6 +362,8 @@ mod tests {
         refused(&format!("{SMALL}[reveal]\nslots = 0\n"), &["line 8", "reveal.slots"]);
         refused(&format!("{SMALL}[server]\nconcurrent = 0\n"), &["line 8", "server.concurrent"]);
         refused(&format!("{SMALL}[calls]\nkey = \"k\"\n"), &["line 8", "calls.key", "certificate ="]);
+        let unseen = format!("{SMALL}[user_limits.\"ada\u{3164}\"]\ncount = 1\n");
+        refused(&unseen, &["user_limits.ada", "cannot be the name of a user"]);
         refused(&format!("{SMALL}[role_limits.root]\ncount = 1\n"), &["role_limits.root", "operator"]);
         let adaptive = "[holds]\nadaptive = { target = 120.0, shortest = \"1s\" }\n";
         refused(&format!("{SMALL}{adaptive}"), &["line 8", "holds.adaptive.target", "0 to 100"]);
@@ -408,6 +419,10 @@ mod tests {
             ("system = \"pbs\"\nproject = \"physics\"", ["batch.project", "only Slurm"]),
             ("system = \"lsf\"\nprojects = { ada = \"physics\" }", ["batch.projects", "only Slurm"]),
             ("system = \"slurm\"\nproject = \"-x\"", ["batch.project", "letters"]),
+            (
+                "system = \"slurm\"\nprojects = { \"ada\u{2800}\" = \"a\" }",
+                ["batch.projects", "cannot be the name of a user"],
+            ),
             ("system = \"slurm\"\nprojects = { ada = \"a,b\" }", ["batch.projects", "a,b"]),
         ] {
             refused(&with(batch, ""), &words);

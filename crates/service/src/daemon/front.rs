@@ -151,6 +151,9 @@ impl Front {
             let broker = Registry { url: broker, credentials, identity: identity.clone() };
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
         }
+        if let Some(provider) = authenticator.provider() {
+            tasks.spawn(provider.clone().keep_fetching());
+        }
         tracing::info!(event = "listening", party = %party.name(), %address, url, "listens");
         Running::new(thread, role, address, url, authenticator, stopper, serving, tasks)
     }
@@ -172,7 +175,32 @@ pub(super) fn state_folder(path: &Path) -> Result<(), DaemonError> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(|cause| DaemonError::State { path: path.to_owned(), cause })
+    builder.create(path).map_err(|cause| DaemonError::State { path: path.to_owned(), cause })?;
+    if let Some(why) = exposed_state(path) {
+        tracing::warn!(event = "state_folder_exposed", path = %path.display(), "{why}");
+    }
+    Ok(())
+}
+
+/// What to do about a state folder that others can look into. One that the service makes is closed to them; one that was
+/// there before is the operator's.
+#[cfg(unix)]
+pub fn exposed_state(path: &Path) -> Option<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let shown = path.display();
+    (mode & 0o077 != 0).then(|| {
+        format!(
+            "others can look into the state folder {shown} (mode {mode:o}), which has the names and jobs of users; \
+             say: chmod 700 {shown}"
+        )
+    })
+}
+
+/// Elsewhere permissions are no three digits; they are the operator's care.
+#[cfg(not(unix))]
+pub fn exposed_state(_: &Path) -> Option<String> {
+    None
 }
 
 /// A broker that does not answer is told at least so often.

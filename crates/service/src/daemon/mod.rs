@@ -3,6 +3,7 @@
 //!
 //! - [`site`], [`broker`]: start one; [`Running`]: one at work
 //! - [`check_site`], [`check_broker`]: whether one could start, without starting it; [`examine_site`]: the same, step by step
+//! - [`exposed_state`]: whether others can look into a state folder
 //! - [`compact_site`], [`compact_broker`]: shorten the journal of one that does not run
 
 mod batch;
@@ -13,6 +14,7 @@ mod site;
 
 pub use bookahead_party::site::OnLostJournal;
 pub use broker::{broker, check_broker};
+pub use front::exposed_state;
 pub use running::{Compacted, DaemonError, Running, compact_broker, compact_site};
 pub use site::{check_site, examine_site, site};
 

@@ -2,7 +2,7 @@
 //! configuration, its state, its listener, its brokers, its batch system.
 
 use super::batch::{Driven, driven, idle, scheduler};
-use super::front::{Credentials, Watched, start, state_folder};
+use super::front::{Credentials, Watched, exposed_state, start, state_folder};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{Common, SiteConfig};
 use crate::journal;
@@ -125,6 +125,7 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
     findings.push(state_of(&state));
     findings.extend(journal_of(&state));
     findings.push(listener(config).await);
+    findings.extend(identity_provider(config, base).await);
     for broker in &config.brokers {
         let credentials = Credentials::new(&config.calls, broker.token_file.as_ref(), base);
         findings.push(answers(&broker.url, credentials).await);
@@ -151,9 +152,10 @@ fn state_of(state: &Path) -> Finding {
     let what = "state";
     let shown = state.display();
     match std::fs::metadata(state) {
-        Ok(folder) if folder.is_dir() && !folder.permissions().readonly() => {
-            Finding::well(what, format!("{shown} is there"))
-        }
+        Ok(folder) if folder.is_dir() && !folder.permissions().readonly() => match exposed_state(state) {
+            None => Finding::well(what, format!("{shown} is there")),
+            Some(why) => Finding::doubtful(what, why, format!("chmod 700 {shown}")),
+        },
         Ok(_) => {
             Finding::wrong(what, format!("{shown} is no folder that can be written"), "give another state")
         }
@@ -194,6 +196,18 @@ async fn listener(config: &SiteConfig) -> Finding {
             Finding::wrong(what, format!("{address}: {why}"), "give an address of this machine in listen")
         }
     }
+}
+
+async fn identity_provider(config: &SiteConfig, base: &Path) -> Option<Finding> {
+    let authenticator = config.security.authenticator(base).ok()?;
+    let (what, provider) = ("identity provider", authenticator.provider()?);
+    Some(match provider.examine().await {
+        Ok(keys) => Finding::well(what, format!("{} has {keys} usable keys", provider.issuer())),
+        Err(why) => {
+            let advice = "no token can be checked until it answers; the site will try again and again";
+            Finding::doubtful(what, why.to_string(), advice)
+        }
+    })
 }
 
 async fn answers(url: &str, credentials: Result<Credentials, super::DaemonError>) -> Finding {

@@ -2,7 +2,7 @@
 //! the words of parties as those of the API. The entity tag of a reservation begins with its version, so that a change can
 //! say what it was decided upon, and ends with a digest of the document. Nothing is decided here.
 
-use crate::security::CHALLENGE;
+use crate::security::{CHALLENGE, ProviderHealth, ProviderState};
 use crate::thread::NoReply;
 use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
@@ -357,6 +357,15 @@ fn block(block: Block) -> Option<api::Block> {
         owner,
         state,
     })
+}
+
+pub(super) fn identity_provider_health(health: ProviderHealth) -> api::IdentityProviderHealth {
+    let state = match health.state {
+        ProviderState::Ok => api::IdentityProviderState::Ok,
+        ProviderState::Failing => api::IdentityProviderState::Failing,
+        ProviderState::NoKeys => api::IdentityProviderState::NoKeys,
+    };
+    api::IdentityProviderHealth { state, fetched_seconds_ago: health.age.map(|age| age.as_secs()) }
 }
 
 pub(crate) fn batch_health(health: BatchHealth) -> api::BatchHealth {

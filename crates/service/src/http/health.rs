@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// How is it?
 ///
-/// Needs no authentication. The status is 503 where no calls are taken; a batch system that does not answer is told, and is no
-/// reason for that.
+/// Needs no authentication. The status is 503 where no calls are taken; a batch system or identity provider that
+/// does not answer is told, and is no reason for that.
 #[utoipa::path(
     get, path = "/v1/health", operation_id = "health", tag = "operation", security(()),
     responses(
@@ -44,6 +44,7 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
         journal_sequence: shared.party.durable(),
         problem,
         batch: batch.map(answer::batch_health),
+        identity_provider: shared.authenticator.provider_health().map(answer::identity_provider_health),
     };
     let well = status == api::Status::Ready;
     let code = if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

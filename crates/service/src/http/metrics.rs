@@ -4,6 +4,7 @@
 
 use super::About;
 use crate::notify::{Counts, Outbox};
+use crate::security::Provider;
 use bookahead_lrms::command::{ProgramUsage, Runner};
 use bookahead_plan::placement::Reason;
 use bookahead_protocol::{Answer, State, Why};
@@ -69,7 +70,12 @@ struct InState {
 }
 
 impl Metrics {
-    pub(super) fn new(about: &About, commands: Option<Runner>, outbox: Option<Arc<Outbox>>) -> Metrics {
+    pub(super) fn new(
+        about: &About,
+        commands: Option<Runner>,
+        outbox: Option<Arc<Outbox>>,
+        provider: Option<Arc<Provider>>,
+    ) -> Metrics {
         let mut registry = Registry::with_prefix("bookahead");
         let latencies: fn() -> Histogram = || Histogram::new(LATENCIES);
         let metrics = Metrics {
@@ -113,6 +119,9 @@ impl Metrics {
         }
         if let Some(outbox) = outbox {
             registry.register_collector(Box::new(Notices(outbox)));
+        }
+        if let Some(provider) = provider {
+            registry.register_collector(Box::new(IdentityProvider(provider)));
         }
         Metrics { registry, ..metrics }
     }
@@ -188,6 +197,19 @@ impl Collector for Commands {
         let help = "For how long the batch system has not answered; 0 where it answers";
         let gauge = encoder.encode_descriptor("batch_silent", help, seconds, MetricType::Gauge)?;
         ConstGauge::new(silent).encode(gauge)
+    }
+}
+
+#[derive(Debug)]
+struct IdentityProvider(Arc<Provider>);
+
+impl Collector for IdentityProvider {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let failing = self.0.health().failing_for.map_or(0.0, |failing| failing.as_secs_f64());
+        let help = "For how long the keys of the identity provider could not be fetched; 0 where they can";
+        let unit = Some(&Unit::Seconds);
+        let gauge = encoder.encode_descriptor("identity_provider_failing", help, unit, MetricType::Gauge)?;
+        ConstGauge::new(failing).encode(gauge)
     }
 }
 

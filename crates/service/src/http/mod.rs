@@ -117,7 +117,7 @@ impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
         let Served { party, authenticator, limits, about, commands, look_every, outbox } = served;
         Shared {
-            metrics: Metrics::new(&about, commands, outbox.clone()),
+            metrics: Metrics::new(&about, commands, outbox.clone(), authenticator.provider().cloned()),
             under_way: Arc::default(),
             rates: Rates::new(limits.requests_per_second, limits.burst),
             places: Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS))),

@@ -1,16 +1,19 @@
 //! What is recorded of every request: its trace (W3C Trace Context), which goes with every call made because of it; its
-//! time and status for the metrics; and, where it is to change something, one line in the log with who, what and what came
-//! of it, written even where the client has left meanwhile. Tokens never get here.
+//! time and status for the metrics; and, where it is to change something or is refused, one line in the log with who, from
+//! where, what and what came of it, written even where the client has left meanwhile. Tokens never get here.
 
 use super::answer::Refusal;
+use super::serve::address;
 use super::{Shared, requester};
 use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::Response;
+use bookahead_api::Code;
 use bookahead_protocol::{Key, Name};
 use ring::rand::{SecureRandom, SystemRandom};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tracing::Instrument;
@@ -106,6 +109,9 @@ const SITES: &str = "/v1/sites";
 pub(super) struct Line {
     user: Name,
     through: Option<Name>,
+    address: Option<SocketAddr>,
+    /// Whether it is to change something. Of the others only those that are forbidden are logged.
+    changes: bool,
     method: Method,
     route: String,
     noted: Mutex<Noted>,
@@ -119,12 +125,14 @@ struct Noted {
 }
 
 impl Line {
-    pub(super) fn new(identity: &Identity, method: &Method, route: &str) -> Line {
+    pub(super) fn new(identity: &Identity, request: &Request) -> Line {
         Line {
             user: identity.user.clone(),
             through: identity.through.clone(),
-            method: method.clone(),
-            route: route.to_owned(),
+            address: address(request.extensions()),
+            changes: requester::changes(request),
+            method: request.method().clone(),
+            route: requester::route(request).to_owned(),
             noted: Mutex::default(),
         }
     }
@@ -155,10 +163,14 @@ impl Drop for Line {
         if self.route == SITES && noted.outcome.as_deref().is_some_and(|outcome| outcome.starts_with('2')) {
             return;
         }
+        if !self.changes && noted.outcome.as_deref() != Some(Code::Forbidden.word()) {
+            return;
+        }
         tracing::info!(
             target: "audit",
             user = self.user.as_str(),
             through = self.through.as_ref().map(Name::as_str),
+            address = self.address.map(tracing::field::display),
             method = self.method.as_str(),
             route = self.route,
             subject = noted.subject,
@@ -168,9 +180,15 @@ impl Drop for Line {
     }
 }
 
-/// Of somebody who was not let in: that he tried.
-pub(super) fn turned_away(method: &Method, route: &str, refusal: &Refusal) {
-    tracing::info!(target: "audit", method = method.as_str(), route, outcome = refusal.code());
+/// A request that was refused before it was known who calls, or because that is not known.
+pub(super) fn turned_away(request: &Request, refusal: &Refusal) {
+    tracing::info!(
+        target: "audit",
+        address = address(request.extensions()).map(tracing::field::display),
+        method = request.method().as_str(),
+        route = requester::route(request),
+        outcome = refusal.code(),
+    );
 }
 
 #[cfg(test)]
@@ -217,8 +235,11 @@ mod trace_tests {
 
 #[cfg(test)]
 mod audit_tests {
+    use super::super::serve::Peer;
     use super::*;
     use crate::security::Role;
+    use axum::body::Body;
+    use axum::extract::ConnectInfo;
     use std::collections::BTreeSet;
     use std::fmt::Debug;
     use std::sync::Arc;
@@ -268,7 +289,10 @@ mod audit_tests {
                 roles: BTreeSet::from([Role::User]),
                 through: Some("grid".into()),
             };
-            let line = Arc::new(Line::new(&identity, &Method::POST, "/v1/reservations"));
+            let peer = Peer { address: ([192, 0, 2, 7], 4711).into(), certificate: None };
+            let mut request = Request::post("/v1/reservations").body(Body::empty()).unwrap();
+            request.extensions_mut().insert(ConnectInfo(peer));
+            let line = Arc::new(Line::new(&identity, &request));
             let task = line.clone();
             line.note_key(Key(0x4f));
             task.note_subject("rsv_7".into());
@@ -283,7 +307,7 @@ mod audit_tests {
             "user=\"ada\"",
             "through=\"grid\"",
             "method=\"POST\"",
-            "route=\"/v1/reservations\"",
+            "address=192.0.2.7:4711",
             "subject=\"rsv_7\"",
             "key=\"key_4f\"",
             "outcome=\"accepted\"",

@@ -136,10 +136,16 @@ impl<S: Sync> FromRequestParts<S> for Registering {
 }
 
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
-    let (identity, via) = match admit(&shared, &request) {
+    let certificate = super::serve::certificate(request.extensions()).copied();
+    let identified = shared.authenticator.authenticate(request.headers(), certificate.as_ref()).await;
+    let admitted = identified.map_err(Refusal::from).and_then(|identity| {
+        let via = admit(&shared, &identity, request.headers())?;
+        Ok((identity, via))
+    });
+    let (identity, via) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => {
-            observe::turned_away(request.method(), route(&request), &refusal);
+            observe::turned_away(&request, &refusal);
             return refusal.into_response();
         }
     };
@@ -149,21 +155,18 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
             format!("{} requests are worked on already; ask again in a moment", shared.limits.concurrent);
         return Refusal::new(Code::Unavailable, why).into_response();
     };
-    let line = changes(&request).then(|| Arc::new(Line::new(&identity, request.method(), route(&request))));
+    let line = Arc::new(Line::new(&identity, &request));
+    let logged = changes(&request).then(|| line.clone());
     let trace = request.extensions().get::<Traced>().cloned().unwrap_or_default().trace;
-    request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, line.clone()));
+    request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, logged));
     let response = next.run(request).await;
-    if let Some(line) = line {
-        let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
-        line.note_outcome(told.unwrap_or(response.status().as_str()));
-    }
+    let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
+    line.note_outcome(told.unwrap_or(response.status().as_str()));
     response
 }
 
-/// Who calls, and through whom, if he may call now.
-fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal> {
-    let identity =
-        shared.authenticator.identify(request.headers(), super::serve::certificate(request.extensions()))?;
+/// Through whom the call came, if it may come now.
+fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Via, Refusal> {
     shared.rates.take(&identity.user, Instant::now()).map_err(|wait| {
         shared.metrics.turned_away("rate");
         let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
@@ -173,17 +176,16 @@ fn admit(shared: &Shared, request: &Request) -> Result<(Identity, Via), Refusal>
         );
         Refusal::new(Code::TooManyRequests, why).retry_after(seconds)
     })?;
-    check_clock(shared.party.clock(), request.headers())?;
-    let via = through(request.headers(), shared.about.identity.as_ref())?;
-    Ok((identity, via))
+    check_clock(shared.party.clock(), headers)?;
+    through(headers, shared.about.identity.as_ref())
 }
 
 /// Whether a request is to change something. A probe is a question, though it is posted.
-fn changes(request: &Request) -> bool {
+pub(super) fn changes(request: &Request) -> bool {
     !matches!(*request.method(), Method::GET | Method::HEAD) && route(request) != super::reservations::PATH
 }
 
-fn route(request: &Request) -> &str {
+pub(super) fn route(request: &Request) -> &str {
     request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str)
 }
 

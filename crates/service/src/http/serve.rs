@@ -51,6 +51,11 @@ pub fn certificate(extensions: &Extensions) -> Option<&ClientCertificate> {
     extensions.get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(peer)| peer.certificate.as_ref())
 }
 
+/// From where a request came, if it came through [`serve`].
+pub(super) fn address(extensions: &Extensions) -> Option<SocketAddr> {
+    extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.address)
+}
+
 /// How long and how much is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {

@@ -42,6 +42,12 @@ pub enum JournalError {
         damage: Damage,
         more: usize,
     },
+    #[error(
+        "the journal {} cannot be written, and its write-ahead log has records that are not merged yet; copy both files \
+         (….db and ….db-wal) to a folder that can be written, and read them there",
+        path.display()
+    )]
+    Unmerged { path: PathBuf },
     #[error("the journal {}: {doing} failed: {why}", path.display())]
     Storage {
         path: PathBuf,

@@ -10,7 +10,7 @@ use super::{Durability, Kind, Options};
 use crc::{CRC_64_XZ, Crc, Digest, Table};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The format that is written.
@@ -63,8 +63,18 @@ pub(crate) fn create(path: &Path, kind: &Kind) -> Result<(), JournalError> {
             _ => {}
         }
     }
+    make_private(&unfinished).map_err(|error| io(&error))?;
     fill(&unfinished, kind).map_err(|error| JournalError::sqlite(path, "making it", &error))?;
     fs::rename(&unfinished, path).and_then(|()| sync_folder(path)).map_err(|error| io(&error))
+}
+
+/// An empty file that only its owner can read. SQLite gives the files beside a journal the same permissions.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
 }
 
 fn fill(path: &Path, kind: &Kind) -> rusqlite::Result<()> {
@@ -128,21 +138,55 @@ pub(crate) fn open_to_write(path: &Path, options: &Options) -> Result<Connection
     Ok(connection)
 }
 
-/// Opens a journal to read it, also while another process writes to it. Nothing in it is changed; SQLite may leave the two
-/// files beside it that it shares with writers.
+/// Opens a journal to read it, also while another process writes to it, and also on a disk that cannot be written. Nothing in
+/// it is changed; SQLite may leave the two files beside it that it shares with writers.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection, JournalError> {
     if !path.exists() {
         return Err(JournalError::Missing { path: path.to_owned() });
     }
     refuse_empty(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let open = || {
+    let open = |path: &Path, flags| {
         let connection = Connection::open_with_flags(path, flags)?;
         careful(&connection)?;
         check_magic(&connection)?;
         Ok(connection)
     };
-    open().map_err(|error| opening(path, &error))
+    let opened = open(path, flags).or_else(|error| {
+        if !wants_to_write(&error) || has_log(path) {
+            return Err(error);
+        }
+        open(&immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
+    });
+    opened.map_err(|error| match wants_to_write(&error) && has_log(path) {
+        true => JournalError::Unmerged { path: path.to_owned() },
+        false => opening(path, &error),
+    })
+}
+
+/// SQLite makes files beside a journal before it reads it, unless it is told that nobody writes.
+fn wants_to_write(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
+}
+
+/// Whether a write-ahead log has records that may not be in the journal itself.
+fn has_log(path: &Path) -> bool {
+    fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0)
+}
+
+/// The address of a journal that nobody writes, for SQLite.
+fn immutable(path: &Path) -> PathBuf {
+    let mut address = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                address.push(char::from(*byte));
+            }
+            byte => address.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    PathBuf::from(address + "?immutable=1")
 }
 
 /// SQLite takes an empty file for an empty database; here it is one whose contents are gone.

@@ -2,9 +2,11 @@
 //! says in `Bookahead-User` and `Bookahead-Roles` for whom it calls; others may only name themselves there, and can only
 //! ask for fewer roles than they have. It remembers no caller; keys can be read anew while it is in use.
 
-use super::claims::{Claims, TokenRules, visible_name};
+use super::claims::{Claims, TokenRules};
 use super::error::TokenFault;
 use super::keys::Keys;
+use super::name::user_name;
+use super::provider::{Provider, ProviderHealth};
 use super::signature::signed_content;
 use super::tls::{ClientCertificate, Fingerprint, PeerCertificate};
 use axum::http::HeaderMap;
@@ -31,10 +33,23 @@ pub struct Authenticator(Option<Guard>);
 
 #[derive(Debug)]
 struct Guard {
-    keys: RwLock<Arc<Keys>>,
+    keys: Source,
     rules: TokenRules,
     peers: BTreeMap<Fingerprint, Identity>,
     broker_passes_roles: bool,
+}
+
+/// Where keys come from.
+#[derive(Debug)]
+enum Source {
+    File(RwLock<Arc<Keys>>),
+    Provider(Arc<Provider>),
+}
+
+/// Why somebody is not let in.
+enum Denial {
+    Token(TokenFault),
+    Problem(Problem),
 }
 
 impl Authenticator {
@@ -46,7 +61,16 @@ impl Authenticator {
 
     /// Lets in who has a token that holds by these keys and rules.
     pub fn new(keys: Keys, rules: TokenRules) -> Authenticator {
-        let keys = RwLock::new(Arc::new(keys));
+        Authenticator::guarding(Source::File(RwLock::new(Arc::new(keys))), rules)
+    }
+
+    /// Lets in who has a token that holds by the keys of an identity provider, for this audience.
+    pub fn by_provider(provider: Arc<Provider>, audience: String) -> Authenticator {
+        let rules = TokenRules { audience: Some(audience), issuer: Some(provider.issuer().to_owned()) };
+        Authenticator::guarding(Source::Provider(provider), rules)
+    }
+
+    fn guarding(keys: Source, rules: TokenRules) -> Authenticator {
         Authenticator(Some(Guard { keys, rules, peers: BTreeMap::new(), broker_passes_roles: true }))
     }
 
@@ -77,23 +101,44 @@ impl Authenticator {
         self.0.is_none()
     }
 
+    /// The identity provider whose keys are fetched, if there is one.
+    pub fn provider(&self) -> Option<&Arc<Provider>> {
+        match &self.0 {
+            Some(Guard { keys: Source::Provider(provider), .. }) => Some(provider),
+            _ => None,
+        }
+    }
+
+    /// How the identity provider is, if there is one.
+    pub fn provider_health(&self) -> Option<ProviderHealth> {
+        self.provider().map(|provider| provider.health())
+    }
+
     /// Reads the keys anew from where they were read. If that fails the old ones stay, and the log says why. Whether there
-    /// are new ones.
+    /// are new ones. Those of an identity provider are fetched in the background.
     pub fn reload(&self) -> bool {
-        let Some(guard) = &self.0 else { return false };
-        let Some(path) = guard.keys().source().map(ToOwned::to_owned) else { return false };
-        match Keys::read(&path) {
+        let keys = match &self.0 {
+            None => return false,
+            Some(Guard { keys: Source::Provider(provider), .. }) => {
+                provider.fetch_soon();
+                return false;
+            }
+            Some(Guard { keys: Source::File(keys), .. }) => keys,
+        };
+        let old = keys.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(path) = old.source() else { return false };
+        match Keys::read(path) {
             // A secret in place of public keys, or the reverse, is another file than was meant.
-            Ok(keys) if keys.secret().is_some() != guard.keys().secret().is_some() => {
+            Ok(new) if new.secret().is_some() != old.secret().is_some() => {
                 tracing::error!(
                     path = %path.display(),
                     "keys not read anew: secrets and public keys are not exchanged without a restart"
                 );
                 false
             }
-            Ok(keys) => {
-                tracing::info!(path = %path.display(), keys = keys.len(), "keys read anew");
-                *guard.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+            Ok(new) => {
+                tracing::info!(path = %path.display(), keys = new.len(), "keys read anew");
+                *keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 true
             }
             Err(fault) => {
@@ -104,6 +149,23 @@ impl Authenticator {
     }
 
     /// Who calls. A token counts for more than a certificate, and one that is not believed is never made up for by one.
+    /// Waits only where the key of a token is not known and the identity provider may have published it meanwhile, and then
+    /// for a short time.
+    pub async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&ClientCertificate>,
+    ) -> Result<Identity, Problem> {
+        let mut judged = self.judge(headers, certificate, wall_seconds());
+        if let (Err(Denial::Token(TokenFault::UnknownKey)), Some(provider)) = (&judged, self.provider())
+            && provider.fetched_for_unknown_key().await
+        {
+            judged = self.judge(headers, certificate, wall_seconds());
+        }
+        judged.map_err(|denial| self.problem(denial))
+    }
+
+    /// Who calls, by the keys that are known now.
     pub fn identify(
         &self,
         headers: &HeaderMap,
@@ -119,26 +181,57 @@ impl Authenticator {
         certificate: Option<&ClientCertificate>,
         now: i64,
     ) -> Result<Identity, Problem> {
+        self.judge(headers, certificate, now).map_err(|denial| self.problem(denial))
+    }
+
+    fn judge(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&ClientCertificate>,
+        now: i64,
+    ) -> Result<Identity, Denial> {
         let behalf = Behalf::read(headers)?;
         let Some(guard) = &self.0 else {
             local_host_only(headers)?;
             return Ok(as_he_says(behalf));
         };
-        let caller = guard.caller(headers, certificate, now).map_err(|fault| unauthenticated(&fault))?;
+        let caller = guard.caller(headers, certificate, now).map_err(Denial::Token)?;
         if caller.roles.is_empty() {
             let detail = format!(
                 "{} has none of the roles user, operator, broker and reader; they stand in the claim roles",
                 caller.user
             );
-            return Err(Problem::new(Code::Forbidden, detail));
+            return Err(Problem::new(Code::Forbidden, detail).into());
         }
-        behalf.of(caller, guard.broker_passes_roles)
+        Ok(behalf.of(caller, guard.broker_passes_roles)?)
+    }
+
+    /// Without keys it is not the caller's fault that the token cannot be checked.
+    fn problem(&self, denial: Denial) -> Problem {
+        match (denial, self.provider()) {
+            (Denial::Problem(problem), _) => problem,
+            (Denial::Token(TokenFault::UnknownKey), Some(provider)) if provider.keys().is_none() => {
+                let detail = "the keys of the identity provider could not be fetched, so the token cannot be checked; \
+                              ask again in a moment";
+                Problem::new(Code::Unavailable, detail)
+            }
+            (Denial::Token(fault), _) => Problem::new(Code::Unauthenticated, fault.to_string()),
+        }
+    }
+}
+
+impl From<Problem> for Denial {
+    fn from(problem: Problem) -> Denial {
+        Denial::Problem(problem)
     }
 }
 
 impl Guard {
     fn keys(&self) -> Arc<Keys> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+        match &self.keys {
+            Source::File(keys) => keys.read().unwrap_or_else(PoisonError::into_inner).clone(),
+            Source::Provider(provider) => provider.keys().unwrap_or_default(),
+        }
     }
 
     fn caller(
@@ -165,10 +258,6 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, TokenFault> {
     if scheme.eq_ignore_ascii_case("bearer") { Ok(Some(token.trim())) } else { Err(TokenFault::NotBearer) }
 }
 
-fn unauthenticated(fault: &TokenFault) -> Problem {
-    Problem::new(Code::Unauthenticated, fault.to_string())
-}
-
 fn as_he_says(behalf: Behalf) -> Identity {
     let user = behalf.user.unwrap_or_else(|| Name::from(ANYBODY));
     let roles = behalf.roles.unwrap_or_else(|| BTreeSet::from([Role::User, Role::Operator, Role::Broker]));
@@ -185,11 +274,11 @@ fn local_host_only(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "without authentication, only calls to localhost or a loopback address are taken; \
-                  configure security.keys to serve others";
+                  configure security.keys or security.issuer to serve others";
     Err(Problem::new(Code::Forbidden, detail))
 }
 
-fn names_this_machine(host: &str) -> bool {
+pub(super) fn names_this_machine(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();
     let address = name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
@@ -218,7 +307,7 @@ impl Behalf {
             Some(text) => {
                 let name =
                     header::read_name(text).map_err(|fault| bad(format!("Bookahead-User: {fault}")))?;
-                let visible = visible_name(name.as_str());
+                let visible = user_name(name.as_str());
                 let fault = "Bookahead-User must have 1 to 255 characters, all visible";
                 Some(visible.ok_or_else(|| bad(fault.into()))?)
             }

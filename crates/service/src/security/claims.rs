@@ -3,6 +3,7 @@
 use super::authenticator::Role;
 use super::error::TokenFault;
 use super::key::Secret;
+use super::name::user_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bookahead_protocol::Name;
@@ -13,9 +14,6 @@ use std::collections::BTreeSet;
 
 /// How far the clocks of an issuer and of this service may be apart, in seconds.
 const LEEWAY: i64 = 30;
-
-/// Longer names help nobody.
-const LONGEST_NAME: usize = 255;
 
 /// What a token must say beside a user and an expiry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,7 +71,7 @@ impl Claims {
         let user = written.sub.as_deref().ok_or(TokenFault::Claims("sub, the user, is missing"))?;
         let expires = written.exp.as_ref().ok_or(TokenFault::Claims("exp, the expiry, is missing"))?;
         let claims = Claims {
-            user: visible_name(user)
+            user: user_name(user)
                 .ok_or(TokenFault::Claims("sub must have 1 to 255 characters, all visible"))?,
             roles: written.roles(),
             expires: seconds(expires),
@@ -132,20 +130,6 @@ fn audience(named: Option<&Words>, ours: Option<&str>) -> Result<Option<String>,
 fn seconds(number: &Number) -> i64 {
     let whole = number.as_i64();
     whole.unwrap_or_else(|| number.as_f64().map_or(i64::MAX, |fraction| fraction.floor() as i64))
-}
-
-/// A name that people can tell from others by looking at it.
-pub(super) fn visible_name(text: &str) -> Option<Name> {
-    let fits = !text.is_empty() && text.chars().take(LONGEST_NAME + 1).count() <= LONGEST_NAME;
-    (fits && text.chars().all(is_visible)).then(|| Name::from(text))
-}
-
-/// Beside spaces and control characters, those that have no width or turn the direction of a text are not.
-fn is_visible(character: char) -> bool {
-    let formats = matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}');
-    !formats && !character.is_control() && !character.is_whitespace()
 }
 
 /// A token that says this, signed with HS256.

@@ -1,7 +1,9 @@
 //! What can be wrong with tokens, keys and settings. Every sentence says what to do, and none repeats a secret or a token.
 
+use bookahead_client::ClientError;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why security cannot be set up as it is configured.
@@ -30,6 +32,8 @@ pub enum SecurityError {
     },
     #[error("TLS cannot be set up with {path}: {fault}")]
     Tls { path: PathBuf, fault: String },
+    #[error("security.issuer: keys cannot be fetched: {0}")]
+    Provider(#[from] ClientError),
     #[error("{0}")]
     Settings(String),
 }
@@ -60,6 +64,10 @@ pub enum KeyFault {
     },
     #[error("no key in it can check HS256, RS256, RS384, RS512, ES256 or EdDSA signatures")]
     NoUsableKey,
+    #[error("it publishes a symmetric key (oct); only public keys can be fetched, so all of it is refused")]
+    PublishedSecret,
+    #[error("it publishes a private key (d), so all of it is refused; replace that key at the provider")]
+    PublishedPrivateKey,
     #[error("it has {found} keys; at most {most} are taken")]
     TooManyKeys { found: usize, most: usize },
     #[error("its PEM cannot be read: {0}")]
@@ -77,6 +85,32 @@ pub enum KeyFault {
     BadPoint,
     #[error("an Ed25519 key must have 32 bytes")]
     BadEd25519,
+}
+
+/// Why the keys of an identity provider could not be fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "each message says what its fields are")]
+pub enum ProviderFault {
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("{url} did not answer within {} s", within.as_secs_f32())]
+    TimedOut { url: String, within: Duration },
+    #[error("the answer of {url} is longer than {most} bytes")]
+    TooLarge { url: String, most: usize },
+    #[error("{url} answered with status {status}; redirects are not followed")]
+    Redirect { url: String, status: u16 },
+    #[error("{url} answered with status {status}")]
+    Status { url: String, status: u16 },
+    #[error("{url} is not an OpenID configuration with issuer and jwks_uri")]
+    NotAConfiguration { url: String },
+    #[error(
+        "{url} is the configuration of {found:?} and not of {wanted:?}; both must be equal, also in a / at the end"
+    )]
+    OtherIssuer { url: String, wanted: String, found: String },
+    #[error("{url} names {found:?} as jwks_uri; it must be https, or http on loopback if the issuer is")]
+    BadKeysUrl { url: String, found: String },
+    #[error("the keys at {url} cannot be used: {fault}")]
+    Keys { url: String, fault: KeyFault },
 }
 
 /// Why a token is not believed.

@@ -1,6 +1,6 @@
 //! The keys of a service, from one file: a secret, public keys in PEM (RFC 5280's SubjectPublicKeyInfo), or a JWKS document
 //! (RFC 7517, 7518, 8037). What is in the file is told from its content, and a file with a secret must not be open to
-//! everybody. DER is walked strictly; errors name a key by its id or place and never repeat its content.
+//! everybody. Or from a JWKS document at a URL, which never holds secrets. DER is walked strictly; errors name a key by its id or place and never repeat its content.
 
 use super::error::{KeyFault, SecurityError};
 use super::key::{Algorithm, Key, Secret};
@@ -68,6 +68,29 @@ impl Keys {
             return Err(KeyFault::TooManyKeys { found: keys.len(), most: MOST_KEYS });
         }
         Ok(Keys { keys, source: None })
+    }
+
+    /// Reads a JWKS document that was fetched from a URL. A document with a secret or a private key is refused as a whole:
+    /// whatever can be fetched is known to everybody. Other keys that cannot be used are ignored.
+    pub(super) fn published(document: &[u8]) -> Result<Keys, KeyFault> {
+        let all = parsed::<Set>(document)?.keys;
+        if all.len() > MOST_KEYS {
+            return Err(KeyFault::TooManyKeys { found: all.len(), most: MOST_KEYS });
+        }
+        if all.iter().any(|jwk| jwk.kty == "oct" || jwk.k.is_some()) {
+            return Err(KeyFault::PublishedSecret);
+        }
+        if all.iter().any(|jwk| jwk.d.is_some()) {
+            return Err(KeyFault::PublishedPrivateKey);
+        }
+        let usable = all.iter().enumerate().filter_map(|(at, jwk)| key(at, jwk).ok().flatten());
+        let keys: Vec<Key> = usable.collect();
+        if keys.is_empty() { Err(KeyFault::NoUsableKey) } else { Ok(Keys { keys, source: None }) }
+    }
+
+    /// What tokens call them.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Option<&str>> {
+        self.keys.iter().map(|key| key.id.as_deref())
     }
 
     /// Where they were read from.
@@ -356,6 +379,37 @@ mod jwks_tests {
         let keys = read_value(&others).unwrap();
         assert_eq!(keys.iter().map(|key| key.id.as_deref()).collect::<Vec<_>>(), [Some("ours")]);
         assert_eq!(read_value(&json!({"kty": "oct", "k": K})).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn published_keys_are_never_secrets_and_unusable_ones_are_ignored() {
+        let good = json!({"kty": "OKP", "crv": "Ed25519", "kid": "a", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"});
+        let published = |more: &[Value]| {
+            let all = [std::slice::from_ref(&good), more].concat();
+            let all = json!({ "keys": all });
+            Keys::published(all.to_string().as_bytes()).map(|keys| keys.len())
+        };
+        assert_eq!(published(&[]), Ok(1));
+        for secret in [
+            json!({"kty": "oct", "k": K}),
+            json!({"kty": "oct", "k": K, "use": "enc"}),
+            json!({"kty": "oct", "k": K, "alg": "A256KW", "key_ops": ["wrapKey"]}),
+            json!({"kty": "oct"}),
+            json!({"kty": "RSA", "k": K}),
+        ] {
+            assert_eq!(published(std::slice::from_ref(&secret)), Err(KeyFault::PublishedSecret), "{secret}");
+        }
+        let mut private = good.clone();
+        private["d"] = json!("AA");
+        assert_eq!(published(&[private]), Err(KeyFault::PublishedPrivateKey));
+        let unusable =
+            [json!({"kty": "RSA", "n": "AQAB", "e": "AQAB"}), json!({"kty": "EC", "crv": "P-521"})];
+        assert_eq!(published(&unusable), Ok(1));
+        assert_eq!(published(&vec![good.clone(); 64]), Err(KeyFault::TooManyKeys { found: 65, most: 64 }));
+        assert_eq!(Keys::published(b"{\"keys\": []}").unwrap_err(), KeyFault::NoUsableKey);
+        for no_set in [good.to_string().as_str(), "[]", "secret:0123456789abcdef0123456789abcdef", ""] {
+            assert!(matches!(Keys::published(no_set.as_bytes()), Err(KeyFault::NotJwks { .. })), "{no_set}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Who calls, and what he may do: tokens, client certificates, roles, TLS, and where one may listen at all.
 //!
 //! - [`Authenticator`]: from the headers of a request to an [`Identity`], or to a problem that says why not
+//! - [`Provider`]: an identity provider whose keys are fetched from its URL
 //! - [`Keys`]: what signatures are checked with; [`Secret`], [`mint`]: tokens of our own
 //! - [`TokenRules`], [`Claims`]: what a token must say
 //! - [`ClientCertificate`], [`PeerCertificate`]: certificates known by their fingerprints
@@ -12,9 +13,12 @@
 
 mod authenticator;
 mod claims;
+mod discovery;
 mod error;
 mod key;
 mod keys;
+pub(crate) mod name;
+mod provider;
 #[cfg(test)]
 mod rfc_examples_for_tests;
 mod settings;
@@ -23,8 +27,10 @@ pub(crate) mod tls;
 
 pub use authenticator::{Authenticator, CHALLENGE, Identity, Role};
 pub use claims::{Claims, TokenRules, mint, new_secret};
-pub use error::{KeyFault, SecurityError, TokenFault};
+pub use error::{KeyFault, ProviderFault, SecurityError, TokenFault};
 pub use key::Secret;
 pub use keys::Keys;
+pub use name::user_name;
+pub use provider::{Provider, ProviderHealth, ProviderState, Timing};
 pub use settings::{Security, Tls, may_listen};
 pub use tls::{ClientCertificate, Fingerprint, NotAFingerprint, PeerCertificate, server_config};

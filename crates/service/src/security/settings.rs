@@ -2,16 +2,22 @@
 //! or that would have no effect, are errors, since somebody relies on them.
 
 use super::authenticator::Authenticator;
-use super::claims::{TokenRules, visible_name};
+use super::claims::TokenRules;
 use super::error::SecurityError;
 use super::keys::Keys;
+use super::name::user_name;
+use super::provider::{Provider, Timing};
 use super::tls::{PeerCertificate, server_config};
+use crate::config::Length;
 use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// More often would be a load on the provider.
+const LEAST_REFRESH: Length = Length::of_seconds(1);
 
 /// The table `[security]`. Without it nobody is asked who he is, and the service listens on loopback only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +27,9 @@ pub struct Security {
     pub keys: Option<PathBuf>,
     pub audience: Option<String>,
     pub issuer: Option<String>,
+    pub issuer_ca: Option<PathBuf>,
+    pub issuer_refresh: Length,
+    pub issuer_keep: Length,
     pub tls: Option<Tls>,
     #[serde(rename = "peer")]
     pub peers: Vec<PeerCertificate>,
@@ -47,6 +56,9 @@ impl Default for Security {
             keys: None,
             audience: None,
             issuer: None,
+            issuer_ca: None,
+            issuer_refresh: Length::of_seconds(10 * 60),
+            issuer_keep: Length::of_seconds(24 * 60 * 60),
             tls: None,
             peers: Vec::new(),
             insecure_plain_http: false,
@@ -56,17 +68,40 @@ impl Default for Security {
 }
 
 impl Security {
-    /// The authenticator. Paths that are not absolute are below `base`. Without keys and peers it is open.
+    /// Whether callers must say who they are.
+    pub fn is_guarded(&self) -> bool {
+        self.keys.is_some() || self.issuer.is_some() || !self.peers.is_empty()
+    }
+
+    /// The authenticator. Paths that are not absolute are below `base`. Without keys, issuer and peers it is open.
     pub fn authenticator(&self, base: &Path) -> Result<Authenticator, SecurityError> {
         self.check()?;
-        let keys = match &self.keys {
-            Some(path) => Keys::read(&base.join(path))?,
-            None if self.peers.is_empty() => return Ok(Authenticator::open()),
-            None => Keys::none(),
+        let authenticator = match (&self.keys, &self.issuer) {
+            (Some(path), _) => self.by_keys(Keys::read(&base.join(path))?),
+            (None, Some(issuer)) => self.by_provider(issuer, base)?,
+            (None, None) if self.peers.is_empty() => return Ok(Authenticator::open()),
+            (None, None) => self.by_keys(Keys::none()),
         };
-        let rules = TokenRules { audience: self.audience.clone(), issuer: self.issuer.clone() };
-        let authenticator = Authenticator::new(keys, rules).with_peers(self.peers.clone());
+        let authenticator = authenticator.with_peers(self.peers.clone());
         Ok(authenticator.broker_passes_roles(self.broker_passes_roles))
+    }
+
+    fn by_keys(&self, keys: Keys) -> Authenticator {
+        let rules = TokenRules { audience: self.audience.clone(), issuer: self.issuer.clone() };
+        Authenticator::new(keys, rules)
+    }
+
+    fn by_provider(&self, issuer: &str, base: &Path) -> Result<Authenticator, SecurityError> {
+        let Some(audience) = self.audience.clone().filter(|audience| !audience.is_empty()) else {
+            let text = "security.issuer without security.keys needs security.audience: otherwise tokens that the issuer \
+                        made for other services would be accepted; set it to the name of this service at the issuer";
+            return Err(SecurityError::Settings(text.into()));
+        };
+        let (refresh, keep) = (self.issuer_refresh.duration(), self.issuer_keep.duration());
+        let timing = Timing { refresh, keep, ..Timing::default() };
+        let ca = self.issuer_ca.as_ref().map(|path| base.join(path));
+        let provider = Provider::new(issuer, ca, timing)?;
+        Ok(Authenticator::by_provider(Arc::new(provider), audience))
     }
 
     /// TLS of the listener, if there is any. Paths that are not absolute are below `base`.
@@ -91,11 +126,12 @@ impl Security {
     fn check(&self) -> Result<(), SecurityError> {
         let fault = |text: String| Err(SecurityError::Settings(text));
         let authorities = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        if self.keys.is_none() && (self.audience.is_some() || self.issuer.is_some()) {
+        if self.keys.is_none() && self.issuer.is_none() && self.audience.is_some() {
             return fault(
-                "security.audience and security.issuer are about tokens; set security.keys too".into(),
+                "security.audience is about tokens; set security.keys or security.issuer too".into(),
             );
         }
+        self.check_fetching()?;
         if self.tls.as_ref().is_some_and(|tls| tls.client_required) && !authorities {
             return fault("security.tls.client_required needs security.tls.client_ca".into());
         }
@@ -107,12 +143,38 @@ impl Security {
         self.check_peers()
     }
 
+    fn check_fetching(&self) -> Result<(), SecurityError> {
+        let fault = |text: &str| Err(SecurityError::Settings(text.into()));
+        let default = Security::default();
+        let fetches = self.keys.is_none() && self.issuer.is_some();
+        let said = self.issuer_ca.is_some()
+            || self.issuer_refresh != default.issuer_refresh
+            || self.issuer_keep != default.issuer_keep;
+        if said && !fetches {
+            return fault(
+                "security.issuer_ca, issuer_refresh and issuer_keep are about fetching keys; \
+                 set security.issuer and leave out security.keys",
+            );
+        }
+        let is_plain = self.issuer.as_ref().is_some_and(|issuer| issuer.starts_with("http:"));
+        if is_plain && self.issuer_ca.is_some() {
+            return fault("security.issuer_ca has no effect with an issuer over http; leave it out");
+        }
+        if self.issuer_refresh < LEAST_REFRESH {
+            return fault("security.issuer_refresh must be at least 1s; usually \"10m\"");
+        }
+        if self.issuer_keep < self.issuer_refresh {
+            return fault("security.issuer_keep must be at least security.issuer_refresh; usually \"1d\"");
+        }
+        Ok(())
+    }
+
     fn check_peers(&self) -> Result<(), SecurityError> {
         let mut seen = BTreeSet::new();
         for peer in &self.peers {
             let name = &peer.name;
             let fault = |text: String| Err(SecurityError::Settings(text));
-            if visible_name(name.as_str()).is_none() {
+            if user_name(name.as_str()).is_none() {
                 return fault(format!("security.peer {name:?}: a name has 1 to 255 characters, all visible"));
             }
             if peer.roles.is_empty() {
@@ -137,7 +199,7 @@ pub fn may_listen(address: SocketAddr, authenticator: &Authenticator, protected:
     if authenticator.is_open() {
         return Err(format!(
             "refusing to listen on {address} without authentication: everybody could book and cancel; \
-             set security.keys to a key file, or listen on 127.0.0.1"
+             set security.keys to a key file or security.issuer to an identity provider, or listen on 127.0.0.1"
         ));
     }
     if !protected {
@@ -183,6 +245,20 @@ mod tests {
     fn settings_that_would_have_no_effect_are_errors() {
         for (text, what) in [
             ("audience = \"a\"".into(), "security.keys"),
+            ("issuer_keep = \"2d\"".into(), "leave out security.keys"),
+            (
+                "keys = \"k\"\nissuer = \"http://localhost\"\nissuer_ca = \"ca.pem\"".into(),
+                "leave out security.keys",
+            ),
+            ("audience = \"a\"\nissuer = \"http://localhost\"\nissuer_ca = \"ca.pem\"".into(), "over http"),
+            (
+                "audience = \"a\"\nissuer = \"http://localhost\"\nissuer_refresh = \"0s\"".into(),
+                "at least 1s",
+            ),
+            (
+                "audience = \"a\"\nissuer = \"http://localhost\"\nissuer_keep = \"1m\"".into(),
+                "issuer_refresh",
+            ),
             (PEER.into(), "client_ca"),
             (format!("{TLS}client_required = true"), "client_ca"),
             (format!("{TLS}client_ca = \"ca.pem\"\n{PEER}{PEER}"), "same fingerprint"),
@@ -191,6 +267,13 @@ mod tests {
                 "roles is empty",
             ),
             (format!("{TLS}client_ca = \"ca.pem\"\n{}", PEER.replace("\"broker\"\n", "\" \"\n")), "visible"),
+            (
+                format!(
+                    "{TLS}client_ca = \"ca.pem\"\n{}",
+                    PEER.replace("\"broker\"\n", "\"broker\u{fe0f}\"\n")
+                ),
+                "visible",
+            ),
         ] {
             let fault = security(&text).authenticator(Path::new(".")).unwrap_err().to_string();
             assert!(fault.contains(what), "{text}: {fault}");
@@ -200,6 +283,27 @@ mod tests {
         {
             assert!(toml::from_str::<Security>(unknown).is_err(), "{unknown}");
         }
+    }
+
+    #[test]
+    fn keys_are_fetched_from_an_issuer_only_for_an_audience() {
+        let by_url = security("issuer = \"http://localhost\"\naudience = \"north\"");
+        let authenticator = by_url.authenticator(Path::new(".")).unwrap();
+        assert!(by_url.is_guarded() && !authenticator.is_open());
+        assert_eq!(authenticator.provider().unwrap().issuer(), "http://localhost");
+        for (text, what) in [
+            ("issuer = \"http://localhost\"", "needs security.audience"),
+            ("issuer = \"http://localhost\"\naudience = \"\"", "needs security.audience"),
+            ("issuer = \"portal\"\naudience = \"north\"", "is no URL"),
+            ("issuer = \"http://id.example.org\"\naudience = \"north\"", "must be https"),
+            ("issuer = \"https://id.example.org\"\naudience = \"a\"\nissuer_ca = \"no.pem\"", "no.pem"),
+        ] {
+            let fault = security(text).authenticator(Path::new(".")).unwrap_err().to_string();
+            assert!(fault.contains(what), "{text}: {fault}");
+        }
+        let by_file = security("issuer = \"portal\"\nkeys = \"keys.json\"");
+        let fault = by_file.authenticator(Path::new("/nowhere")).unwrap_err().to_string();
+        assert!(fault.contains("/nowhere/keys.json"), "{fault}");
     }
 
     #[test]

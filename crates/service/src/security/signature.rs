@@ -4,8 +4,8 @@
 use super::error::TokenFault;
 use super::key::Algorithm;
 use super::keys::{Keys, base64url};
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 /// Longer than any token that names one user and a few roles; short enough to look at for nothing.
 pub(super) const LONGEST_TOKEN: usize = 8192;
@@ -16,8 +16,13 @@ struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    /// Extensions that must be understood, of which we know none.
-    crit: Option<IgnoredAny>,
+    /// Whether there are extensions that must be understood (RFC 7515, 4.1.11): none is, so any value is too much, also null.
+    #[serde(default, deserialize_with = "is_there")]
+    crit: bool,
+}
+
+fn is_there<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(from).map(|IgnoredAny| true)
 }
 
 /// What was signed, if one of the keys, or its other half, signed it.
@@ -40,7 +45,7 @@ pub(super) fn signed_content(token: &str, keys: &Keys) -> Result<Vec<u8>, TokenF
 fn read_header(json: &[u8]) -> Result<(Algorithm, Option<String>), TokenFault> {
     let header: Header =
         serde_json::from_slice(json).map_err(|_| TokenFault::Malformed("its header cannot be read"))?;
-    if header.crit.is_some() {
+    if header.crit {
         return Err(TokenFault::Malformed("it needs an extension that is not known here (crit)"));
     }
     if header.typ.as_deref().is_some_and(|kind| !is_access_token(kind)) {
@@ -167,6 +172,33 @@ mod tests {
         ] {
             let fault = signed_content(&token(refused, 1), &keys).unwrap_err();
             assert!(matches!(fault, TokenFault::Malformed(_)), "{refused}: {fault}");
+        }
+    }
+
+    #[test]
+    fn an_extension_that_must_be_understood_is_refused_whatever_it_is() {
+        let key = json!({"kty": "oct", "k": encoded([1; 32])});
+        for critical in [
+            "null",
+            "[]",
+            "[\"b64\"]",
+            "[\"exp\"]",
+            "[null]",
+            "{}",
+            "\"exp\"",
+            "\"\"",
+            "false",
+            "true",
+            "0",
+            "1",
+        ] {
+            let header = format!("{{\"alg\":\"HS256\",\"exp\":1,\"b64\":true,\"crit\":{critical}}}");
+            let signed = format!("{}.e30", encoded(header));
+            let tag = Secret::new(&[1; 32]).unwrap().sign(signed.as_bytes());
+            let fault =
+                signed_content(&format!("{signed}.{}", encoded(tag)), &keys(std::slice::from_ref(&key)));
+            let expected = TokenFault::Malformed("it needs an extension that is not known here (crit)");
+            assert_eq!(fault, Err(expected), "{critical}");
         }
     }
 

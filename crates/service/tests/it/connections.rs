@@ -87,28 +87,28 @@ async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
 }
 
 /// Certificates in a folder: an authority, and what it signed.
-struct Authority {
+pub(crate) struct Authority {
     folder: tempfile::TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// Somebody with a certificate.
-struct Holder {
-    certificate: PathBuf,
-    key: PathBuf,
+pub(crate) struct Holder {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
     der: CertificateDer<'static>,
     private: PrivateKeyDer<'static>,
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(vec![]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         Authority { folder: tempfile::tempdir().unwrap(), issuer }
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         write(&self.folder.path().join("authority.pem"), &self.issuer.pem())
     }
 
@@ -126,7 +126,7 @@ impl Authority {
         }
     }
 
-    fn server(&self) -> Holder {
+    pub(crate) fn server(&self) -> Holder {
         self.certify("localhost", ExtendedKeyUsagePurpose::ServerAuth)
     }
 

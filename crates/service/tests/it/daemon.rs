@@ -25,7 +25,7 @@ pub(crate) fn broker(text: &str) -> BrokerConfig {
 }
 
 /// A site with 64 processors that registers with a broker, if there is one.
-fn north(broker: Option<&str>, more: &str) -> SiteConfig {
+pub(crate) fn north(broker: Option<&str>, more: &str) -> SiteConfig {
     let register = broker.map_or_else(String::new, |url| format!("[[broker]]\nurl = \"{url}\"\n"));
     site(&format!(
         "name = \"north\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"100ms\"\n\
@@ -40,7 +40,7 @@ pub(crate) fn client(url: &str) -> Client {
     Client::new(url, Options { user, ..Options::default() }).unwrap()
 }
 
-fn with_token(url: &str, token: String) -> Client {
+pub(crate) fn with_token(url: &str, token: String) -> Client {
     Client::new(url, Options { token: Some(token), patience: Duration::ZERO, ..Options::default() }).unwrap()
 }
 

@@ -17,6 +17,7 @@ mod killed;
 mod ledgers;
 mod log_damage;
 mod notices;
+mod oidc;
 mod opening;
 mod reading;
 mod reluctant;

@@ -169,6 +169,30 @@ fn others_may_name_only_themselves_and_only_give_up_roles() {
 }
 
 #[test]
+fn nobody_has_a_name_that_cannot_be_seen() {
+    let (guarded, open) = (authenticator(), Authenticator::open());
+    let broker = bearer("grid", &[Role::Broker]);
+    for (character, encoded) in [
+        ('\u{fe0f}', "%ef%b8%8f"),
+        ('\u{34f}', "%cd%8f"),
+        ('\u{3164}', "%e3%85%a4"),
+        ('\u{2800}', "%e2%a0%80"),
+    ] {
+        for (name, encoded) in [
+            (character.to_string(), encoded.to_owned()),
+            (format!("ada{character}"), format!("ada{encoded}")),
+        ] {
+            let token = bearer(&name, &[Role::User]);
+            let detail = refused(&guarded, &[("authorization", &token)], Code::Unauthenticated);
+            assert!(detail.contains("visible"), "{name:?}: {detail}");
+            let named = [("authorization", broker.as_str()), ("bookahead-user", encoded.as_str())];
+            assert!(refused(&guarded, &named, Code::BadRequest).contains("visible"), "{name:?}");
+            assert!(refused(&open, &named[1..], Code::BadRequest).contains("visible"), "{name:?}");
+        }
+    }
+}
+
+#[test]
 fn a_known_certificate_stands_for_a_token_and_not_for_a_wrong_one() {
     let (known, unknown) = (ClientCertificate::of(b"grid"), ClientCertificate::of(b"other"));
     let peer =

@@ -19,7 +19,7 @@ use bookahead_protocol::{JobId, Millis, Moment};
 use folder::{JobFolder, Over, Progress, Record};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use system::Signal;
@@ -83,7 +83,7 @@ impl Processes {
     /// Opens a folder for jobs, and makes it where there is none. One process may have it open.
     pub fn open(folder: &Path) -> Result<Processes, LrmsError> {
         let jobs = folder.join("jobs");
-        fs::create_dir_all(&jobs).map_err(LrmsError::files("make", &jobs))?;
+        system::create_private_all(&jobs).map_err(LrmsError::files("make", &jobs))?;
         let jobs = jobs.canonicalize().map_err(LrmsError::files("open", &jobs))?;
         let path = folder.join("lock");
         let lock = File::create(&path).map_err(LrmsError::files("open", &path))?;

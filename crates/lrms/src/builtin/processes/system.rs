@@ -46,11 +46,21 @@ pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
     })
 }
 
+/// Makes a folder that only its owner can look into.
 pub(super) fn create_private(path: &Path) -> io::Result<()> {
+    private().create(path)
+}
+
+/// The same with the folders above it, where they are missing.
+pub(super) fn create_private_all(path: &Path) -> io::Result<()> {
+    private().recursive(true).create(path)
+}
+
+fn private() -> fs::DirBuilder {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+    builder
 }
 
 pub(super) fn is_program(path: &Path) -> bool {

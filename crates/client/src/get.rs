@@ -1,0 +1,72 @@
+//! Getting a document from a server that is not one of ours.
+
+use crate::client::http;
+use crate::error::ClientError;
+use crate::message::Reply;
+use crate::options::Options;
+use reqwest::header::{ACCEPT, CACHE_CONTROL};
+use std::time::Duration;
+
+/// Gets documents, within [`Options::timeout`] and up to [`Options::most_bytes`] each. Redirects are not followed.
+#[derive(Debug, Clone)]
+pub struct Getter {
+    http: reqwest::Client,
+    within: Duration,
+    most_bytes: usize,
+}
+
+/// What a server answered, whatever its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// The status of HTTP.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+    /// `max-age` of `Cache-Control`.
+    pub max_age: Option<Duration>,
+}
+
+impl Getter {
+    /// For addresses that begin like this one. Nothing is sent yet; certificates are read.
+    pub fn new(url: &str, options: &Options) -> Result<Getter, ClientError> {
+        let (within, most_bytes) = (options.timeout, options.most_bytes);
+        Ok(Getter { http: http(url, options)?, within, most_bytes })
+    }
+
+    /// Gets a document, once.
+    pub async fn get(&self, url: &str) -> Result<Document, ClientError> {
+        let request = self.http.get(url).header(ACCEPT, "application/json").timeout(self.within);
+        let response = request.send().await.map_err(|why| ClientError::of_failure(url, self.within, &why))?;
+        let values = response.headers().get_all(CACHE_CONTROL);
+        let max_age = values.iter().filter_map(|value| max_age(value.to_str().ok()?)).min();
+        let Reply { status, body, .. } = Reply::read(response, self.within, self.most_bytes).await?;
+        Ok(Document { status, body, max_age })
+    }
+}
+
+fn max_age(text: &str) -> Option<Duration> {
+    let directives = text.split(',').filter_map(|directive| directive.trim().split_once('='));
+    let seconds = directives.filter(|(name, _)| name.eq_ignore_ascii_case("max-age")).map(|(_, value)| value);
+    seconds.filter_map(|value| value.trim_matches('"').parse().ok()).map(Duration::from_secs).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_of_a_document_is_found_among_other_directives() {
+        for (text, seconds) in [
+            ("max-age=300", Some(300)),
+            ("public, Max-Age=\"60\", must-revalidate", Some(60)),
+            ("max-age=300, max-age=20", Some(20)),
+            ("s-maxage=5, no-cache", None),
+            ("max-age=-1", None),
+            ("max-age=soon", None),
+            ("max-age", None),
+            ("", None),
+        ] {
+            assert_eq!(max_age(text), seconds.map(Duration::from_secs), "{text}");
+        }
+    }
+}

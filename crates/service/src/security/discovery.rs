@@ -1,0 +1,197 @@
+//! Where an identity provider publishes its keys (OpenID Connect Discovery 1.0), and fetching them. A provider answers
+//! over https, or over http on loopback; it is bounded in time and size, and redirects are not followed, so that nothing
+//! is fetched from an address that neither the operator nor the provider's own configuration names.
+
+use super::authenticator::names_this_machine;
+use super::error::{ProviderFault, SecurityError};
+use super::keys::Keys;
+use bookahead_client::{ClientError, Document, Getter, Options, Url};
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Ten times the largest that providers publish, certificate chains included.
+const MOST_BYTES: usize = 256 * 1024;
+
+/// Addresses in logs are cut off here: a provider may send anything.
+const SHOWN: usize = 200;
+
+/// An identity provider whose keys can be fetched.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    /// As it is configured, and as tokens must say it.
+    pub(super) issuer: String,
+    is_https: bool,
+    document: String,
+    getter: Getter,
+}
+
+#[derive(Deserialize)]
+struct Configuration {
+    issuer: String,
+    jwks_uri: String,
+}
+
+impl Discovery {
+    /// Checks the address, and reads the authorities. `timeout` is for each of the two documents.
+    pub(super) fn new(
+        issuer: &str,
+        ca: Option<PathBuf>,
+        timeout: Duration,
+    ) -> Result<Discovery, SecurityError> {
+        let url = checked(issuer).map_err(|why| {
+            let issuer = shown(issuer);
+            let text = format!(
+                "security.issuer {issuer:?} {why}; without security.keys it is the address that keys are fetched from, \
+                 such as \"https://id.example.org\""
+            );
+            SecurityError::Settings(text)
+        })?;
+        let options =
+            Options { ca, connect_timeout: timeout, timeout, most_bytes: MOST_BYTES, ..Options::default() };
+        Ok(Discovery {
+            document: format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')),
+            is_https: url.scheme() == "https",
+            getter: Getter::new(issuer, &options)?,
+            issuer: issuer.to_owned(),
+        })
+    }
+
+    /// The keys, and how long the provider says that they can be cached.
+    pub(super) async fn fetch(&self) -> Result<(Keys, Option<Duration>), ProviderFault> {
+        let configuration = self.get(&self.document).await?;
+        let url = self.keys_url(&configuration.body)?;
+        let document = self.get(&url).await?;
+        let keys = Keys::published(&document.body).map_err(|fault| ProviderFault::Keys { url, fault })?;
+        Ok((keys, document.max_age))
+    }
+
+    async fn get(&self, url: &str) -> Result<Document, ProviderFault> {
+        let document = self.getter.get(url).await.map_err(|why| match why {
+            ClientError::TimedOut { url, after } => ProviderFault::TimedOut { url, within: after },
+            ClientError::TooLarge { url, most } => ProviderFault::TooLarge { url, most },
+            ClientError::Broken { url, cause } => {
+                ProviderFault::Unreachable(format!("the connection to {url} was lost ({cause})"))
+            }
+            why => ProviderFault::Unreachable(why.to_string()),
+        })?;
+        let url = || url.to_owned();
+        match document.status {
+            200 => Ok(document),
+            status @ 300..=399 => Err(ProviderFault::Redirect { url: url(), status }),
+            status => Err(ProviderFault::Status { url: url(), status }),
+        }
+    }
+
+    fn keys_url(&self, document: &[u8]) -> Result<String, ProviderFault> {
+        let url = || self.document.clone();
+        let said: Configuration =
+            serde_json::from_slice(document).map_err(|_| ProviderFault::NotAConfiguration { url: url() })?;
+        if said.issuer != self.issuer {
+            let (wanted, found) = (self.issuer.clone(), shown(&said.issuer));
+            return Err(ProviderFault::OtherIssuer { url: url(), wanted, found });
+        }
+        let bad = || ProviderFault::BadKeysUrl { url: url(), found: shown(&said.jwks_uri) };
+        let keys = Url::parse(&said.jwks_uri).map_err(|_| bad())?;
+        let is_sound = if self.is_https { keys.scheme() == "https" } else { is_plain_and_local(&keys) };
+        if is_sound && is_anonymous(&keys) { Ok(keys.into()) } else { Err(bad()) }
+    }
+}
+
+fn checked(issuer: &str) -> Result<Url, &'static str> {
+    let url = Url::parse(issuer).map_err(|_| "is no URL")?;
+    if url.scheme() != "https" && !is_plain_and_local(&url) {
+        return Err("must be https, or http on loopback");
+    }
+    if !is_anonymous(&url) || url.query().is_some() || url.fragment().is_some() {
+        return Err("must have no user, query or fragment");
+    }
+    Ok(url)
+}
+
+fn is_plain_and_local(url: &Url) -> bool {
+    url.scheme() == "http" && url.host_str().is_some_and(names_this_machine)
+}
+
+fn is_anonymous(url: &Url) -> bool {
+    url.username().is_empty() && url.password().is_none()
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn discovery(issuer: &str) -> Result<Discovery, SecurityError> {
+        Discovery::new(issuer, None, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn an_issuer_is_https_or_on_this_machine() {
+        for sound in ["http://127.0.0.1:8080", "http://localhost/realms/hpc", "http://[::1]:80/"] {
+            discovery(sound).unwrap();
+        }
+        for (wrong, why) in [
+            ("portal", "is no URL"),
+            ("http://id.example.org", "must be https"),
+            ("http://127.0.0.1.example.org", "must be https"),
+            ("http://192.0.2.1", "must be https"),
+            ("ftp://127.0.0.1", "must be https"),
+            ("file:///etc/keys.json", "must be https"),
+            ("http://me@localhost", "no user"),
+            ("http://localhost/?a=b", "query"),
+            ("http://localhost/#a", "fragment"),
+        ] {
+            let fault = discovery(wrong).unwrap_err().to_string();
+            assert!(fault.contains(why) && fault.contains("https://id.example.org"), "{wrong}: {fault}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_is_below_the_issuer() {
+        for issuer in ["http://localhost/realms/hpc", "http://localhost/realms/hpc/"] {
+            let expected = "http://localhost/realms/hpc/.well-known/openid-configuration";
+            assert_eq!(discovery(issuer).unwrap().document, expected);
+        }
+    }
+
+    #[test]
+    fn keys_are_fetched_from_where_they_cannot_be_replaced_on_the_way() {
+        let url = |discovery: &Discovery, keys: &str| {
+            let said = serde_json::json!({"issuer": discovery.issuer, "jwks_uri": keys});
+            discovery.keys_url(said.to_string().as_bytes())
+        };
+        let local = discovery("http://localhost:81").unwrap();
+        assert_eq!(url(&local, "http://127.0.0.1:82/keys?a=b").unwrap(), "http://127.0.0.1:82/keys?a=b");
+        let remote = Discovery { is_https: true, ..discovery("http://localhost:81").unwrap() };
+        assert_eq!(url(&remote, "https://keys.example.org/").unwrap(), "https://keys.example.org/");
+        for (discovery, wrong) in [
+            (&local, "http://keys.example.org/"),
+            (&local, "file:///etc/passwd"),
+            (&remote, "http://keys.example.org/"),
+            (&remote, "http://127.0.0.1/keys"),
+            (&remote, "https://a:b@keys.example.org/"),
+            (&remote, "/keys"),
+            (&remote, ""),
+        ] {
+            assert!(matches!(url(discovery, wrong), Err(ProviderFault::BadKeysUrl { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_of_another_issuer_is_refused() {
+        let local = discovery("http://localhost:81").unwrap();
+        for other in ["http://localhost:81/", "http://LOCALHOST:81", "http://localhost:82", ""] {
+            let said = serde_json::json!({"issuer": other, "jwks_uri": "http://localhost:81/keys"});
+            let fault = local.keys_url(said.to_string().as_bytes()).unwrap_err();
+            assert!(matches!(fault, ProviderFault::OtherIssuer { .. }), "{other}: {fault}");
+        }
+        for no_configuration in ["", "[]", "{}", "<html>", "{\"issuer\": \"http://localhost:81\"}"] {
+            let fault = local.keys_url(no_configuration.as_bytes()).unwrap_err();
+            assert!(matches!(fault, ProviderFault::NotAConfiguration { .. }), "{no_configuration}: {fault}");
+        }
+    }
+}

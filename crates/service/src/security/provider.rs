@@ -1,0 +1,261 @@
+//! The keys of an identity provider: fetched by one task, cached, and replaced while the service runs. Checking a token
+//! with a known key never waits for the provider. A token with an unknown key has the keys fetched anew, at most once in
+//! [`Timing::on_demand`] however many such tokens come, and its caller waits for that at most [`Timing::wait`]. While the
+//! provider fails, the keys of before stay in use, for at most [`Timing::keep`].
+
+use super::discovery::Discovery;
+use super::error::{ProviderFault, SecurityError};
+use super::keys::Keys;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+
+/// A provider that asks for more frequent fetches than this is not obeyed.
+const LEAST_MAX_AGE: Duration = Duration::from_secs(60);
+
+/// The longest wait before a failed fetch is repeated: users should not notice for long that the provider is back.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// How often keys are fetched, and how long is waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Longest time between two fetches. A provider can shorten it by `Cache-Control: max-age`, to one minute at least.
+    pub refresh: Duration,
+    /// How long keys stay in use after they were fetched if the provider fails.
+    pub keep: Duration,
+    /// Least time between two fetches that tokens with unknown keys cause.
+    pub on_demand: Duration,
+    /// First wait before a failed fetch is repeated; the next are twice as long each, up to a minute.
+    pub retry: Duration,
+    /// Time limit of each of the two requests of a fetch.
+    pub timeout: Duration,
+    /// How long the caller with an unknown key waits for a fetch.
+    pub wait: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            refresh: Duration::from_secs(10 * 60),
+            keep: Duration::from_secs(24 * 60 * 60),
+            on_demand: Duration::from_secs(10),
+            retry: Duration::from_secs(1),
+            timeout: Duration::from_secs(5),
+            wait: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Timing {
+    /// How long after a fetch the next one is due.
+    fn next_fetch(&self, max_age: Option<Duration>) -> Duration {
+        max_age.map_or(self.refresh, |age| age.max(LEAST_MAX_AGE).min(self.refresh))
+    }
+}
+
+/// An identity provider, and its keys as they were last fetched. Nothing is fetched unless [`Provider::keep_fetching`]
+/// runs.
+#[derive(Debug)]
+pub struct Provider {
+    discovery: Discovery,
+    timing: Timing,
+    state: Mutex<State>,
+    /// Wakes the task that fetches.
+    wanted: Notify,
+    /// Number of fetches that have ended. Changed while `state` is locked.
+    ended: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fetched: Option<Fetched>,
+    failing_since: Option<Instant>,
+    /// Whether a fetch is under way, or will begin at once.
+    under_way: bool,
+    /// When a token last caused a fetch.
+    on_demand: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Fetched {
+    keys: Arc<Keys>,
+    at: Instant,
+}
+
+/// How a provider is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProviderHealth {
+    /// Whether its keys can be fetched and used.
+    pub state: ProviderState,
+    /// Age of the keys; None where there are none.
+    pub age: Option<Duration>,
+    /// How long no fetch has succeeded; None where the last one did, or none was tried.
+    pub failing_for: Option<Duration>,
+}
+
+/// Whether the keys of a provider can be fetched and used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProviderState {
+    /// They were fetched at the last try.
+    Ok,
+    /// The last try failed; the keys of before are in use.
+    Failing,
+    /// There are none, or they are too old: no token can be checked.
+    NoKeys,
+}
+
+impl Provider {
+    /// With the address of an issuer, and the authorities of its certificate, if those are not the system's. Nothing is
+    /// fetched yet.
+    pub fn new(issuer: &str, ca: Option<PathBuf>, timing: Timing) -> Result<Provider, SecurityError> {
+        let discovery = Discovery::new(issuer, ca, timing.timeout)?;
+        Ok(Provider {
+            discovery,
+            timing,
+            state: Mutex::default(),
+            wanted: Notify::new(),
+            ended: watch::Sender::new(0),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its address.
+    pub fn issuer(&self) -> &str {
+        &self.discovery.issuer
+    }
+
+    /// The keys; None before they were fetched, and where they are too old.
+    pub(super) fn keys(&self) -> Option<Arc<Keys>> {
+        let state = self.state();
+        let usable = state.fetched.as_ref().filter(|fetched| fetched.at.elapsed() <= self.timing.keep);
+        usable.map(|fetched| fetched.keys.clone())
+    }
+
+    /// How it is.
+    pub fn health(&self) -> ProviderHealth {
+        let state = self.state();
+        let age = state.fetched.as_ref().map(|fetched| fetched.at.elapsed());
+        let failing_for = state.failing_since.map(|since| since.elapsed());
+        let state = match age {
+            Some(age) if age <= self.timing.keep && failing_for.is_some() => ProviderState::Failing,
+            Some(age) if age <= self.timing.keep => ProviderState::Ok,
+            _ => ProviderState::NoKeys,
+        };
+        ProviderHealth { state, age, failing_for }
+    }
+
+    /// Has the keys fetched at once, whenever they were last.
+    pub(super) fn fetch_soon(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// After a token with an unknown key: has the keys fetched, if that may be now, and waits for it, or for the fetch that is
+    /// under way. Whether one has ended meanwhile, so that another look at the keys makes sense.
+    pub(super) async fn fetched_for_unknown_key(&self) -> bool {
+        let mut ended = {
+            let mut state = self.state();
+            if !state.under_way {
+                let too_soon = |at: Instant| at.elapsed() < self.timing.on_demand;
+                if state.on_demand.is_some_and(too_soon) {
+                    return false;
+                }
+                state.on_demand = Some(Instant::now());
+                state.under_way = true;
+                self.wanted.notify_one();
+            }
+            self.ended.subscribe()
+        };
+        matches!(timeout(self.timing.wait, ended.changed()).await, Ok(Ok(())))
+    }
+
+    /// Fetches the keys once, and says how many there are. They are not used.
+    pub async fn examine(&self) -> Result<usize, ProviderFault> {
+        self.discovery.fetch().await.map(|(keys, _)| keys.len())
+    }
+
+    /// Fetches the keys again and again.
+    pub async fn keep_fetching(self: Arc<Provider>) {
+        let mut retry = self.timing.retry;
+        loop {
+            self.state().under_way = true;
+            let fetched = self.discovery.fetch().await;
+            let pause = match &fetched {
+                Ok((_, max_age)) => {
+                    retry = self.timing.retry;
+                    self.timing.next_fetch(*max_age)
+                }
+                Err(_) => {
+                    let pause = retry;
+                    retry = (retry * 2).min(LONGEST_RETRY);
+                    pause.min(self.timing.refresh)
+                }
+            };
+            self.note(fetched.map(|(keys, _)| keys));
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.wanted.notified() => {}
+            }
+        }
+    }
+
+    /// Takes over what was fetched, and says in the log what has changed.
+    fn note(&self, fetched: Result<Keys, ProviderFault>) {
+        let (issuer, mut state) = (self.issuer(), self.state());
+        state.under_way = false;
+        match fetched {
+            Ok(keys) => {
+                let same = |old: &Fetched| old.keys.ids().eq(keys.ids());
+                if state.failing_since.is_some() || !state.fetched.as_ref().is_some_and(same) {
+                    let (event, count) = ("provider_keys_fetched", keys.len());
+                    tracing::info!(event, issuer, keys = count, "keys of the identity provider fetched");
+                }
+                state.failing_since = None;
+                state.fetched = Some(Fetched { keys: Arc::new(keys), at: Instant::now() });
+            }
+            Err(fault) => self.note_failure(&mut state, &fault),
+        }
+        self.ended.send_modify(|ended| *ended += 1);
+    }
+
+    /// The first failure in a row is a warning. That keys have become too old is an error, once.
+    fn note_failure(&self, state: &mut State, fault: &ProviderFault) {
+        let (event, issuer) = ("provider_fetch_failed", self.issuer());
+        let age = state.fetched.as_ref().map(|fetched| fetched.at.elapsed());
+        let consequence =
+            if age.is_some() { "the keys of before stay in use" } else { "no token can be checked" };
+        if state.failing_since.is_some() {
+            tracing::debug!(event, issuer, "cannot fetch keys: {fault}");
+        } else {
+            tracing::warn!(event, issuer, "cannot fetch keys, trying again; {consequence}: {fault}");
+        }
+        state.failing_since.get_or_insert_with(Instant::now);
+        if age.is_some_and(|age| age > self.timing.keep) {
+            state.fetched = None;
+            let event = "provider_keys_expired";
+            tracing::error!(event, issuer, "the keys are too old and not used any more: {fault}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_can_shorten_the_time_between_fetches_within_bounds() {
+        let timing = Timing::default();
+        for (max_age, due) in
+            [(None, 600), (Some(0), 60), (Some(120), 120), (Some(86_400), 600), (Some(u64::MAX), 600)]
+        {
+            let next = timing.next_fetch(max_age.map(Duration::from_secs));
+            assert_eq!(next, Duration::from_secs(due), "{max_age:?}");
+        }
+        let often = Timing { refresh: Duration::from_secs(5), ..timing };
+        assert_eq!(often.next_fetch(Some(Duration::from_secs(1))), Duration::from_secs(5));
+    }
+}
