@@ -62,12 +62,12 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
     pub(crate) fn remember(
         &mut self,
         (at, user): (Moment, &Name),
-        key: K,
+        key: &K,
         value: V,
         bytes: usize,
         most: usize,
     ) {
-        self.forget(&key);
+        self.forget(key);
         let user = user.clone();
         let mine = self.by_user.entry(user.clone());
         let mine = mine.or_insert_with(|| OfUser { bytes: 0, by_age: BTreeSet::new() });
@@ -76,7 +76,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         self.by_age.insert((at, key.clone()));
         self.by_key.insert(key.clone(), Item { at, user: user.clone(), bytes, value });
         while let Some(mine) = self.by_user.get(&user).filter(|mine| mine.bytes > most)
-            && let Some((_, oldest)) = mine.by_age.iter().find(|(_, one)| *one != key)
+            && let Some((_, oldest)) = mine.by_age.iter().find(|(_, one)| one != key)
         {
             let oldest = oldest.clone();
             self.forget(&oldest);
@@ -112,16 +112,16 @@ mod tests {
     fn who_asks_without_end_is_forgotten_alone_and_the_oldest_first() {
         let mut known = PerUser::default();
         let (ada, eve) = (Name::from("ada"), Name::from("eve"));
-        known.remember((Moment(0), &ada), 0, "first", 10, 100);
+        known.remember((Moment(0), &ada), &0, "first", 10, 100);
         for key in 1..=1_000 {
-            known.remember((Moment(key), &eve), key, "more", 10, 100);
+            known.remember((Moment(key), &eve), &key, "more", 10, 100);
         }
         assert_eq!(known.len(), 11);
         assert_eq!((known.get(&0), known.get(&990), known.get(&991)), (Some(&"first"), None, Some(&"more")));
         assert_eq!(known.oldest(), Some((Moment(0), &0)));
-        known.remember((Moment(2_000), &eve), 2_000, "large", 1_000, 100);
+        known.remember((Moment(2_000), &eve), &2_000, "large", 1_000, 100);
         assert_eq!((known.len(), known.get(&2_000)), (2, Some(&"large")));
-        known.remember((Moment(3_000), &ada), 2_000, "other", 10, 100);
+        known.remember((Moment(3_000), &ada), &2_000, "other", 10, 100);
         known.forget(&0);
         known.forget(&2_000);
         assert_eq!(known, PerUser::default());

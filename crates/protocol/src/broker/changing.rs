@@ -110,8 +110,7 @@ impl Broker {
 
     /// Answers those who wait. What passes is not remembered: whoever repeats the call may have more luck.
     fn answer_change(&mut self, id: ReservationId, clients: Vec<Client>, answer: &Answer, step: &mut Step) {
-        let passes = matches!(answer, Answer::Problem(problem)
-            if !problem.why.is_final() || problem.why == Why::NotPrepared);
+        let passes = matches!(answer, Answer::Problem(problem) if !problem.why.is_final());
         for client in clients {
             if passes {
                 step.reply(client, answer.clone());
@@ -201,9 +200,9 @@ impl Broker {
         };
         let Some(held_for) = until else {
             let problem = match answer {
-                Some(Answer::Problem(problem)) => Problem::clone(problem),
-                Some(_) => Problem::new(Why::NotPrepared),
-                None => Problem::new(Why::Silence),
+                // A peer that was interrupted prepares nothing under this name any more; it may under the next.
+                Some(Answer::Problem(problem)) if problem.why != Why::NotPrepared => Problem::clone(problem),
+                _ => Problem::new(Why::Silence),
             };
             return self.give_up_change(id, problem, step);
         };
@@ -227,8 +226,8 @@ impl Broker {
         let decide_by = prepared.iter().filter_map(by).min().unwrap_or(Moment::MAX);
         let left_to_caller = changing.left_to_caller();
         if decide_by <= step.now {
-            // Mostly because it is about to begin: a moment later it is a change of what is active.
-            return self.give_up_change(id, Problem::new(Why::NotPrepared), step);
+            // Mostly because it is about to begin: a moment later it is a change of what is active, and can be asked for again.
+            return self.give_up_change(id, Problem::new(Why::ChangeUnderWay), step);
         }
         match left_to_caller {
             None => self.decide_change(id, step),

@@ -399,12 +399,12 @@ impl Broker {
             let key = key.clone();
             self.cancelled_before.forget(&key);
         }
-        self.cancelled_before.remember((at, user), (id, user.clone()), at, 1, MOST_CANCELLED_BEFORE);
+        self.cancelled_before.remember((at, user), &(id, user.clone()), at, 1, MOST_CANCELLED_BEFORE);
     }
 
     fn note_refused(&mut self, booking: &Booking) {
         if let (State::Rejected, Some(at)) = (booking.state, booking.ended) {
-            self.refused.remember((at, &booking.owner()), booking.id, (), 1, usize::MAX);
+            self.refused.remember((at, &booking.owner()), &booking.id, (), 1, usize::MAX);
         }
     }
 

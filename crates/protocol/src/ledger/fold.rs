@@ -205,7 +205,7 @@ impl Ledger {
         if !has_it && self.denied_to(id, &denied.owner).is_none() {
             let (at, owner) = (denied.at, denied.owner.clone());
             let bytes = denied.refusal.as_ref().map_or(0, |(_, problem)| problem.bytes()) + SMALL;
-            self.denied.remember((at, &owner), (id, owner.clone()), denied, bytes, MOST_DENIED_BYTES);
+            self.denied.remember((at, &owner), &(id, owner.clone()), denied, bytes, MOST_DENIED_BYTES);
         }
         None
     }
@@ -213,7 +213,7 @@ impl Ledger {
     pub(super) fn remember_answer(&mut self, answered: Answered) {
         let (at, user, key) = (answered.at, answered.call.user.clone(), answered.call.key);
         let bytes = answered.answer.bytes() + SMALL;
-        self.answers.remember((at, &user), key, answered, bytes, MOST_ANSWER_BYTES);
+        self.answers.remember((at, &user), &key, answered, bytes, MOST_ANSWER_BYTES);
     }
 
     /// Why somebody is denied an id.

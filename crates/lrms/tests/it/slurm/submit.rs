@@ -205,7 +205,7 @@ fn an_array_in_any_spelling_is_one_job() {
         let name = format!("job_{at}");
         let id = submit(&mut site, &name, Work::Script { text, arguments: vec![] });
         let jobs = site.look().jobs.into_iter().filter(|job| job.name == name);
-        assert_eq!(jobs.map(|job| job.native).collect::<Vec<_>>(), [id.clone()], "{spelling}");
+        assert_eq!(jobs.map(|job| job.native).collect::<Vec<_>>(), std::slice::from_ref(&id), "{spelling}");
         site.slurm.cancel(&id).unwrap();
     }
 }

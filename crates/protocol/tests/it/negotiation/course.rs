@@ -3,6 +3,7 @@
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Rules};
+use bookahead_protocol::ledger::Ledger;
 use bookahead_protocol::{
     Answer, Call, Caller, Constraint, Envelope, JobId, Key, Millis, Moment, Request, Requirement,
     Reservation, ReservationId, Resource, State, Test, Why,
@@ -233,7 +234,7 @@ fn an_id_that_somebody_cancelled_is_free_for_others() {
     let next: Vec<u128> = town
         .sites
         .values()
-        .flat_map(|site| site.entries())
+        .flat_map(Ledger::entries)
         .map(|(id, _)| id.0)
         .filter(|id| !ids.contains(&ReservationId(*id)))
         .collect();
