@@ -39,12 +39,11 @@ async fn only_so_many_requests_are_worked_on_at_the_same_time() {
     let ada = north.ada();
     let held = north.hold_up();
     let body = reserve(1).to_string();
-    let waiting = [
-        ada.begin("POST", "/v1/reservations", &[("idempotency-key", "a")], &body).await,
-        ada.begin("POST", "/v1/reservations", &[("idempotency-key", "b")], &body).await,
-    ];
+    let mut waiting = Vec::new();
     let crowded = loop {
-        // Reads do not wait for the disk; both may not have been taken yet.
+        // Reads do not wait for the disk. One of them may have had the place of a reservation, which is refused then.
+        let key = format!("key-{}", waiting.len());
+        waiting.push(ada.begin("POST", "/v1/reservations", &[("idempotency-key", &key)], &body).await);
         let reply = ada.get("/v1/resources").await;
         if reply.status != 200 {
             break reply;
