@@ -88,22 +88,15 @@ async fn two_brokers_that_name_each_other_find_the_sites_of_both_once_and_quickl
     for (asked, expected) in
         [(&at_east, ["west/y/cluster", "x/cluster"]), (&at_west, ["east/x/cluster", "y/cluster"])]
     {
-        // Each site is asked once for each probe, and each broker by the other at most. On a busy machine an answer may come so
-        // late that a probe is repeated, but not each time; in a circle each time it would be.
-        let mut times = Vec::new();
-        while !times.contains(&[1, 1]) {
-            assert!(times.len() < 5, "sites were asked {times:?} times");
-            let before = [probes(&client(sites[0].url())).await, probes(&client(sites[1].url())).await];
-            let brokers = probes(&at_east).await + probes(&at_west).await;
-            let (places, took) = probe(asked).await;
-            assert_eq!(places, expected);
-            assert!(took < QUICK, "it took {took:?}");
-            let after = [probes(&client(sites[0].url())).await, probes(&client(sites[1].url())).await];
-            times.push([after[0] - before[0], after[1] - before[1]]);
-            let asked = probes(&at_east).await + probes(&at_west).await - brokers;
-            assert!(asked <= 3 || !times.ends_with(&[[1, 1]]), "brokers were asked {asked} times");
-        }
+        let (places, took) = probe(asked).await;
+        assert_eq!(places, expected);
+        assert!(took < QUICK, "it took {took:?}");
     }
+    // Two probes came in, and each site was asked once for each.
+    for site in &sites {
+        assert_eq!(probes(&client(site.url())).await, 2);
+    }
+    assert!(probes(&at_east).await <= 3 && probes(&at_west).await <= 3);
     book(&at_east).await;
     book(&at_west).await;
     for running in [east, west].into_iter().chain(sites) {
