@@ -120,11 +120,20 @@ impl PeerCalls {
                     ask_about_job(&client, &to, (caller, id, ask, job)).await
                 }
             };
-            if let Some(peer) = peers.peers().get_mut(&to) {
-                peer.under_way.remove(&key);
+            let party = peers.party.clone();
+            let ended = move || peers.ended(&to, key);
+            match input {
+                // While the answer waits for its turn the broker may repeat the call, which is then not sent.
+                Some(input) => party.tell_answer(input, Box::new(ended)),
+                None => ended(),
             }
-            input.into_iter().for_each(|input| peers.party.tell(input));
         });
+    }
+
+    fn ended(&self, to: &Name, key: Key) {
+        if let Some(peer) = self.peers().get_mut(to) {
+            peer.under_way.remove(&key);
+        }
     }
 
     /// The client of a peer, unless the call is under way already or too many are.

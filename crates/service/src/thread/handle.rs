@@ -3,7 +3,7 @@
 
 use super::copies::{ReadCopies, ReadKind};
 use super::watch::Watch;
-use super::{Message, Shared, lock};
+use super::{Message, OnReleased, Shared, lock};
 use crate::clock::Clock;
 use bookahead_party::{CallId, Heartbeat, Input, Origin, Queries, Reply};
 use bookahead_protocol::jobs::JobView;
@@ -155,6 +155,13 @@ impl PartyHandle {
     pub fn tell(&self, input: Input) {
         // Where the party has ended nothing needs to know it.
         let _ = self.inbox.send(Message::Input(Box::new(input)));
+    }
+
+    /// Hands in the answer of a peer. `on_released` is called when the calls that the party decided on before it saw the answer
+    /// have left: until then it may still repeat the call that is answered.
+    pub fn tell_answer(&self, answer: Input, on_released: OnReleased) {
+        // Where the party has ended nothing needs to know it.
+        let _ = self.inbox.send(Message::Answer(Box::new(answer), on_released));
     }
 
     /// Reads a copy of the party. Blocks while all copies for that kind of reads are in use, and for as long as the reader

@@ -50,11 +50,16 @@ const GROUPS: usize = 4_096;
 /// Takes calls to peers, without waiting for their answers.
 pub type PeerSink = Box<dyn Fn(PeerCall) + Send>;
 
+/// Called when all that was decided up to an answer has left.
+pub type OnReleased = Box<dyn FnOnce() + Send>;
+
 enum Message {
     /// Something with a reply.
     Call(Box<Input>),
     /// Something without.
     Input(Box<Input>),
+    /// The answer of a peer.
+    Answer(Box<Input>, OnReleased),
     /// Orders for the inline scheduler, which are durable now.
     Orders(Vec<BatchOrder>),
     /// The journal has failed.
@@ -187,6 +192,7 @@ impl PartyOptions {
             close_by: None,
             compute_at: Instant::now(),
             outbox: self.outbox.clone(),
+            on_released: Vec::new(),
         };
         let work = move || run.run((now, started), releasing, keeping_up);
         let thread = spawn(&format!("party {}", self.name), work)?;

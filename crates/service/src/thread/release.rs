@@ -5,7 +5,7 @@ use super::batch::OrderSink;
 use super::copies::{Change, Copies};
 use super::crash::Point;
 use super::watch::Numbered;
-use super::{Message, PeerSink, Shared, crash, lock};
+use super::{Message, OnReleased, PeerSink, Shared, crash, lock};
 use crate::journal::Ticket;
 use crate::notify::Outbox;
 use bookahead_party::{BatchOrder, CallId, Level, Notice, Party, PeerCall, Remark, Reply};
@@ -25,6 +25,8 @@ pub(super) struct Group<P: Party> {
     pub(super) remarks: Vec<Remark>,
     /// Whether there were events: only then is there something that a crash could part.
     pub(super) wrote: bool,
+    /// Of the answers that led to this group.
+    pub(super) on_released: Vec<OnReleased>,
 }
 
 pub(super) struct Releaser<P: Party> {
@@ -51,7 +53,7 @@ impl<P: Party> Releaser<P> {
 
     /// Whether the journal still works.
     fn release(&self, group: Group<P>) -> bool {
-        let Group { ticket, shown, replies, calls, orders, notices, remarks, wrote } = group;
+        let Group { ticket, shown, replies, calls, orders, notices, remarks, wrote, on_released } = group;
         self.shared.writing.set();
         let written = ticket.wait();
         self.shared.writing.unset();
@@ -82,6 +84,7 @@ impl<P: Party> Releaser<P> {
         }
         self.shared.durable.fetch_max(last, Ordering::AcqRel);
         self.send(replies, calls, orders, wrote);
+        on_released.into_iter().for_each(|released| released());
         for mut numbered in numbered.drain(..) {
             // Nobody who watches needs it.
             numbered.notice.webhook = None;

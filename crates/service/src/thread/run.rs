@@ -5,7 +5,7 @@ use super::batch::{Inline, OrderSink};
 use super::copies::{Change, Copies};
 use super::crash::Point;
 use super::release::Group;
-use super::{Message, PartyError, Shared, crash, lock, spawn};
+use super::{Message, OnReleased, PartyError, Shared, crash, lock, spawn};
 use crate::journal::Journal;
 use crate::notify::Outbox;
 use bookahead_party::{BatchReport, Input, Output, Party};
@@ -50,6 +50,8 @@ pub(super) struct Run<P: Party> {
     /// From then on it is the turn of long computations even if messages wait.
     pub(super) compute_at: Instant,
     pub(super) outbox: Option<Arc<Outbox>>,
+    /// For the next group.
+    pub(super) on_released: Vec<OnReleased>,
 }
 
 /// Tells everybody that the thread has ended, however that came about.
@@ -115,6 +117,10 @@ impl<P: Party> Run<P> {
                     self.step(now, *input, &mut output);
                 }
                 Some(Message::Input(input)) => self.step(now, *input, &mut output),
+                Some(Message::Answer(input, on_released)) => {
+                    self.step(now, *input, &mut output);
+                    self.on_released.push(on_released);
+                }
                 Some(Message::Orders(orders)) => {
                     let reports = self.inline.carry_out(now, orders);
                     self.take_reports(now, reports, &mut output);
@@ -193,7 +199,8 @@ impl<P: Party> Run<P> {
         self.carry_out_now(now, &mut output);
         let (facts_number, facts) = self.party.facts();
         let new_facts = (facts_number != self.last_facts).then_some(facts);
-        if output.is_empty() && new_facts.is_none() {
+        let on_released = std::mem::take(&mut self.on_released);
+        if output.is_empty() && new_facts.is_none() && on_released.is_empty() {
             return Ok(());
         }
         self.last_facts = facts_number;
@@ -208,7 +215,7 @@ impl<P: Party> Run<P> {
         self.inline.note_leaving(&orders);
         events.retain(P::is_shown);
         let shown = Change { events, facts: new_facts };
-        let group = Group { ticket, shown, replies, calls, orders, notices, remarks, wrote };
+        let group = Group { ticket, shown, replies, calls, orders, notices, remarks, wrote, on_released };
         // The releaser ends before this thread only where the journal failed, which is noted and told.
         let _ = self.release.send(group);
         match stop {

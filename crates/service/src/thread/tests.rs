@@ -3,7 +3,9 @@
 use super::*;
 use bookahead_party::queries::{BatchHealth, ResourceSchedule};
 use bookahead_party::register::{Known, Role};
-use bookahead_party::{BatchOrder, BatchReport, Filter, Notice, OrderId, Origin, Output, Queries, Viewer};
+use bookahead_party::{
+    BatchOrder, BatchReport, Filter, Notice, OrderId, Origin, Output, PeerRequest, Queries, Viewer,
+};
 use bookahead_plan::Interval;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::{Problem, Why};
@@ -37,6 +39,8 @@ pub(super) struct Toy {
     stop: Option<Arc<Mutex<Stop>>>,
     /// It has something to compute without end: how many slices of that it did.
     slices: Option<Arc<AtomicU64>>,
+    /// It calls a peer for everything that it notes.
+    calls_peer: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,6 +125,9 @@ impl Party for Toy {
                 }
                 output.events = vec![ToyEvent::Noted(id.0), ToyEvent::Hidden];
                 output.notices = vec![(0, Notice::about(now, "noted", id))];
+                let request = PeerRequest::Call(Box::new(envelope(Call::Show { id })));
+                let call_to_peer = PeerCall { to: "peer".into(), request, origin: Origin::default() };
+                output.calls.extend(self.calls_peer.then_some(call_to_peer));
                 output.answer(call, Answer::Offers(Vec::new()));
             }
             // Answered when the batch system has reported.
@@ -277,6 +284,32 @@ async fn readers_do_not_wait_for_the_party_thread() {
     thread.close().unwrap();
     assert_eq!(handle.liveness(), Liveness::Ended);
     assert_eq!(note(&handle, 2).await, Err(NoReply::Gone));
+}
+
+/// A broker repeats a call while its answer waits in the inbox. Whoever makes the calls learns that the call has ended only after
+/// the repetition has left, and so can leave it out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_ends_after_all_that_was_decided_before_its_answer_has_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let (toy, begins, release) = stopped_toy();
+    let (order, seen) = channel();
+    let sink: PeerSink = Box::new({
+        let order = order.clone();
+        move |_| order.send("call").unwrap()
+    });
+    let outlets = Outlets { peers: sink, batch: BatchSide::None };
+    let thread = options(&folder).start(Toy { calls_peer: true, ..toy }, |_| outlets).unwrap();
+    let handle = thread.handle().clone();
+    let noting = tokio::spawn(async move { note(&handle, 1).await });
+    begins.recv_timeout(LONG).unwrap();
+    let (answer, origin) = (Answer::Offers(Vec::new()), Origin::default());
+    let answered = Input::Answered { from: "peer".into(), key: Key(1), answer, origin };
+    thread.handle().tell_answer(answered, Box::new(move || order.send("ended").unwrap()));
+    drop(release);
+    noting.await.unwrap().unwrap();
+    let seen = [(); 2].map(|()| seen.recv_timeout(LONG).unwrap());
+    assert_eq!(seen, ["call", "ended"]);
+    thread.close().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
