@@ -23,7 +23,7 @@ use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::http::{self, About, Limits, Served};
 use bookahead_service::journal::{Durability, Options};
-use bookahead_service::security::Authenticator;
+use bookahead_service::security::{Accounts, Authenticator, Security};
 use bookahead_service::thread::{BatchSide, Outlets, PartyHandle, PartyOptions, PartyThread};
 use std::error::Error;
 use std::path::Path;
@@ -108,8 +108,17 @@ async fn serve(party: &PartyThread) -> Outcome<String> {
     };
     let limits = Limits { requests_per_second: 0, ..Limits::default() };
     let (party, authenticator) = (party.handle().clone(), Arc::new(Authenticator::open()));
-    let served =
-        Served { party, authenticator, limits, about, commands: None, look_every: None, outbox: None };
+    let accounts = Arc::new(Accounts::new(&Security::default()));
+    let served = Served {
+        party,
+        authenticator,
+        accounts,
+        limits,
+        about,
+        commands: None,
+        look_every: None,
+        outbox: None,
+    };
     let (stopper, stop) = http::Stop::pair();
     let router = http::router(served, stop);
     tokio::spawn(async move {

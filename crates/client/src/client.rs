@@ -32,7 +32,9 @@ const CLOCK_SPEED: HeaderName = HeaderName::from_static(header::CLOCK_SPEED);
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    /// Without a slash at its end.
+    /// As users write it, without a slash at its end.
+    url: Arc<str>,
+    /// What paths are appended to.
     base: Arc<str>,
     /// What goes with every request: who calls, on whose behalf, for which trace.
     headers: HeaderMap,
@@ -44,14 +46,14 @@ pub struct Client {
 impl Client {
     /// For the server at this address. Nothing is sent yet; certificates and keys are read.
     pub fn new(url: &str, options: Options) -> Result<Client, ClientError> {
-        let base = checked(url)?;
-        let http = http(&base, &options)?;
+        let Checked { url, base } = checked(url)?;
+        let http = http(&url, &options)?;
         let mut headers = HeaderMap::new();
         if let Some(token) = &options.token {
             headers.insert(AUTHORIZATION, secret(token)?);
         }
-        let (base, options) = (base.into(), Arc::new(options));
-        let client = Client { http, base, headers, options, server_clock: Arc::default() };
+        let (url, base, options) = (url.into(), base.into(), Arc::new(options));
+        let client = Client { http, url, base, headers, options, server_clock: Arc::default() };
         Ok(match client.options.user.clone() {
             Some(user) => client.on_behalf_of(&Caller { user, roles: client.options.roles.clone() }),
             None => client,
@@ -60,7 +62,7 @@ impl Client {
 
     /// The address of the server.
     pub fn url(&self) -> &str {
-        &self.base
+        &self.url
     }
 
     /// The same server, called for somebody else.
@@ -139,7 +141,7 @@ impl Client {
         order: &Order,
         within: Duration,
     ) -> Result<Response, ClientError> {
-        let url = format!("{}{}", self.base, order.path);
+        let url = format!("{}{}", self.url, order.path);
         let response = request.send().await.map_err(|why| ClientError::of_failure(&url, within, &why))?;
         if let Some(clock) = ServerClock::of(response.headers()) {
             *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
@@ -175,7 +177,15 @@ impl Client {
 /// Connections to a server, as all our calls are made: no proxy, no redirects, TLS by ring.
 pub(crate) fn http(url: &str, options: &Options) -> Result<reqwest::Client, ClientError> {
     let tls = options::config(url, options)?;
-    reqwest::Client::builder()
+    let builder = reqwest::Client::builder();
+    let builder = match url.strip_prefix(UNIX) {
+        None => builder,
+        #[cfg(unix)]
+        Some(path) => builder.unix_socket(path),
+        #[cfg(not(unix))]
+        Some(_) => return Err(bad_url(url, &"there are no Unix sockets on this system")),
+    };
+    builder
         .tls_backend_preconfigured(tls)
         .http1_only()
         .no_proxy()
@@ -202,11 +212,26 @@ fn secret(token: &str) -> Result<HeaderValue, ClientError> {
     Ok(value)
 }
 
-/// The address without a slash at its end, if it is one of a server.
-fn checked(text: &str) -> Result<String, ClientError> {
+/// What the address of a Unix socket begins with.
+const UNIX: &str = "unix:";
+
+/// An address of a server.
+struct Checked {
+    url: String,
+    base: String,
+}
+
+/// The address, if it is one of a server. HTTP on a Unix socket names a host as well, though there is only one.
+fn checked(text: &str) -> Result<Checked, ClientError> {
+    if let Some(path) = text.strip_prefix(UNIX) {
+        if path.is_empty() {
+            return Err(bad_url(text, &"it names no file"));
+        }
+        return Ok(Checked { url: text.to_owned(), base: "http://localhost".to_owned() });
+    }
     let url = Url::parse(text).map_err(|why| bad_url(text, &why))?;
     let fault = if !matches!(url.scheme(), "http" | "https") {
-        Some("it does not begin with http:// or https://")
+        Some("it does not begin with http://, https:// or unix:")
     } else if !url.username().is_empty() || url.password().is_some() {
         Some("it has a user in it, which belongs into a token")
     } else if url.query().is_some() || url.fragment().is_some() {
@@ -216,7 +241,10 @@ fn checked(text: &str) -> Result<String, ClientError> {
     };
     match fault {
         Some(why) => Err(bad_url(text, &why)),
-        None => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        None => {
+            let url = url.as_str().trim_end_matches('/').to_owned();
+            Ok(Checked { base: url.clone(), url })
+        }
     }
 }
 
@@ -230,9 +258,12 @@ mod tests {
 
     #[test]
     fn an_address_is_that_of_a_server_and_nothing_else() {
-        assert_eq!(checked("http://127.0.0.1:7420/").unwrap(), "http://127.0.0.1:7420");
-        assert_eq!(checked("https://a.example/grid/").unwrap(), "https://a.example/grid");
-        for wrong in ["", "north", "ftp://north", "http://u:p@north", "http://north/?a=1", "http://north/#x"]
+        let url = |text| checked(text).unwrap().url;
+        assert_eq!(url("http://127.0.0.1:7420/"), "http://127.0.0.1:7420");
+        assert_eq!(url("https://a.example/grid/"), "https://a.example/grid");
+        assert_eq!(url("unix:/run/a.sock"), "unix:/run/a.sock");
+        for wrong in
+            ["", "unix:", "north", "ftp://north", "http://u:p@north", "http://north/?a=1", "http://north/#x"]
         {
             assert!(matches!(checked(wrong), Err(ClientError::BadUrl { .. })), "{wrong}");
         }

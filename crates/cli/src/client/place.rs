@@ -24,7 +24,7 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
 /// Where, as whom, and in which zone; the same for all commands that ask a server.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// The site or broker to ask [env: BOOKAHEAD_SERVER] [default: http://127.0.0.1:7400]
+    /// The site or broker to ask, as http://…, https://… or unix:PATH [env: BOOKAHEAD_SERVER] [default: http://127.0.0.1:7400]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
 
@@ -52,7 +52,7 @@ pub(crate) struct Place {
     #[arg(long, value_name = "FILE", requires = "certificate", help_heading = "Server")]
     certificate_key: Option<PathBuf>,
 
-    /// On whose behalf; believed by servers without authentication, or from brokers
+    /// On whose behalf; believed by servers without authentication, and from brokers and the account of the server
     #[arg(long, value_name = "NAME", help_heading = "Server")]
     pub(crate) user: Option<String>,
 

@@ -14,6 +14,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bookahead_api::{Code, Timestamp};
 use bookahead_client::{Client, ClientError};
 use bookahead_plan::{Seconds, Time};
+use bookahead_service::http::listener::UNIX;
+use bookahead_service::security::own_account;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,9 @@ impl Session {
             Builder::new_current_thread().enable_all().build().context("no runtime could be made")?;
         let user = decided.options.user.as_ref().map(|user| user.as_str().to_owned());
         let user = user.or_else(|| decided.options.token.as_deref().and_then(token_user));
+        let is_socket = decided.server.starts_with(UNIX) && decided.options.token.is_none();
+        let own = || is_socket.then(own_account).flatten().map(|account| account.to_string());
+        let user = user.or_else(own);
         let client = Client::new(&decided.server, decided.options).map_err(|error| failure(error, None))?;
         Ok(Session {
             runtime,

@@ -5,13 +5,13 @@
 use crate::output::say;
 use anyhow::{Context, Result, anyhow, bail};
 use bookahead_lrms::batch::Finding;
-use bookahead_service::config::{BrokerConfig, SiteConfig};
+use bookahead_service::config::{BrokerConfig, Listeners, SiteConfig};
 use bookahead_service::daemon::{self, Compacted, DaemonError, OnLostJournal, Running};
+use bookahead_service::http::listener::Listen;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use std::io;
 use std::io::{IsTerminal, Write, stderr, stdout};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
@@ -30,9 +30,9 @@ pub(crate) struct Arguments {
     #[arg(long, short, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
 
-    /// Listen here, and not where the configuration says (by default port 7420 of a site and 7400 of a broker, on loopback; port 0 is any that is free)
+    /// Listen here, and not where the configuration says: IP address and port (0 is any free port), or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
 
     /// Keep the journal and jobs in this folder, and not where the configuration says
     #[arg(long, value_name = "FOLDER")]
@@ -58,8 +58,9 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
     // Only where a subcommand takes its place is there none.
     let Some(config) = &arguments.config else { bail!("the configuration is missing; give --config FILE") };
     let mut party = Party::read(role, config)?;
-    if let Some(address) = arguments.listen {
-        party.listen(address);
+    if let Some(listen) = &arguments.listen {
+        // A path that the user gave begins where the user is, and not at the configuration.
+        party.listen(listen.below(Path::new("")));
     }
     if let Some(folder) = &arguments.state {
         party.keep_in(folder)?;
@@ -248,10 +249,11 @@ impl Party {
         Party::read(if broker { Role::Broker } else { Role::Site }, path)
     }
 
-    pub(super) fn listen(&mut self, address: SocketAddr) {
+    pub(super) fn listen(&mut self, listen: Listen) {
+        let listen = Some(Listeners(vec![listen]));
         match &mut self.config {
-            Config::Site(config) => config.listen = address,
-            Config::Broker(config) => config.listen = address,
+            Config::Site(config) => config.listen = listen,
+            Config::Broker(config) => config.listen = listen,
         }
     }
 

@@ -22,23 +22,24 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Starts them all, and waits until the broker knows the sites. The sites listen wherever there is room.
+    /// Starts them all, and waits until the broker knows the sites. The broker listens at this address and the sites wherever there is
+    /// room, or all of them at Unix sockets in the folder.
     pub(crate) async fn start(
         folder: &Path,
         configs: Vec<SiteConfig>,
         mut config: BrokerConfig,
-        port: u16,
+        listen: Option<SocketAddr>,
     ) -> Result<Grid> {
         let mut sites = Vec::new();
         for mut config in configs {
             let name = config.name.clone();
-            config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            config.listen = listen.is_some().then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into());
             config.state = Some(folder.join(&name));
             let site = daemon::site(&config, folder, OnLostJournal::Ask).await;
             let site = site.with_context(|| format!("cannot start {name}"))?;
             sites.push((name, site));
         }
-        config.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        config.listen = listen.map(Into::into);
         config.state = Some(folder.join("broker"));
         config.peers = sites.iter().map(|(name, site)| peer(name, site.url())).collect();
         let broker = daemon::broker(&config, folder).await;

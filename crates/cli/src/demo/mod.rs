@@ -17,6 +17,7 @@ use bookahead_plan::Seconds;
 use bookahead_service::clock::Clock;
 use clap::Args;
 use grid::Grid;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     speed: u32,
 
-    /// The port of the broker on the loopback interface; 0 takes any that is free
+    /// The port of the broker on the loopback interface; 0 takes any that is free. With --slurm it is a Unix socket
     #[arg(long, value_name = "PORT", default_value_t = 7400)]
     port: u16,
 
@@ -77,13 +78,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         None => temporary.path().to_owned(),
     };
     if arguments.slurm {
-        let Arguments { port, once, no_tour, .. } = *arguments;
-        let wishes = slurm::Wishes { folder: &folder, port, tour: !no_tour, once };
+        let Arguments { once, no_tour, .. } = *arguments;
+        let wishes = slurm::Wishes { folder: &folder, tour: !no_tour, once };
         return runtime.block_on(slurm::run(&wishes));
     }
     let clock = grid::clock(&folder, arguments.speed)?;
     let (sites, broker) = (grid::sites(&clock)?, grid::broker(&clock)?);
-    let grid = runtime.block_on(Grid::start(&folder, sites, broker, arguments.port))?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
+    let grid = runtime.block_on(Grid::start(&folder, sites, broker, Some(address)))?;
     say!("The demo runs, {} times as fast as the time of day. Its broker is at {}", clock.speed, grid.url());
     let account = Account::begin(&folder);
     let visitors = Visitors::begin(runtime.handle(), &grid, arguments.visitors, arguments.seed)?;

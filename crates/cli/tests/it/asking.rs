@@ -2,15 +2,14 @@
 //! configuration.
 
 use crate::folder::{Folder, Ran};
-use crate::service::{PATIENCE, Service};
+use crate::service::{PATIENCE, PROGRAMS, Service};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A site with one cluster of 64 processors, which runs jobs as programs.
-pub(crate) const SITE: &str = "name = \"north\"\nlisten = \"127.0.0.1:0\"\n\n[[resource]]\nname = \"cluster\"\n\
-                               kind = \"processors\"\ncapacity = 64\nprice = 25\nattributes = { gpus = 4 }\n\n\
-                               [jobs]\nprocesses = true\n";
+/// A site with one cluster of 64 processors.
+pub(crate) const SITE: &str = "name = \"north\"\n\n[[resource]]\nname = \"cluster\"\n\
+                               kind = \"processors\"\ncapacity = 64\nprice = 25\nattributes = { gpus = 4 }\n";
 
 /// Someone who asks, and the one who is asked.
 pub(crate) struct Asking {
@@ -25,6 +24,12 @@ impl Asking {
         let folder = Folder::with("site.toml", description);
         let service = Service::start(&folder, "site --config site.toml");
         Asking { folder, service }
+    }
+
+    /// Asks a site of this description that runs programs.
+    #[track_caller]
+    pub(crate) fn site_with_programs(description: &str) -> Asking {
+        Asking::site(&format!("{}\n{description}", PROGRAMS))
     }
 
     /// The binary with these arguments.

@@ -85,7 +85,7 @@ fn what_is_refused_ends_with_3_and_says_what_would_do_instead() {
 
 #[test]
 fn a_command_makes_one_request() {
-    let asking = Asking::site(SITE);
+    let asking = Asking::site_with_programs(SITE);
     let tomorrow = ["--capacity", "4", "--duration", "1h", "--from", "tomorrow 9:00", "--until", "+3d"];
     let hold = [&["reserve", "--id", "rsv_1"], &tomorrow[..]].concat();
     let commands: [&[&str]; 12] = [
@@ -218,7 +218,7 @@ fn whoever_waits_for_a_hold_is_told_what_became_of_it() {
 
 #[test]
 fn a_script_runs_in_a_reservation_and_a_program_in_the_queue() {
-    let asking = Asking::site(SITE);
+    let asking = Asking::site_with_programs(SITE);
     let words = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--until", "+3h"];
     let id = asking.document(&words)["id"].as_str().unwrap().to_owned();
     let out = asking.folder.path("out.txt");
@@ -242,7 +242,7 @@ fn a_script_runs_in_a_reservation_and_a_program_in_the_queue() {
 
 #[test]
 fn a_waiting_job_given_with_the_commit_runs_in_the_reservation() {
-    let asking = Asking::site(SITE);
+    let asking = Asking::site_with_programs(SITE);
     let words = ["reserve", "--capacity", "64", "--duration", "1h", "--from", "+3s"];
     let id = asking.document(&words)["id"].as_str().unwrap().to_owned();
     let out = asking.folder.path("out.txt");
@@ -275,14 +275,13 @@ fn a_waiting_job_given_with_the_commit_runs_in_the_reservation() {
 
 #[test]
 fn a_co_reservation_from_a_file_is_held_and_committed_through_a_broker() {
-    let folder =
-        Folder::with("broker.toml", "name = \"grid\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"200ms\"\n");
+    let folder = Folder::with("broker.toml", "name = \"grid\"\nheartbeat = \"200ms\"\n");
     let broker = Service::start(&folder, "broker --config broker.toml");
     let asking = Asking { folder, service: broker };
     let sites = ["north", "south"].map(|name| {
         let text = format!(
             "{}\n[[broker]]\nurl = \"{}\"\n",
-            SITE.replace("north", name).replace("listen", "heartbeat = \"200ms\"\nlisten"),
+            SITE.replace("north", name).replacen("\n\n", "\nheartbeat = \"200ms\"\n\n", 1),
             asking.service.url()
         );
         asking.folder.write(&format!("{name}.toml"), text);
@@ -377,7 +376,8 @@ fn a_token_in_a_file_says_who_asks() {
     let folder = Folder::new();
     folder.succeed("token --new-secret secret.key");
     folder.succeed("token --keys secret.key --user ada --out ada.token");
-    folder.write("site.toml", format!("{SITE}\n[security]\nkeys = \"secret.key\"\n"));
+    folder
+        .write("site.toml", format!("listen = \"127.0.0.1:0\"\n{SITE}\n[security]\nkeys = \"secret.key\"\n"));
     let service = Service::start(&folder, "site --config site.toml");
     let asking = Asking { folder, service };
     let nobody = asking.ends(3, &["list"]);

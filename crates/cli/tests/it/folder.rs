@@ -5,8 +5,10 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::Value;
+use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
@@ -41,12 +43,24 @@ pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_bookahead"))
 }
 
+/// A folder that jobs which run as another account can write to, and pass through to their folders below.
+pub(crate) fn shared_folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    share(folder.path());
+    folder
+}
+
+/// Lets everybody write to a folder.
+pub(crate) fn share(folder: &Path) {
+    std::fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+}
+
 /// A folder with files, in which commands run.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Folder {
-        Folder(TempDir::new().unwrap())
+        Folder(shared_folder())
     }
 
     pub(crate) fn with(name: &str, bytes: impl AsRef<[u8]>) -> Folder {

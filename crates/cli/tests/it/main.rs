@@ -21,6 +21,7 @@ mod schedules;
 mod service;
 #[cfg(unix)]
 mod services;
+mod sockets;
 mod state_folder;
 mod streams;
 mod times;

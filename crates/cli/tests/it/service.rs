@@ -5,6 +5,7 @@ use crate::folder::Folder;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
@@ -93,13 +94,10 @@ impl Service {
 
     /// Asks it something.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
-        let url = self.url();
-        let address = url.strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = connect(&self.url());
         write!(
             stream,
-            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\n{headers}\r\n{body}",
             body.len()
         )
@@ -137,6 +135,26 @@ impl Drop for Service {
         self.killed();
     }
 }
+
+/// A connection, over TCP or a Unix socket.
+pub(crate) trait Connection: Read + Write {}
+
+impl<S: Read + Write> Connection for S {}
+
+/// Connects to the address of a service.
+pub(crate) fn connect(url: &str) -> Box<dyn Connection> {
+    if let Some(path) = url.strip_prefix("unix:") {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        return Box::new(stream);
+    }
+    let stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Box::new(stream)
+}
+
+/// `[jobs]` of a site that runs programs, in one line; where the tests run as root the programs do not.
+pub(crate) const PROGRAMS: &str = "jobs = { processes = true, account = \"nobody\" }";
 
 /// When the tests began.
 fn begun() -> i64 {

@@ -2,14 +2,14 @@
 #![cfg(unix)]
 
 use crate::folder::Folder;
-use crate::service::Service;
+use crate::service::{PROGRAMS, Service};
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Output;
 
-const NORTH: &str = "name = \"north\"\nlisten = \"127.0.0.1:0\"\njobs = { processes = true }\n\n[[resource]]\n\
+const NORTH: &str = "name = \"north\"\n[[resource]]\n\
                      name = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n";
 
 /// Somebody without rights.
@@ -35,10 +35,14 @@ fn all_below(path: &Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn nobody_else_can_look_into_the_state_of_a_site() {
-    let folder = Folder::with("north.toml", NORTH);
+    let folder = Folder::with("north.toml", format!("{}\n{NORTH}", PROGRAMS));
     let site = Service::start(&folder, "site --config north.toml");
     assert_eq!(site.book(1).status, 201);
-    for name in ["", "/jobs", "/journal.db", "/journal.db-wal", "/journal.db-shm"] {
+    for name in ["", "/jobs"] {
+        let path = folder.path(&format!("bookahead-north{name}"));
+        assert_eq!(mode(&path) & 0o066, 0, "{name} has mode {:o}: at most others may pass", mode(&path));
+    }
+    for name in ["/journal.db", "/journal.db-wal", "/journal.db-shm"] {
         let path = folder.path(&format!("bookahead-north{name}"));
         assert_eq!(mode(&path) & 0o077, 0, "{name} has mode {:o}", mode(&path));
     }

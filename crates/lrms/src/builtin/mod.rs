@@ -25,7 +25,7 @@ mod progress;
 mod reserved;
 pub mod sources;
 
-pub use processes::Processes;
+pub use processes::{Account, Processes};
 
 use crate::error::LrmsError;
 use bookahead_party::{

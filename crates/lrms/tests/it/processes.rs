@@ -22,7 +22,7 @@ pub(crate) fn asleep(folder: &Path, second: i64) -> Builtin {
 pub(crate) fn reopened(folder: &Path) -> Processes {
     let mut opened = None;
     until("the folder is free", || {
-        opened = Processes::open(folder).ok();
+        opened = Processes::open(folder, None).ok();
         opened.is_some()
     });
     opened.unwrap()
@@ -350,7 +350,7 @@ fn jobs_that_cannot_be_written_as_a_command_are_refused() {
 #[test]
 fn one_folder_is_for_one_process() {
     let (folder, builtin) = fresh();
-    assert!(matches!(Processes::open(folder.path()), Err(LrmsError::InUse { .. })));
+    assert!(matches!(Processes::open(folder.path(), None), Err(LrmsError::InUse { .. })));
     drop(builtin);
     reopened(folder.path());
 }

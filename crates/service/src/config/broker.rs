@@ -5,6 +5,7 @@ use super::error::{self, ConfigError, Wrong};
 use super::length::Length;
 use super::notify::NotifyConfig;
 use crate::http;
+use crate::http::listener::UNIX;
 use crate::security::Security;
 use bookahead_api::AttributeValue;
 use bookahead_party::broker::JobRules;
@@ -16,11 +17,7 @@ use bookahead_protocol::jobs::race::Pace;
 use bookahead_protocol::{Millis, Name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-
-/// Where a broker listens unless it is told otherwise.
-pub const BROKER_PORT: u16 = 7400;
 
 /// A broker. Paths are from the folder of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,8 +25,7 @@ pub const BROKER_PORT: u16 = 7400;
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct BrokerConfig {
     pub name: String,
-    #[serde(default = "default_address", deserialize_with = "address")]
-    pub listen: SocketAddr,
+    pub listen: Option<Listeners>,
     pub url: Option<String>,
     pub state: Option<PathBuf>,
     #[serde(default = "default_retention")]
@@ -141,10 +137,6 @@ impl BrokerRules {
     }
 }
 
-fn default_address() -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, BROKER_PORT))
-}
-
 fn default_job_window() -> Length {
     Length::of_seconds(7 * 86_400)
 }
@@ -176,6 +168,9 @@ impl BrokerConfig {
         Wrong::unless(self.job_look >= Length(Millis(100)), "job_look", why)?;
         self.rules.check().map_err(|wrong| wrong.within("rules"))?;
         check_peers(&self.peers)?;
+        if self.has_credentials() {
+            Common::from(self).check_trust("be anybody at the sites that trust this broker")?;
+        }
         let why = "there is no [[peer]] and nobody may register, so that there is nobody to ask; \
                    name peers, or write open = true";
         Wrong::unless(!self.peers.is_empty() || self.is_open(), "open", why)
@@ -185,7 +180,18 @@ impl BrokerConfig {
     /// saying.
     pub fn is_open(&self) -> bool {
         let guarded = self.security.is_guarded();
-        self.open.unwrap_or(self.listen.ip().to_canonical().is_loopback() && !guarded)
+        let mut tcp = Listeners::tcp_addresses(self.listen.as_ref());
+        self.open.unwrap_or(!guarded && tcp.all(|address| address.ip().to_canonical().is_loopback()))
+    }
+
+    /// Whether its peers know its calls from those of others: by a token, a certificate or its account.
+    fn has_credentials(&self) -> bool {
+        let Calls { token_file, certificate, .. } = &self.calls;
+        let local = self.peers.iter().map(|peer| &peer.url).any(|url| url.starts_with(UNIX));
+        local
+            || token_file.is_some()
+            || certificate.is_some()
+            || self.peers.iter().any(|peer| peer.token_file.is_some())
     }
 
     /// The rules of its negotiations.

@@ -8,12 +8,14 @@ use super::notify::NotifyConfig;
 use super::site::SiteConfig;
 use crate::clock::Clock;
 use crate::http;
+use crate::http::listener::{Listen, UNIX};
 use crate::security::Security;
 use bookahead_api::{AttributeValue, Timestamp};
 use bookahead_party::Role;
 use bookahead_protocol::{Millis, Moment, Name};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -157,11 +159,63 @@ pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
     }
 }
 
+/// The Unix socket in the folder of its state.
+pub const SOCKET: &str = "socket";
+
+/// Where a service listens: one address or several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listeners(pub Vec<Listen>);
+
+impl Serialize for Listeners {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &*self.0 {
+            [one] => one.serialize(serializer),
+            all => all.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Listeners {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Listeners, D::Error> {
+        struct OneOrMore;
+        impl<'de> de::Visitor<'de> for OneOrMore {
+            type Value = Listeners;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address such as \"127.0.0.1:7420\", a Unix socket such as \"unix:site.sock\", or a list of them")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Listeners, E> {
+                text.parse().map(|one| Listeners(vec![one])).map_err(E::custom)
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Listeners, A::Error> {
+                Vec::deserialize(de::value::SeqAccessDeserializer::new(list)).map(Listeners)
+            }
+        }
+        from.deserialize_any(OneOrMore)
+    }
+}
+
+impl From<SocketAddr> for Listeners {
+    fn from(address: SocketAddr) -> Listeners {
+        Listeners(vec![Listen::Tcp(address)])
+    }
+}
+
+impl Listeners {
+    /// Those of TCP; none where nothing is said, since then it listens at a Unix socket.
+    pub(super) fn tcp_addresses(said: Option<&Listeners>) -> impl Iterator<Item = SocketAddr> {
+        said.into_iter().flat_map(|Listeners(all)| all).filter_map(Listen::tcp)
+    }
+}
+
 /// What the configurations of a site and of a broker have in common.
 pub(crate) struct Common<'a> {
     pub(crate) role: Role,
     pub(crate) name: &'a str,
-    pub(crate) listen: SocketAddr,
+    listen: Option<&'a Listeners>,
+    state: Option<&'a Path>,
     pub(crate) url: Option<&'a str>,
     pub(crate) attributes: &'a BTreeMap<Name, AttributeValue>,
     pub(crate) security: &'a Security,
@@ -184,7 +238,8 @@ macro_rules! common_of {
                 Common {
                     role: $role,
                     name: &config.name,
-                    listen: config.listen,
+                    listen: config.listen.as_ref(),
+                    state: config.state.as_deref(),
                     url: config.url.as_deref(),
                     attributes: &config.attributes,
                     security: &config.security,
@@ -206,16 +261,49 @@ common_of!(SiteConfig, Role::Site, SiteConfig::server_limits);
 common_of!(BrokerConfig, Role::Broker, |config: &BrokerConfig| config.server.clone());
 
 impl Common<'_> {
+    /// Where it listens: a Unix socket in its state folder unless something else is said.
+    pub(crate) fn listeners(&self, base: &Path) -> Vec<Listen> {
+        let said = self.listen.map(|Listeners(all)| all.iter().map(|listen| listen.below(base)).collect());
+        said.unwrap_or_else(|| {
+            let socket = state(self.state, self.name, base).join(SOCKET);
+            vec![Listen::Unix(std::path::absolute(&socket).unwrap_or(socket))]
+        })
+    }
+
+    pub(crate) fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        Listeners::tcp_addresses(self.listen)
+    }
+
+    /// Whether callers at an address are believed whoever they say they are.
+    pub(crate) fn is_open_to_local_users(&self) -> bool {
+        !self.security.is_guarded() && self.tcp_addresses().next().is_some()
+    }
+
+    /// Refuses to let every local user do what only the account of the service may, unless the operator has said so.
+    pub(super) fn check_trust(&self, could: &str) -> Result<(), Wrong> {
+        let safe = !self.is_open_to_local_users() || self.security.trust_local_users;
+        let why = format!(
+            "at an address without authentication every user of this machine could {could}; leave out listen, so that it is \
+             a Unix socket, or set security.keys or security.issuer, or, if you trust all of them, write \
+             trust_local_users = true in [security]"
+        );
+        Wrong::unless(safe, "listen", why)
+    }
+
     /// Says what makes no sense.
     pub(super) fn check(&self) -> Result<(), Wrong> {
         check_name(if self.role == Role::Site { "a site" } else { "a broker" }, self.name)?;
         self.url.map_or(Ok(()), check_url)?;
         self.clock.check()?;
+        let empty = self.listen.is_some_and(|Listeners(all)| all.is_empty());
+        let why = "the list is empty; name an address, or leave it out for a Unix socket in the state folder";
+        Wrong::unless(!empty, "listen", why)?;
         let why = "heartbeat must be at least 100ms; usually \"5s\"";
         Wrong::unless(self.heartbeat >= Length(Millis(100)), "heartbeat", why)?;
         let why = "a call that is repeated later than that would be done twice; give \"1m\" or more, usually \"1d\"";
         Wrong::unless(self.retention >= Length::of_seconds(60), "retention", why)?;
-        let reachable = !self.listen.ip().is_unspecified() || self.url.is_some() || self.brokers.is_empty();
+        let everywhere = self.tcp_addresses().any(|address| address.ip().is_unspecified());
+        let reachable = !everywhere || self.url.is_some() || self.brokers.is_empty();
         let why = "a broker cannot call back to an address that means every interface; \
                    write url = \"https://…\" as others reach it";
         Wrong::unless(reachable, "listen", why)?;
@@ -226,27 +314,27 @@ impl Common<'_> {
     }
 }
 
-/// An address with a port; names of machines are not looked up, since they may come to mean another address.
-pub(super) fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(from)?;
-    text.parse().map_err(|_| {
-        let why = "is no address to listen at; write an IP address and a port, such as \"127.0.0.1:7420\"";
-        de::Error::custom(format!("\"{}\" {why}", text.escape_debug()))
-    })
+/// The address of a service; the path of a Unix socket begins at `base`.
+pub(crate) fn url_below(url: &str, base: &Path) -> String {
+    match url.parse() {
+        Ok(listen @ Listen::Unix(_)) => listen.below(base).to_string(),
+        _ => url.to_owned(),
+    }
 }
 
 /// Whether others can be reached there.
 pub(super) fn check_url(url: &str) -> Result<(), Wrong> {
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let rest = [UNIX, "http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let is_file = url.starts_with(UNIX);
     let sound = rest.is_some_and(|rest| {
         !rest.is_empty()
-            && !rest.starts_with('/')
+            && (is_file || !rest.starts_with('/'))
             && !rest
                 .chars()
                 .any(|letter| letter.is_whitespace() || letter.is_control() || "?#@".contains(letter))
     });
     let why = format!(
-        "\"{}\" is no address of a service; write it as \"http://127.0.0.1:7420\"",
+        "\"{}\" is no address of a service; write it as \"http://127.0.0.1:7420\" or \"unix:/run/bookahead/site.sock\"",
         url.escape_debug()
     );
     Wrong::unless(sound, "url", why)

@@ -14,11 +14,7 @@ use bookahead_protocol::ledger::{HoldRules, Reveal, Rules, UserLimits};
 use bookahead_protocol::{Millis, Name, deadline, ledger};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-
-/// Where a site listens unless it is told otherwise.
-pub const SITE_PORT: u16 = 7420;
 
 /// A call waits this much longer than the batch system may take: for the disk, and for calls before it.
 const BEYOND_BATCH: Millis = Millis::seconds(15);
@@ -29,8 +25,7 @@ const BEYOND_BATCH: Millis = Millis::seconds(15);
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct SiteConfig {
     pub name: String,
-    #[serde(default = "default_address", deserialize_with = "address")]
-    pub listen: SocketAddr,
+    pub listen: Option<Listeners>,
     pub url: Option<String>,
     pub state: Option<PathBuf>,
     #[serde(default = "default_retention")]
@@ -76,11 +71,8 @@ pub struct SiteConfig {
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct SubmittedJobs {
     pub processes: bool,
+    pub account: Option<String>,
     pub output: Option<PathBuf>,
-}
-
-fn default_address() -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, SITE_PORT))
 }
 
 fn default_answers() -> usize {
@@ -184,6 +176,9 @@ impl SiteConfig {
         self.check_roles()?;
         self.check_jobs()?;
         self.check_batch()?;
+        if self.jobs.processes || self.batch.is_some() {
+            Common::from(self).check_trust("run programs as the account of this service")?;
+        }
         self.rules().map(drop)
     }
 
@@ -206,6 +201,11 @@ impl SiteConfig {
 
     /// Real programs need real time, and room that nothing pretends to use.
     fn check_jobs(&self) -> Result<(), Wrong> {
+        if self.jobs.account.is_some() && !self.jobs.processes {
+            let why =
+                "only programs on this machine run as an account; write processes = true, or leave it out";
+            return Err(Wrong::new("account", why).within("jobs"));
+        }
         if self.jobs.processes && self.clock.speed > 1 {
             let why = "programs do not run faster because a clock does; write processes = false, or leave out clock";
             return Err(Wrong::new("processes", why).within("jobs"));
@@ -306,6 +306,7 @@ fn wrong_rules(rules: &Rules, why: &ledger::RulesError) -> Wrong {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::listener::Listen;
 
     const SMALL: &str =
         "name = \"north\"\n\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n";
@@ -325,7 +326,10 @@ mod tests {
     #[test]
     fn a_name_and_a_resource_are_enough() {
         let site = read(SMALL).expect("a site");
-        assert_eq!(site.listen.to_string(), "127.0.0.1:7420");
+        assert_eq!(
+            Common::from(&site).listeners(Path::new("/etc")),
+            [Listen::Unix("/etc/bookahead-north/socket".into())]
+        );
         assert_eq!(site.state(Path::new("/etc")), Path::new("/etc/bookahead-north"));
         let rules = site.rules().expect("rules");
         assert_eq!(rules, Rules { resources: rules.resources.clone(), ..Rules::new("north", Vec::new()) });

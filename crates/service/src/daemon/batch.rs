@@ -3,9 +3,10 @@
 
 use super::DaemonError;
 use crate::config::{BatchConfig, LocalJobs, Resource, SiteConfig, SshConfig, SystemName};
+use crate::security::is_root;
 use bookahead_lrms::batch::{Accounts, BatchSystem, Place, Projects, Settings};
 use bookahead_lrms::builtin::sources::{Nothing, Source};
-use bookahead_lrms::builtin::{Hosted, Processes};
+use bookahead_lrms::builtin::{Account, Hosted, Processes};
 use bookahead_lrms::command::{Command, Runner, Ssh};
 use bookahead_lrms::grid_engine::GridEngine;
 use bookahead_lrms::lsf::Lsf;
@@ -15,6 +16,7 @@ use bookahead_lrms::slurm::Slurm;
 use bookahead_lrms::{Batch, Builtin, LrmsError, grid_engine, lsf, maui, pbs, slurm};
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::Moment;
+use nix::unistd::User;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -159,6 +161,33 @@ fn system(
     }
 }
 
+/// The account that runs programs, if the service runs as root: whoever may submit a job would be root otherwise. Only root can
+/// choose; programs of any other service run as that service does.
+pub(super) fn job_account(config: &SiteConfig) -> Result<Option<Account>, DaemonError> {
+    let wrong = |why: String| Err(DaemonError::JobAccount(format!("jobs.account: {why}")));
+    if !config.jobs.processes || !is_root() {
+        return Ok(None);
+    }
+    let Some(name) = config.jobs.account.clone() else {
+        return wrong("this service runs as root, and jobs must not; write account = \"…\" in [jobs]".into());
+    };
+    let Ok(Some(User { uid, gid, dir: home, .. })) = User::from_name(&name) else {
+        return wrong(format!("there is no account \"{}\" on this machine", name.escape_debug()));
+    };
+    if uid.is_root() {
+        return wrong("jobs do not run as root; name another account".into());
+    }
+    Ok(Some(Account { name, user: uid.as_raw(), group: gid.as_raw(), home }))
+}
+
+/// Lets jobs of another account reach their folders below the state; they cannot list what is in it.
+fn let_through(state: &Path) -> Result<(), DaemonError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let failed = |cause| DaemonError::State { path: state.to_owned(), cause };
+    let mode = std::fs::metadata(state).map_err(failed)?.permissions().mode();
+    std::fs::set_permissions(state, std::fs::Permissions::from_mode(mode | 0o011)).map_err(failed)
+}
+
 /// The batch system as it runs jobs from now on; `state` is the folder for programs.
 pub(super) fn scheduler(
     config: &SiteConfig,
@@ -166,7 +195,11 @@ pub(super) fn scheduler(
     state: &Path,
     now: Moment,
 ) -> Result<Builtin, DaemonError> {
-    let processes = config.jobs.processes.then(|| Processes::open(state)).transpose()?;
+    let account = job_account(config)?;
+    if account.is_some() {
+        let_through(state)?;
+    }
+    let processes = config.jobs.processes.then(|| Processes::open(state, account)).transpose()?;
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let output = config.jobs.output.as_ref().map(|path| absolute(base.join(path)));
     let processes = processes.map(|processes| processes.with_output(output));

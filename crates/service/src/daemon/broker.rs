@@ -1,9 +1,9 @@
 //! A broker from its configuration, and its number, which no other party has: from its name and chance, drawn once and kept
 //! in its state folder.
 
-use super::front::{Credentials, Watched, start, state_folder};
+use super::front::{Credentials, Watched, start};
 use super::{DaemonError, JOURNAL, Running};
-use crate::config::{BrokerConfig, Common, PeerLink};
+use crate::config::{BrokerConfig, Common, PeerLink, url_below};
 use crate::peers::{Heartbeats, PeerCalls, watch_peers};
 use crate::replace_file::replace_file;
 use crate::thread::{BatchSide, Outlets, PartyOptions};
@@ -26,9 +26,8 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     config.check()?;
     let everybody = Credentials::new(&config.calls, None, base)?;
     let peers = peers(config, base)?;
-    let mut front = Common::from(config).listen(base).await?;
     let state = config.state(base);
-    state_folder(&state)?;
+    let mut front = Common::from(config).listen(base, &state).await?;
     let maker = maker(&state, &config.name)?;
     let identity = told_as(&config.name, maker);
     front.identity = Some(identity.clone());
@@ -85,8 +84,9 @@ fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credential
     let with_credentials = |peer: &PeerLink| {
         let credentials = Credentials::new(&config.calls, peer.token_file.as_ref(), base)?;
         // Certificates that cannot be used are better found now.
+        let peer = PeerLink { url: url_below(&peer.url, base), ..peer.clone() };
         credentials.client(&peer.url)?;
-        Ok((peer.clone(), credentials))
+        Ok((peer, credentials))
     };
     config.peers.iter().map(with_credentials).collect()
 }

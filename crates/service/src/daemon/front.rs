@@ -4,12 +4,13 @@
 
 use super::running::Running;
 use super::{DaemonError, VERSION};
-use crate::config::{Calls, Common};
+use crate::config::{Calls, Common, url_below};
+use crate::http::listener::{Listen, Listener};
 use crate::http::serve::Bounds;
 use crate::http::{About, Limits, Served, Stop, answer, router, serve};
 use crate::notify::{Outbox, deliver};
 use crate::security::tls::Content;
-use crate::security::{Authenticator, SecurityError};
+use crate::security::{Accounts, Authenticator, SecurityError};
 use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
 use bookahead_api as api;
 use bookahead_client::{Client, Identity, Options};
@@ -17,11 +18,10 @@ use bookahead_lrms::command::Runner;
 use bookahead_party::{Heartbeat, Party, Role};
 use bookahead_protocol::{Millis, Name};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 /// All that can be had without listening.
@@ -38,36 +38,57 @@ impl Common<'_> {
 
     fn doorstep(&self, base: &Path) -> Result<Doorstep, DaemonError> {
         let authenticator = self.security.authenticator(base)?;
-        self.security.may_listen(self.listen, &authenticator)?;
+        for address in self.tcp_addresses() {
+            self.security.may_listen(address, &authenticator)?;
+        }
         let tls = self.security.server(base)?;
         self.notify.targets(base)?;
         let mut brokers = Vec::new();
         for broker in self.brokers {
             let credentials = Credentials::new(self.calls, broker.token_file.as_ref(), base)?;
             // Certificates that cannot be used are better found now.
-            credentials.client(&broker.url)?;
-            brokers.push((broker.url.clone(), credentials));
+            let url = url_below(&broker.url, base);
+            credentials.client(&url)?;
+            brokers.push((url, credentials));
         }
         Ok(Doorstep { authenticator, tls, brokers })
     }
 
-    /// Listens; nobody is let in yet.
-    pub(super) async fn listen(&self, base: &Path) -> Result<Front, DaemonError> {
+    /// Makes the folder of its state, and listens; nobody is let in yet.
+    pub(super) async fn listen(&self, base: &Path, state: &Path) -> Result<Front, DaemonError> {
         let Doorstep { authenticator, tls, brokers } = self.doorstep(base)?;
-        let failed = |cause| DaemonError::Listen { address: self.listen, cause };
-        let listener = TcpListener::bind(self.listen).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let url = self.url.map_or_else(|| format!("{scheme}://{address}"), ToOwned::to_owned);
+        state_folder(state)?;
+        let mut listeners = Vec::new();
+        for at in self.listeners(base) {
+            let bound = at.bind(tls.clone()).await;
+            listeners.push(bound.map_err(|cause| DaemonError::Listen { at: at.clone(), cause })?);
+        }
+        // Where it listens in several ways, others come by the network.
+        let for_others = listeners.iter().find(|listener| matches!(listener, Listener::Tcp(..)));
+        let for_others = for_others.or(listeners.first()).map(Listener::url).transpose();
+        let url = match (self.url, for_others) {
+            (Some(url), _) => url.to_owned(),
+            (None, Ok(url)) => url.unwrap_or_default(),
+            (None, Err(cause)) => {
+                let at = self.listeners(base).swap_remove(0);
+                return Err(DaemonError::Listen { at, cause });
+            }
+        };
         let about = Heartbeat {
             url,
             attributes: api::site::attributes_into(self.attributes.clone()),
             version: Some(VERSION.to_owned()),
             ..nothing_said(self.name, self.role)
         };
-        let (authenticator, limits, heartbeat) =
-            (Arc::new(authenticator), self.limits.clone(), self.heartbeat.duration());
-        Ok(Front { about, address, listener, authenticator, tls, limits, brokers, heartbeat, identity: None })
+        if self.is_open_to_local_users() {
+            tracing::warn!(
+                event = "open_to_local_users",
+                "nobody is asked who calls: every user of this machine may book, change and cancel as anybody"
+            );
+        }
+        let (authenticator, accounts) = (Arc::new(authenticator), Arc::new(Accounts::new(self.security)));
+        let (limits, heartbeat) = (self.limits.clone(), self.heartbeat.duration());
+        Ok(Front { about, listeners, authenticator, accounts, limits, brokers, heartbeat, identity: None })
     }
 }
 
@@ -90,10 +111,9 @@ pub(super) fn nothing_said(name: &str, role: Role) -> Heartbeat {
 pub(super) struct Front {
     /// What the party says of itself, but for what it offers.
     pub(super) about: Heartbeat,
-    address: SocketAddr,
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     authenticator: Arc<Authenticator>,
-    tls: Option<Arc<rustls::ServerConfig>>,
+    accounts: Arc<Accounts>,
     limits: Limits,
     brokers: Vec<(String, Credentials)>,
     heartbeat: std::time::Duration,
@@ -119,9 +139,9 @@ impl Front {
         batch: Watched,
         outbox: Option<Arc<Outbox>>,
     ) -> Running {
-        let Front { about, address, listener, authenticator, tls, limits, brokers, heartbeat, identity } =
-            self;
+        let Front { about, listeners, authenticator, accounts, limits, brokers, heartbeat, identity } = self;
         let party = thread.handle().clone();
+        let addresses: Vec<Listen> = listeners.iter().filter_map(|listener| listener.local().ok()).collect();
         let (stopper, stop) = Stop::pair();
         let (url, role) = (about.url.clone(), answer::role(about.role));
         let about = About {
@@ -131,12 +151,18 @@ impl Front {
             url: url.clone(),
             identity: identity.clone(),
         };
-        let bounds = Bounds { connections: limits.connections, ..Bounds::default() };
+        let bounds = Bounds {
+            connections: most_connections(limits.connections),
+            connections_each: limits.connections_per_address,
+            proxies: limits.trusted_proxies.iter().map(IpAddr::to_canonical).collect(),
+            ..Bounds::default()
+        };
         let Watched { commands, look_every } = batch;
         outbox.iter().for_each(|outbox| deliver(outbox, &mut tasks));
         let served = Served {
             party: party.clone(),
             authenticator: authenticator.clone(),
+            accounts,
             limits,
             about,
             commands,
@@ -146,7 +172,7 @@ impl Front {
         let router = router(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };
-        let serving = tokio::spawn(serve::serve(bounds, listener, tls, router, until));
+        let serving = tokio::spawn(serve::serve(bounds, listeners, router, until));
         for (broker, credentials) in brokers {
             let broker = Registry { url: broker, credentials, identity: identity.clone() };
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
@@ -154,9 +180,36 @@ impl Front {
         if let Some(provider) = authenticator.provider() {
             tasks.spawn(provider.clone().keep_fetching());
         }
-        tracing::info!(event = "listening", party = %party.name(), %address, url, "listens");
-        Running::new(thread, role, address, url, authenticator, stopper, serving, tasks)
+        for at in &addresses {
+            tracing::info!(event = "listening", party = %party.name(), %at, url, "listens");
+        }
+        Running::new(thread, role, addresses, url, authenticator, stopper, serving, tasks)
     }
+}
+
+/// Files that a service has open beside its connections: the journal with its log and copies, pipes of commands, calls to peers.
+const OTHER_FILES: usize = 512;
+
+/// How many connections the system allows: it counts files, and a service that has used up all of them can accept nobody. The
+/// limit is raised as far as the system lets a process raise it.
+fn most_connections(wanted: usize) -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let needed = u64::try_from(wanted.saturating_add(OTHER_FILES)).unwrap_or(u64::MAX);
+    let Some(enough) = current.filter(|current| *current < needed) else { return wanted };
+    let raised = maximum.map_or(needed, |maximum| maximum.min(needed));
+    let raised =
+        setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }).map_or(enough, |()| raised);
+    let left = usize::try_from(raised).unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(OTHER_FILES / 4);
+    if left < wanted {
+        let event = "file_limit_low";
+        tracing::warn!(
+            event,
+            connections = left,
+            "the system lets this service open {raised} files: raise ulimit -n"
+        );
+    }
+    left.min(wanted)
 }
 
 /// Opens the journal and takes over what is in it. That may take a while, and blocks.
@@ -170,7 +223,7 @@ pub(super) async fn start<P: Party>(
 }
 
 /// The folder of a party's state, which nobody else needs to look into.
-pub(super) fn state_folder(path: &Path) -> Result<(), DaemonError> {
+fn state_folder(path: &Path) -> Result<(), DaemonError> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -189,7 +242,8 @@ pub fn exposed_state(path: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let shown = path.display();
-    (mode & 0o077 != 0).then(|| {
+    // Passing through is no looking into: jobs of another account have to reach their own folders.
+    (mode & 0o066 != 0).then(|| {
         format!(
             "others can look into the state folder {shown} (mode {mode:o}), which has the names and jobs of users; \
              say: chmod 700 {shown}"

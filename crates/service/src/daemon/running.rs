@@ -6,6 +6,7 @@ use super::broker::broker_value;
 use super::front::nothing_said;
 use crate::config::{BrokerConfig, SiteConfig, Wrong};
 use crate::http::Stopper;
+use crate::http::listener::Listen;
 use crate::journal::JournalError;
 use crate::security::{Authenticator, SecurityError};
 use crate::thread::{PartyError, PartyHandle, PartyOptions, PartyThread};
@@ -17,7 +18,6 @@ use bookahead_party::site::{Site, SiteOptions};
 use bookahead_protocol::Name;
 use bookahead_protocol::ledger::RulesError;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
@@ -27,7 +27,7 @@ use tokio::task::{JoinHandle, JoinSet};
 /// A party at work. It must be stopped; whoever only drops it leaves its threads to the end of the process.
 pub struct Running {
     role: api::Role,
-    address: SocketAddr,
+    addresses: Vec<Listen>,
     url: String,
     party: PartyHandle,
     authenticator: Arc<Authenticator>,
@@ -44,7 +44,7 @@ impl Running {
     pub(super) fn new(
         thread: PartyThread,
         role: api::Role,
-        address: SocketAddr,
+        addresses: Vec<Listen>,
         url: String,
         authenticator: Arc<Authenticator>,
         stopper: Stopper,
@@ -55,7 +55,7 @@ impl Running {
         let (tell, ended) = oneshot::channel();
         // A thread and no task: nobody should have to wait for it who only wants to end.
         std::thread::spawn(move || drop(tell.send(thread.wait())));
-        Running { role, address, url, party, authenticator, stopper, serving, tasks, ended: Some(ended) }
+        Running { role, addresses, url, party, authenticator, stopper, serving, tasks, ended: Some(ended) }
     }
 
     /// What it is called.
@@ -68,9 +68,9 @@ impl Running {
         self.role
     }
 
-    /// Where it listens, with the port that it got.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// Where it listens, with the ports that it got.
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
     }
 
     /// Where others reach it.
@@ -126,8 +126,10 @@ pub enum DaemonError {
     Security(#[from] SecurityError),
     #[error(transparent)]
     Client(#[from] ClientError),
-    #[error("cannot listen on {address}: {cause}; {}", listening_hint(cause))]
-    Listen { address: SocketAddr, cause: io::Error },
+    #[error("cannot listen on {at}: {cause}; {}", listening_hint(at, cause))]
+    Listen { at: Listen, cause: io::Error },
+    #[error("{0}")]
+    JobAccount(String),
     #[error("cannot use {} for its state: {cause}; check the folder and its permissions, or give another state", path.display())]
     State { path: PathBuf, cause: io::Error },
     #[error("the system gives no random numbers, which the number of a broker is made from")]
@@ -140,9 +142,17 @@ pub enum DaemonError {
     Task,
 }
 
-fn listening_hint(cause: &io::Error) -> &'static str {
+fn listening_hint(at: &Listen, cause: &io::Error) -> &'static str {
+    let is_socket = at.tcp().is_none();
     match cause.kind() {
+        io::ErrorKind::AddrInUse if is_socket => {
+            "another service runs there; end it, or give another path in listen"
+        }
         io::ErrorKind::AddrInUse => "end whoever listens there, or give another port in listen",
+        io::ErrorKind::InvalidInput if is_socket => {
+            "paths of sockets have at most 107 bytes; give a shorter one in listen"
+        }
+        _ if is_socket => "check the folder and its permissions, or give another path in listen",
         io::ErrorKind::PermissionDenied => "ports below 1024 are for the superuser; give another in listen",
         _ => "give an address of this machine in listen",
     }

@@ -1,10 +1,11 @@
 //! A site from its configuration; and, without starting it and also while it runs, a look at everything that it needs: its
 //! configuration, its state, its listener, its brokers, its batch system.
 
-use super::batch::{Driven, driven, idle, scheduler};
-use super::front::{Credentials, Watched, exposed_state, start, state_folder};
+use super::batch::{Driven, driven, idle, job_account, scheduler};
+use super::front::{Credentials, Watched, exposed_state, start};
 use super::{DaemonError, JOURNAL, Running};
-use crate::config::{Common, SiteConfig};
+use crate::config::{Common, SiteConfig, url_below};
+use crate::http::listener::Listen;
 use crate::journal;
 use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
 use bookahead_lrms::batch::Finding;
@@ -17,7 +18,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
 /// A site says that it is ready after this time, whatever its batch system does: longer than the usual time-out of a command.
@@ -31,9 +32,8 @@ pub async fn site(
     on_lost_journal: OnLostJournal,
 ) -> Result<Running, DaemonError> {
     config.check()?;
-    let front = Common::from(config).listen(base).await?;
     let state = config.state(base);
-    state_folder(&state)?;
+    let front = Common::from(config).listen(base, &state).await?;
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let options = PartyOptions {
         outbox: outbox.clone(),
@@ -96,6 +96,7 @@ async fn first_look(party: &PartyHandle) {
 pub fn check_site(config: &SiteConfig, base: &Path) -> Result<(), DaemonError> {
     config.check()?;
     Common::from(config).check_files(base)?;
+    job_account(config)?;
     let now = config.clock.clock().now();
     idle(config, now)?;
     for (at, resource) in config.resources.iter().enumerate() {
@@ -124,11 +125,11 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
     let state = config.state(base);
     findings.push(state_of(&state));
     findings.extend(journal_of(&state));
-    findings.push(listener(config).await);
+    findings.extend(listeners(config, base).await);
     findings.extend(identity_provider(config, base).await);
     for broker in &config.brokers {
         let credentials = Credentials::new(&config.calls, broker.token_file.as_ref(), base);
-        findings.push(answers(&broker.url, credentials).await);
+        findings.push(answers(&url_below(&broker.url, base), credentials).await);
     }
     let Some(batch) = &config.batch else {
         findings.push(Finding::well("batch system", "none; it has a scheduler of its own"));
@@ -184,17 +185,38 @@ fn journal_of(state: &Path) -> Option<Finding> {
     })
 }
 
-async fn listener(config: &SiteConfig) -> Finding {
-    let (what, address) = ("listener", config.listen);
-    match TcpListener::bind(address).await {
-        Ok(_) => Finding::well(what, format!("{address} is free")),
-        Err(why) if why.kind() == ErrorKind::AddrInUse => {
-            let advice = "if that is not this site itself, give another port in listen";
-            Finding::doubtful(what, format!("somebody listens on {address} already"), advice)
-        }
-        Err(why) => {
-            Finding::wrong(what, format!("{address}: {why}"), "give an address of this machine in listen")
-        }
+async fn listeners(config: &SiteConfig, base: &Path) -> Vec<Finding> {
+    let (what, mut findings) = ("listener", Vec::new());
+    let common = Common::from(config);
+    for at in common.listeners(base) {
+        findings.push(match probe(&at).await {
+            Ok(()) => Finding::well(what, format!("{at} is free")),
+            Err(why) if why.kind() == ErrorKind::AddrInUse => {
+                let advice = "if that is not this site itself, give another address in listen";
+                Finding::doubtful(what, format!("somebody listens on {at} already"), advice)
+            }
+            Err(why) => Finding::wrong(what, format!("{at}: {why}"), "give another address in listen"),
+        });
+    }
+    if common.is_open_to_local_users() {
+        let seen =
+            "nobody is asked who calls: every user of this machine may book, change and cancel as anybody";
+        let advice = "leave out listen, so that it is a Unix socket, or set security.keys or security.issuer";
+        findings.push(Finding::doubtful("authentication", seen, advice));
+    }
+    findings
+}
+
+/// Whether one could listen there. Nothing is left behind.
+async fn probe(at: &Listen) -> std::io::Result<()> {
+    match at {
+        // The folder of its state is made at the first start.
+        Listen::Unix(path) if path.parent().is_some_and(|folder| !folder.exists()) => Ok(()),
+        Listen::Unix(path) if path.exists() => match UnixStream::connect(path).await {
+            Ok(_) => Err(ErrorKind::AddrInUse.into()),
+            Err(_) => Ok(()),
+        },
+        _ => at.bind(None).await.map(drop),
     }
 }
 

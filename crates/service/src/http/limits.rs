@@ -13,6 +13,7 @@ use bookahead_protocol::Name;
 use bookahead_protocol::request::{MOST_PARTS, most_constraints};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Limits on requests and connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +30,14 @@ pub struct Limits {
     pub concurrent: usize,
     pub watchers: usize,
     pub connections: usize,
+    pub connections_per_address: usize,
+    pub trusted_proxies: Vec<IpAddr>,
 }
 
 impl Default for Limits {
     /// A megabyte, no rate limit, 16 parts, a leap year, pages of a thousand, a bit more than the minute that a batch
-    /// system may take, a thousand requests at once, 256 who watch, and 1,024 connections.
+    /// system may take, a thousand requests at once, 256 who watch, and 1,024 connections, of which one address can have a
+    /// quarter.
     fn default() -> Limits {
         Limits {
             most_body: 1 << 20,
@@ -46,6 +50,8 @@ impl Default for Limits {
             concurrent: 1_000,
             watchers: 256,
             connections: 1_024,
+            connections_per_address: 256,
+            trusted_proxies: Vec::new(),
         }
     }
 }
@@ -59,6 +65,7 @@ impl Limits {
             ("most_page", self.most_page == 0),
             ("concurrent", self.concurrent == 0),
             ("connections", self.connections == 0),
+            ("connections_per_address", self.connections_per_address == 0),
             ("patience", self.patience == Length::default()),
             ("longest_window", self.longest_window == Length::default()),
         ];
@@ -202,7 +209,7 @@ impl Checked for Heartbeat {
         const LONGEST_URL: usize = 2_000;
         name("the name of the site", &self.name)?;
         attributes(&self.attributes)?;
-        let web = self.url.starts_with("http://") || self.url.starts_with("https://");
+        let web = ["http://", "https://", "unix:/"].iter().any(|scheme| self.url.starts_with(scheme));
         if !web
             || self.url.len() > LONGEST_URL
             || self.url.chars().any(|sign| sign.is_control() || sign == ' ')

@@ -13,6 +13,7 @@ mod call;
 mod health;
 mod jobs;
 mod limits;
+pub mod listener;
 mod metrics;
 mod observe;
 mod openapi;
@@ -21,6 +22,7 @@ mod request;
 mod requester;
 mod reservations;
 pub mod serve;
+mod shares;
 mod watch;
 
 pub use limits::Limits;
@@ -28,7 +30,7 @@ pub use openapi::openapi;
 pub use serve::{Stop, Stopper};
 
 use crate::notify::Outbox;
-use crate::security::Authenticator;
+use crate::security::{Accounts, Authenticator};
 use crate::thread::PartyHandle;
 use axum::Router;
 use axum::body::Bytes;
@@ -37,12 +39,13 @@ use axum::middleware::from_fn_with_state;
 use bookahead_api as api;
 use bookahead_lrms::command::Runner;
 use bookahead_protocol::{Millis, Name};
+use listener::Source;
 use metrics::Metrics;
 use request::UnderWay;
 use requester::Rates;
+use shares::Shares;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use tokio::sync::Semaphore;
 
 /// What is served, and how.
 #[derive(Clone)]
@@ -51,6 +54,8 @@ pub struct Served {
     pub party: PartyHandle,
     /// Who says who calls.
     pub authenticator: Arc<Authenticator>,
+    /// Who says who calls on a Unix socket.
+    pub accounts: Arc<Accounts>,
     /// What is too much.
     pub limits: Limits,
     /// What the party says of itself.
@@ -91,9 +96,14 @@ pub fn router(served: Served, stop: Stop) -> Router {
         .with_state(shared)
 }
 
+/// Bodies that are read at the same time. Those of honest clients are there at once, and each may take as much memory as
+/// `most_body` says.
+const MOST_READING: usize = 256;
+
 struct Shared {
     party: PartyHandle,
     authenticator: Arc<Authenticator>,
+    accounts: Arc<Accounts>,
     limits: Limits,
     about: About,
     look_every: Option<Millis>,
@@ -105,26 +115,33 @@ struct Shared {
     /// Keys whose calls are not answered yet.
     under_way: Arc<UnderWay>,
     rates: Rates,
+    /// Places for requests whose bodies are being read.
+    reading: Shares<Name>,
     /// Places for requests that are being worked on.
-    places: Arc<Semaphore>,
+    places: Shares<Name>,
     /// Places for those who watch.
-    watchers: Arc<Semaphore>,
+    watchers: Shares<Name>,
+    /// Requests that come through proxies, by where the proxies say that they are from.
+    proxied: Shares<Source>,
     /// The OpenAPI document, as it is sent.
     openapi: Bytes,
 }
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { party, authenticator, limits, about, commands, look_every, outbox } = served;
+        let Served { party, authenticator, accounts, limits, about, commands, look_every, outbox } = served;
         Shared {
             metrics: Metrics::new(&about, commands, outbox.clone(), authenticator.provider().cloned()),
             under_way: Arc::default(),
             rates: Rates::new(limits.requests_per_second, limits.burst),
-            places: Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS))),
-            watchers: Arc::new(Semaphore::new(limits.watchers.min(Semaphore::MAX_PERMITS))),
+            reading: Shares::quarters(limits.concurrent.min(MOST_READING)),
+            places: Shares::quarters(limits.concurrent),
+            watchers: Shares::quarters(limits.watchers),
+            proxied: Shares::new(usize::MAX, limits.connections_per_address),
             openapi: openapi::text().into(),
             party,
             authenticator,
+            accounts,
             limits,
             about,
             look_every,

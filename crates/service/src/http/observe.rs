@@ -3,7 +3,8 @@
 //! where, what and what came of it, written even where the client has left meanwhile. Tokens never get here.
 
 use super::answer::Refusal;
-use super::serve::address;
+use super::listener::PeerAddress;
+use super::serve::peer;
 use super::{Shared, requester};
 use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
@@ -13,7 +14,6 @@ use axum::response::Response;
 use bookahead_api::Code;
 use bookahead_protocol::{Key, Name};
 use ring::rand::{SecureRandom, SystemRandom};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tracing::Instrument;
@@ -109,7 +109,7 @@ const SITES: &str = "/v1/sites";
 pub(super) struct Line {
     user: Name,
     through: Option<Name>,
-    address: Option<SocketAddr>,
+    address: Option<PeerAddress>,
     /// Whether it is to change something. Of the others only those that are forbidden are logged.
     changes: bool,
     method: Method,
@@ -129,7 +129,7 @@ impl Line {
         Line {
             user: identity.user.clone(),
             through: identity.through.clone(),
-            address: address(request.extensions()),
+            address: peer(request.extensions()).map(|peer| peer.address),
             changes: requester::changes(request),
             method: request.method().clone(),
             route: requester::route(request).to_owned(),
@@ -184,7 +184,7 @@ impl Drop for Line {
 pub(super) fn turned_away(request: &Request, refusal: &Refusal) {
     tracing::info!(
         target: "audit",
-        address = address(request.extensions()).map(tracing::field::display),
+        address = peer(request.extensions()).map(|peer| tracing::field::display(peer.address)),
         method = request.method().as_str(),
         route = requester::route(request),
         outcome = refusal.code(),
@@ -289,7 +289,8 @@ mod audit_tests {
                 roles: BTreeSet::from([Role::User]),
                 through: Some("grid".into()),
             };
-            let peer = Peer { address: ([192, 0, 2, 7], 4711).into(), certificate: None };
+            let address = PeerAddress::Tcp(([192, 0, 2, 7], 4711).into());
+            let peer = Peer { address, certificate: None };
             let mut request = Request::post("/v1/reservations").body(Body::empty()).unwrap();
             request.extensions_mut().insert(ConnectInfo(peer));
             let line = Arc::new(Line::new(&identity, &request));

@@ -3,11 +3,14 @@
 
 use super::answer::{Refusal, out_of_calendar, written};
 use super::limits::over_limit;
+use super::listener::{PeerAddress, UNIX};
 use super::openapi::{OfBody, Refused};
 use super::request::{Document, Filters, identity};
 use super::requester::{Registering, Requester};
+use super::serve::Peer;
 use super::{Shared, answer};
-use axum::extract::State;
+use axum::Extension;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use bookahead_api as api;
@@ -157,8 +160,17 @@ pub(super) async fn sites(State(shared): State<Arc<Shared>>, _: Requester) -> Re
 pub(super) async fn register(
     State(shared): State<Arc<Shared>>,
     Registering(requester): Registering,
+    peer: Option<Extension<ConnectInfo<Peer>>>,
     Document(heartbeat): Document<api::Heartbeat>,
 ) -> Result<StatusCode, Refusal> {
+    // Whoever is elsewhere must not have the broker open files of this machine.
+    let is_local =
+        peer.is_some_and(|Extension(ConnectInfo(peer))| matches!(peer.address, PeerAddress::Account(_)));
+    if heartbeat.url.starts_with(UNIX) && !is_local {
+        let why =
+            "a Unix socket can only be registered by a caller that comes through one; give url a web address";
+        return Err(Refusal::bad_request(why));
+    }
     requester.is_about(&heartbeat.name);
     let heartbeat = answer::heartbeat_from(heartbeat);
     let heard = shared.party.register(shared.limits.patience.duration(), heartbeat, None).await;

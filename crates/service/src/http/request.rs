@@ -75,7 +75,7 @@ async fn arrived(request: Request, shared: &Arc<Shared>) -> Result<Bytes, Refusa
     arrived.map_err(|rejection| broken(&rejection, shared.limits.most_body))
 }
 
-fn broken(rejection: &BytesRejection, most: usize) -> Refusal {
+pub(super) fn broken(rejection: &BytesRejection, most: usize) -> Refusal {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return Refusal::new(
             Code::TooLarge,

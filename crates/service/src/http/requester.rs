@@ -3,11 +3,16 @@
 //! handler. Which of [`Requester`], [`Changing`] and [`Registering`] a handler takes says who may use its route.
 
 use super::answer::{Refusal, ToldCode};
+use super::listener::{PeerAddress, Source};
 use super::observe::{Line, Traced};
-use super::{Shared, observe};
+use super::serve::Peer;
+use super::shares::{Full, Place, Shares};
+use super::{Shared, observe, serve};
 use crate::clock::Clock;
 use crate::security::{Identity, Role};
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::body::{Bytes, HttpBody as _};
+use axum::extract::{FromRequest as _, FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
@@ -17,6 +22,7 @@ use bookahead_party::{Origin, Viewer};
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Caller, Name, Why};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -135,13 +141,11 @@ impl<S: Sync> FromRequestParts<S> for Registering {
     }
 }
 
-pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
-    let certificate = super::serve::certificate(request.extensions()).copied();
-    let identified = shared.authenticator.authenticate(request.headers(), certificate.as_ref()).await;
-    let admitted = identified.map_err(Refusal::from).and_then(|identity| {
-        let via = admit(&shared, &identity, request.headers())?;
-        Ok((identity, via))
-    });
+pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let admitted = match shared.identify(serve::peer(request.extensions()), request.headers()).await {
+        Ok(identity) => admit(&shared, &identity, request.headers()).map(|via| (identity, via)),
+        Err(refusal) => Err(refusal),
+    };
     let (identity, via) = match admitted {
         Ok(admitted) => admitted,
         Err(refusal) => {
@@ -149,11 +153,15 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
             return refusal.into_response();
         }
     };
-    let Ok(_place) = shared.places.try_acquire() else {
-        shared.metrics.turned_away("concurrent");
-        let why =
-            format!("{} requests are worked on already; ask again in a moment", shared.limits.concurrent);
-        return Refusal::new(Code::Unavailable, why).into_response();
+    let arrived = async {
+        let of_address = shared.proxied_place(&request)?;
+        let request = shared.with_body(&identity.user, request).await?;
+        let place = shared.take_place(&shared.places, &identity.user, "concurrent")?;
+        Ok::<_, Refusal>((request, (of_address, place)))
+    };
+    let (mut request, _place) = match arrived.await {
+        Ok(arrived) => arrived,
+        Err(refusal) => return refusal.into_response(),
     };
     let line = Arc::new(Line::new(&identity, &request));
     let logged = changes(&request).then(|| line.clone());
@@ -163,6 +171,84 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
     line.note_outcome(told.unwrap_or(response.status().as_str()));
     response
+}
+
+impl Shared {
+    /// Who calls: by token or certificate, or by account on a Unix socket.
+    async fn identify(&self, peer: Option<Peer>, headers: &HeaderMap) -> Result<Identity, Refusal> {
+        let certificate = peer.and_then(|peer| peer.certificate);
+        let by_token = headers.contains_key(AUTHORIZATION) && !self.authenticator.is_open();
+        let identified = match peer.map(|peer| peer.address) {
+            Some(PeerAddress::Account(account)) if !by_token => {
+                self.accounts.identify(account, headers).await
+            }
+            _ => self.authenticator.authenticate(headers, certificate.as_ref()).await,
+        };
+        Ok(identified?)
+    }
+
+    /// With its body, which is there before any work is begun: a body that is slow to come takes no place from others.
+    async fn with_body(&self, user: &Name, request: Request) -> Result<Request, Refusal> {
+        if request.body().is_end_stream() {
+            return Ok(request);
+        }
+        let _reading = self.take_place(&self.reading, user, "bodies")?;
+        let (parts, body) = request.into_parts();
+        let whole = Bytes::from_request(Request::from_parts(parts.clone(), body), self).await;
+        let whole = whole.map_err(|rejection| super::request::broken(&rejection, self.limits.most_body))?;
+        Ok(Request::from_parts(parts, whole.into()))
+    }
+
+    fn take_place(
+        &self,
+        places: &Shares<Name>,
+        user: &Name,
+        what: &'static str,
+    ) -> Result<Place<Name>, Refusal> {
+        places.take(user).map_err(|full| {
+            self.metrics.turned_away(what);
+            match full {
+                Full::All => {
+                    let why =
+                        "as many requests as the service takes are worked on already; ask again in a moment";
+                    Refusal::new(Code::Unavailable, why)
+                }
+                Full::Own => {
+                    let most = places.most_each();
+                    let why =
+                        format!("{most} requests of {user} are worked on already; ask again in a moment");
+                    Refusal::new(Code::TooManyRequests, why).retry_after(1)
+                }
+            }
+        })
+    }
+
+    /// A place for the address that a trusted proxy names as the one that it calls for.
+    fn proxied_place(&self, request: &Request) -> Result<Option<Place<Source>>, Refusal> {
+        let Some(Peer { address: PeerAddress::Tcp(proxy), .. }) = serve::peer(request.extensions()) else {
+            return Ok(None);
+        };
+        let is_proxy = |address: &IpAddr| self.limits.trusted_proxies.contains(&address.to_canonical());
+        if !is_proxy(&proxy.ip()) {
+            return Ok(None);
+        }
+        let Some(client) = forwarded_for(request.headers(), is_proxy) else { return Ok(None) };
+        let place = self.proxied.take(&Source::of_address(client)).map_err(|_| {
+            self.metrics.turned_away("address");
+            let most = self.proxied.most_each();
+            let why = format!("{most} requests from {client} are worked on already; ask again in a moment");
+            Refusal::new(Code::TooManyRequests, why).retry_after(1)
+        })?;
+        Ok(Some(place))
+    }
+}
+
+/// The last address in `X-Forwarded-For` that is not one of a trusted proxy: what stands before it can be made up.
+fn forwarded_for(headers: &HeaderMap, is_proxy: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
+    let lists = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+    let addresses: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
+    let mut from_the_last = addresses.into_iter().rev().map_while(|text| text.parse::<IpAddr>().ok());
+    from_the_last.find(|address| !is_proxy(address))
 }
 
 /// Through whom the call came, if it may come now.
@@ -305,6 +391,22 @@ mod rate_tests {
         assert_eq!(rates.take(&"ada".into(), at(1_000)), Err(Duration::from_millis(500)));
         assert!(rates.take(&"grace".into(), at(1_000)).is_ok(), "others have buckets of their own");
         assert!((0..1_000).all(|_| Rates::new(0, 0).take(&"ada".into(), start).is_ok()));
+    }
+
+    #[test]
+    fn proxies_are_believed_only_what_they_have_seen_themselves() {
+        let proxies: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap()];
+        let of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append("x-forwarded-for", value.parse().unwrap());
+            }
+            forwarded_for(&headers, |address| proxies.contains(address)).map(|address| address.to_string())
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&["192.0.2.7"]).as_deref(), Some("192.0.2.7"));
+        assert_eq!(of(&["1.1.1.1, 192.0.2.7", "10.0.0.2"]).as_deref(), Some("192.0.2.7"));
+        assert_eq!(of(&["192.0.2.7, unknown, 10.0.0.2"]), None);
     }
 
     #[test]

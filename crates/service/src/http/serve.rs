@@ -1,9 +1,11 @@
 //! Connections: accepting them, TLS, and the bounds that keep one client from being in the way of others. Every connection
-//! has a task of its own, from the handshake on, and there are only so many; who is slow to greet, to ask or to send
-//! loses his connection. HTTP/2 is spoken where TLS agreed on it, HTTP/1.1 otherwise.
+//! has a task of its own, from the handshake on. There is a limit for all, and a lower one for each address. A client that is slow
+//! to greet, to ask, to send or to read loses its connection. HTTP/2 is spoken where TLS agreed on it, HTTP/1.1 otherwise.
 //!
 //! Handlers see who is at the other end as `ConnectInfo<Peer>`.
 
+use super::listener::{Accepted, Listener, PeerAddress, Source};
+use super::shares::{Full, Shares};
 use crate::security::ClientCertificate;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -14,18 +16,16 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -40,74 +40,80 @@ const MOST_STREAMS: u32 = 100;
 /// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address; that of the proxy where there is one.
-    pub address: SocketAddr,
+    /// Where it comes from.
+    pub address: PeerAddress,
     /// The certificate that it showed, from an accepted authority.
     pub certificate: Option<ClientCertificate>,
 }
 
-/// The certificate that came with a request, if it came through [`serve`] and with one.
-pub fn certificate(extensions: &Extensions) -> Option<&ClientCertificate> {
-    extensions.get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(peer)| peer.certificate.as_ref())
-}
-
-/// From where a request came, if it came through [`serve`].
-pub(super) fn address(extensions: &Extensions) -> Option<SocketAddr> {
-    extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.address)
+/// Who is at the other end, if a request came through [`serve`].
+pub(super) fn peer(extensions: &Extensions) -> Option<Peer> {
+    extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer)
 }
 
 /// How long and how much is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// Connections at once, with those that are still in their handshake. Others wait to be accepted.
     pub connections: usize,
+    /// Connections at once of one address or local account. More are closed at once.
+    pub connections_each: usize,
+    /// Addresses of proxies, which may have all connections.
+    pub proxies: Vec<IpAddr>,
     /// For a handshake of TLS.
     pub handshake: Duration,
     /// For the head of a request, also of the first after the handshake and of the next after an answer.
     pub head: Duration,
     /// For the body of a request, all of it.
     pub body: Duration,
+    /// For a client to take some of what is sent to it.
+    pub write: Duration,
     /// For requests under way when the service stops.
     pub farewell: Duration,
 }
 
 impl Default for Bounds {
     fn default() -> Bounds {
+        let limits = super::Limits::default();
         Bounds {
-            connections: super::Limits::default().connections,
+            connections: limits.connections,
+            connections_each: limits.connections_per_address,
+            proxies: Vec::new(),
             handshake: Duration::from_secs(10),
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
+            write: Duration::from_secs(30),
             farewell: Duration::from_secs(10),
         }
     }
 }
 
 /// Serves until `stop` is ready; then nothing new is accepted, and requests under way have [`Bounds::farewell`] to end.
-pub async fn serve(
-    bounds: Bounds,
-    listener: TcpListener,
-    tls: Option<Arc<ServerConfig>>,
-    router: Router,
-    stop: impl Future<Output = ()>,
-) {
+pub async fn serve(bounds: Bounds, listeners: Vec<Listener>, router: Router, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let (stopping, stopped) = watch::channel(false);
-    let reception = Reception { bounds, tls: tls.map(TlsAcceptor::from), router, stopped };
+    let shares = Shares::new(bounds.connections, bounds.connections_each);
+    let (most, farewell) = (bounds.connections, bounds.farewell);
+    let reception = Reception { bounds: Arc::new(bounds), router, stopped, shares };
+    let (sender, mut accepted) = mpsc::channel(1);
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        accepting.spawn(accept_all(listener, sender.clone()));
+    }
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next() => {}
-            (stream, address) = accept(&listener), if connections.len() < bounds.connections => {
-                connections.spawn(reception.clone().attend(stream, address));
+            Some((stream, address, tls)) = accepted.recv(), if connections.len() < most => {
+                connections.spawn(reception.clone().attend(stream, address, tls));
             }
         }
     }
-    drop(listener);
+    accepting.shutdown().await;
     stopping.send_replace(true);
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    if timeout(bounds.farewell, all_ended).await.is_err() {
+    if timeout(farewell, all_ended).await.is_err() {
         tracing::warn!(
             connections = connections.len(),
             "connections cut off: their requests took too long to end"
@@ -116,11 +122,17 @@ pub async fn serve(
     }
 }
 
-/// The next connection. A client that has gone already, or a system that is short of something, is no reason to stop.
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    loop {
+/// Accepts for as long as there is somebody who takes what is accepted. A client that has gone already, or a system that is short
+/// of something, is no reason to stop.
+async fn accept_all(listener: Listener, to: mpsc::Sender<(Accepted, PeerAddress, Option<TlsAcceptor>)>) {
+    let tls = match &listener {
+        Listener::Tcp(_, tls) => tls.clone().map(TlsAcceptor::from),
+        Listener::Unix(..) => None,
+    };
+    // Not more than can be taken, so that others wait where the system lets them wait.
+    while let Ok(room) = to.reserve().await {
         match listener.accept().await {
-            Ok(accepted) => return accepted,
+            Ok((stream, address)) => room.send((stream, address, tls.clone())),
             Err(fault) if is_the_clients(&fault) => {}
             Err(fault) => {
                 tracing::error!(%fault, "cannot accept connections at the moment");
@@ -131,26 +143,39 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 }
 
 fn is_the_clients(fault: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(fault.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, NotConnected};
+    matches!(
+        fault.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted | NotConnected
+    )
 }
 
 #[derive(Clone)]
 struct Reception {
-    bounds: Bounds,
-    tls: Option<TlsAcceptor>,
+    bounds: Arc<Bounds>,
     router: Router,
     stopped: watch::Receiver<bool>,
+    shares: Shares<Source>,
 }
 
 impl Reception {
     /// Sees a connection through, from the handshake to its end.
-    async fn attend(self, stream: TcpStream, address: SocketAddr) {
+    async fn attend(self, stream: Accepted, address: PeerAddress, tls: Option<TlsAcceptor>) {
+        let is_proxy = matches!(address, PeerAddress::Tcp(address) if
+            self.bounds.proxies.contains(&address.ip().to_canonical()));
+        let place = self.shares.take(&address.into());
+        if !is_proxy && place.as_ref().is_err_and(|full| *full == Full::Own) {
+            tracing::debug!(%address, "connection closed: there are too many from there");
+            return;
+        }
+        let peer = Peer { address, certificate: None };
+        let stream = match stream {
+            Accepted::Unix(stream) => return self.converse(stream, peer, false).await,
+            Accepted::Tcp(stream) => stream,
+        };
         // Answers are small: waiting for more to send would only be waiting.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = &self.tls else {
-            return self.converse(stream, Peer { address, certificate: None }, false).await;
-        };
+        let Some(tls) = tls else { return self.converse(stream, peer, false).await };
         match timeout(self.bounds.handshake, tls.accept(stream)).await {
             Err(_) => tracing::debug!(%address, "no handshake in time"),
             Ok(Err(fault)) => tracing::debug!(%address, %fault, "handshake failed"),
@@ -159,7 +184,7 @@ impl Reception {
                 let own = session.peer_certificates().and_then(|chain| chain.first());
                 let certificate = own.map(|der| ClientCertificate::of(der));
                 let agreed_on_2 = session.alpn_protocol() == Some(b"h2");
-                self.converse(stream, Peer { address, certificate }, agreed_on_2).await;
+                self.converse(stream, Peer { certificate, ..peer }, agreed_on_2).await;
             }
         }
     }
@@ -178,7 +203,8 @@ impl Reception {
             request.extensions_mut().insert(ConnectInfo(peer));
             router.call(request)
         });
-        let builder = protocol(self.bounds, http2);
+        let builder = protocol(&self.bounds, http2);
+        let stream = TimedWrites { stream, patience: self.bounds.write, deadline: None };
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let mut first_request = pin!(sleep(self.bounds.head));
         let (mut waiting, mut stopping) = (true, false);
@@ -207,7 +233,7 @@ impl Reception {
     }
 }
 
-fn protocol(bounds: Bounds, http2: bool) -> Builder<TokioExecutor> {
+fn protocol(bounds: &Bounds, http2: bool) -> Builder<TokioExecutor> {
     let builder = Builder::new(TokioExecutor::new());
     let mut builder = if http2 { builder.http2_only() } else { builder.http1_only() };
     builder
@@ -255,6 +281,68 @@ impl HttpBody for Timed {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// A connection that is given up when the other side takes nothing for too long: otherwise a client that does not read would have
+/// its place for ever.
+struct TimedWrites<S> {
+    stream: S,
+    patience: Duration,
+    /// While something waits to be sent.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S: Unpin> TimedWrites<S> {
+    fn in_time<T>(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let this = &mut *self;
+        if let Poll::Ready(written) = write(Pin::new(&mut this.stream), context) {
+            this.deadline = None;
+            return Poll::Ready(written);
+        }
+        let patience = this.patience;
+        let deadline = this.deadline.get_or_insert_with(|| Box::pin(sleep(patience)));
+        deadline.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TimedWrites<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedWrites<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.in_time(context, |stream, context| stream.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.in_time(context, |stream, context| stream.poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.in_time(context, AsyncWrite::poll_flush)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.in_time(context, AsyncWrite::poll_shutdown)
     }
 }
 

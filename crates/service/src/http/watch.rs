@@ -8,6 +8,7 @@ use super::answer::Refusal;
 use super::openapi::{OfReservation, Refused};
 use super::request::Id;
 use super::requester::Requester;
+use super::shares::{Full, Place};
 use super::{Shared, answer};
 use crate::http::answer::out_of_calendar;
 use crate::thread::{Numbered, Watching};
@@ -19,7 +20,7 @@ use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use bookahead_api::description::ReservationIdText;
 use bookahead_party::{Notice, Viewer};
-use bookahead_protocol::{Call, Moment, Reservation, ReservationId};
+use bookahead_protocol::{Call, Moment, Name, Reservation, ReservationId};
 use hyper::body::{Body as HttpBody, Bytes, Frame};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc};
 
 /// Watch everything
 ///
@@ -48,7 +49,7 @@ pub(super) async fn everything(
     requester: Requester,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let place = shared.place()?;
+    let place = shared.watching_place(&requester)?;
     let seen = last_seen(&headers)?;
     let begun = shared.begin_watching(seen);
     let first = begun.anew.then(|| Line::reset(&shared, begun.up_to)).transpose()?;
@@ -77,7 +78,7 @@ pub(super) async fn one(
     Id(id): Id<ReservationId>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let place = shared.place()?;
+    let place = shared.watching_place(&requester)?;
     let seen = last_seen(&headers)?;
     let mut begun = shared.begin_watching(seen);
     let shown = shared.show(&requester, Call::Show { id }).await?;
@@ -126,7 +127,7 @@ impl Begun {
     fn go_on(
         self,
         shared: &Arc<Shared>,
-        place: OwnedSemaphorePermit,
+        place: Place<Name>,
         seen: Option<u64>,
         first: Option<Line>,
         sees: Sees,
@@ -140,11 +141,20 @@ impl Begun {
 }
 
 impl Shared {
-    fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        self.watchers.clone().try_acquire_owned().map_err(|_| {
+    fn watching_place(&self, requester: &Requester) -> Result<Place<Name>, Refusal> {
+        self.watchers.take(requester.user()).map_err(|full| {
             self.metrics.turned_away("watchers");
-            let why = format!("{} watch already; ask again later", self.limits.watchers);
-            Refusal::new(api::Code::Unavailable, why)
+            match full {
+                Full::All => {
+                    let why = format!("{} watch already; ask again later", self.limits.watchers);
+                    Refusal::new(api::Code::Unavailable, why)
+                }
+                Full::Own => {
+                    let (user, most) = (requester.user(), self.watchers.most_each());
+                    let why = format!("{user} watches {most} times already, which is the most for one user");
+                    Refusal::new(api::Code::TooManyRequests, why).retry_after(AFTER_WATCHING)
+                }
+            }
         })
     }
 
@@ -157,6 +167,9 @@ impl Shared {
         Begun { watching, anew, up_to }
     }
 }
+
+/// Whoever watches as often as one may is asked to come back after so many seconds.
+const AFTER_WATCHING: u64 = 10;
 
 /// So often something is said, so that nobody between takes the connection for dead.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -230,7 +243,7 @@ impl Watcher {
     /// Begins to tell him, with what comes first and what he has missed. He has his place for as long as he watches.
     fn begin(
         self,
-        place: OwnedSemaphorePermit,
+        place: Place<Name>,
         first: Option<Line>,
         missed: Vec<Numbered>,
         receiver: broadcast::Receiver<Numbered>,

@@ -1,6 +1,7 @@
 //! Who calls, and what he may do: tokens, client certificates, roles, TLS, and where one may listen at all.
 //!
 //! - [`Authenticator`]: from the headers of a request to an [`Identity`], or to a problem that says why not
+//! - [`Accounts`]: the same on a Unix socket, where the system says who connects
 //! - [`Provider`]: an identity provider whose keys are fetched from its URL
 //! - [`Keys`]: what signatures are checked with; [`Secret`], [`mint`]: tokens of our own
 //! - [`TokenRules`], [`Claims`]: what a token must say
@@ -11,6 +12,7 @@
 //! The algorithm of a signature is bound to the key and never taken from the token alone. Nothing here prints a secret or a
 //! token, and no X.509 is read here: certificates are compared by their fingerprints, chains are checked by rustls.
 
+mod accounts;
 mod authenticator;
 mod claims;
 mod discovery;
@@ -25,6 +27,7 @@ mod settings;
 mod signature;
 pub(crate) mod tls;
 
+pub use accounts::{Accounts, is_root, own_account};
 pub use authenticator::{Authenticator, CHALLENGE, Identity, Role};
 pub use claims::{Claims, TokenRules, mint, new_secret};
 pub use error::{KeyFault, ProviderFault, SecurityError, TokenFault};

@@ -35,6 +35,9 @@ pub struct Security {
     pub peers: Vec<PeerCertificate>,
     pub insecure_plain_http: bool,
     pub broker_passes_roles: bool,
+    pub trust_local_users: bool,
+    pub socket_operators: Vec<String>,
+    pub socket_brokers: Vec<String>,
 }
 
 /// The table `[security.tls]`. All files are in PEM.
@@ -63,6 +66,9 @@ impl Default for Security {
             peers: Vec::new(),
             insecure_plain_http: false,
             broker_passes_roles: true,
+            trust_local_users: false,
+            socket_operators: Vec::new(),
+            socket_brokers: Vec::new(),
         }
     }
 }

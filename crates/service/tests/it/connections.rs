@@ -4,6 +4,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
+use bookahead_service::http::listener::{Listen, Listener};
 use bookahead_service::http::serve::{Bounds, Peer, serve};
 use bookahead_service::security::{ClientCertificate, SecurityError, server_config};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -26,7 +27,16 @@ const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(100);
 
 /// Patient enough that nothing is ended by a time-out that is not what a test is about.
-const PATIENT: Bounds = Bounds { connections: 64, handshake: LONG, head: LONG, body: LONG, farewell: LONG };
+const PATIENT: Bounds = Bounds {
+    connections: 64,
+    connections_each: 64,
+    proxies: Vec::new(),
+    handshake: LONG,
+    head: LONG,
+    body: LONG,
+    write: LONG,
+    farewell: LONG,
+};
 
 /// A server at work.
 struct Server {
@@ -40,7 +50,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(bounds, listener, tls, router, async { drop(stopped.await) }));
+        let listeners = vec![Listener::Tcp(listener, tls)];
+        let task = tokio::spawn(serve(bounds, listeners, router, async { drop(stopped.await) }));
         Server { address, stop, task }
     }
 
@@ -64,6 +75,7 @@ fn router() -> Router {
         .route("/who", get(who))
         .route("/take", post(|body: Bytes| async move { body.len().to_string() }))
         .route("/wait", get(std::future::pending::<String>))
+        .route("/much", get(|| async { "x".repeat(64 << 20) }))
 }
 
 /// Asks on a connection, and reads until it is closed.
@@ -356,4 +368,59 @@ fn a_private_key_that_everybody_may_read_is_refused() {
     let own = own.server();
     std::fs::set_permissions(&own.key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     assert!(server_config(&own.certificate, &own.key, None).is_err());
+}
+
+/// From another address of this machine.
+async fn connect_from(server: &Server, last: u8) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, last], 0).into()).unwrap();
+    socket.connect(server.address).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_does_not_read_loses_its_place() {
+    let server = Server::start(Bounds { connections: 1, write: SHORT, ..PATIENT }, None, router()).await;
+    let mut deaf = server.connect().await;
+    deaf.write_all(b"GET /much HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    // There is only one place, and it becomes free although the other connection stays open.
+    let answer = ask(&mut server.connect().await, "/who").await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn one_address_has_only_so_many_connections_and_a_proxy_has_more() {
+    let bounds = Bounds { connections_each: 2, proxies: vec![[127, 0, 0, 9].into()], ..PATIENT };
+    let server = Server::start(bounds, None, router()).await;
+    let held = [server.connect().await, server.connect().await];
+    let mut third = server.connect().await;
+    assert_eq!(ask(&mut third, "/who").await.unwrap_or_default(), "", "it is closed at once");
+    let answer = ask(&mut connect_from(&server, 2).await, "/who").await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "others have their share: {answer}");
+    let mut proxy = Vec::new();
+    for _ in 0..5 {
+        proxy.push(connect_from(&server, 9).await);
+    }
+    for stream in &mut proxy {
+        assert!(ask(stream, "/who").await.unwrap().starts_with("HTTP/1.1 200"));
+    }
+    drop(held);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn on_a_unix_socket_the_system_says_who_connects() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = Listen::Unix(path.clone()).bind(None).await.unwrap();
+    let whoever = |ConnectInfo(peer): ConnectInfo<Peer>| async move { peer.address.to_string() };
+    let router = Router::new().route("/who", get(whoever));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(serve(PATIENT, vec![listener], router, async { drop(stopped.await) }));
+    let answer = ask(&mut UnixStream::connect(&path).await.unwrap(), "/who").await.unwrap();
+    let own = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&path).unwrap());
+    assert!(answer.ends_with(&format!("uid {own}")), "{answer}");
+    stop.send(()).unwrap();
+    timeout(LONG, task).await.unwrap().unwrap();
+    assert!(!path.exists(), "it goes with the service");
 }

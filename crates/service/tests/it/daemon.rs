@@ -9,6 +9,7 @@ use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::journal;
 use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -159,7 +160,8 @@ async fn a_broker_of_brokers_books_at_the_sites_below() {
 async fn nobody_listens_beyond_this_machine_without_asking_who_calls() {
     let folder = TempDir::new().unwrap();
     let public = |more: &str| {
-        let open = SiteConfig { listen: ([0, 0, 0, 0], 0).into(), ..north(None, more) };
+        let everywhere = Some(SocketAddr::from(([0, 0, 0, 0], 0)).into());
+        let open = SiteConfig { listen: everywhere, ..north(None, more) };
         let base = folder.path().to_owned();
         async move { daemon::site(&open, &base, OnLostJournal::Ask).await }
     };
@@ -174,7 +176,7 @@ async fn nobody_listens_beyond_this_machine_without_asking_who_calls() {
     assert!(!folder.path().join("bookahead-north").exists(), "nothing is made where it does not start");
     let behind_a_proxy = "[security]\nkeys = \"secret.key\"\ninsecure_plain_http = true\n";
     let running = public(behind_a_proxy).await.unwrap();
-    let anybody = client(&format!("http://127.0.0.1:{}", running.address().port()));
+    let anybody = client(&format!("http://127.0.0.1:{}", running.addresses()[0].tcp().unwrap().port()));
     let problem = anybody.resources().await.unwrap_err();
     assert_eq!(problem.problem().map(|problem| problem.status), Some(401), "{problem}");
     stop(running).await;

@@ -18,8 +18,11 @@ use bookahead_plan::{Capacity, Policy, Time};
 use bookahead_protocol::ledger::{Offered, Rules};
 use bookahead_protocol::{Millis, Resource};
 use bookahead_service::clock::Clock;
+use bookahead_service::http::listener::Listener;
 use bookahead_service::http::{About, Limits, Served, Stop, Stopper, router, serve};
-use bookahead_service::security::{Authenticator, Claims, Keys, Role, Secret, TokenRules, mint};
+use bookahead_service::security::{
+    Accounts, Authenticator, Claims, Keys, Role, Secret, Security, TokenRules, mint,
+};
 use bookahead_service::thread::{BatchSide, Outlets, PartyError, PartyHandle, PartyOptions, PartyThread};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,11 +86,26 @@ impl North {
         let authenticator =
             Authenticator::new(Keys::of_secret(Secret::new(SECRET).unwrap()), TokenRules::default());
         let (party, authenticator) = (thread.handle().clone(), Arc::new(authenticator));
-        let served = Served { party, authenticator, limits, about, commands: None, look_every, outbox: None };
+        let accounts = Arc::new(Accounts::new(&Security::default()));
+        let served = Served {
+            party,
+            authenticator,
+            accounts,
+            limits,
+            about,
+            commands: None,
+            look_every,
+            outbox: None,
+        };
         let router = router(served, stop.clone());
         let mut stopping = stop;
         let until = async move { stopping.said().await };
-        let serving = tokio::spawn(serve::serve(serve::Bounds::default(), listener, None, router, until));
+        let serving = tokio::spawn(serve::serve(
+            serve::Bounds::default(),
+            vec![Listener::Tcp(listener, None)],
+            router,
+            until,
+        ));
         North { address, stopper, thread, serving, folder }
     }
 

@@ -209,7 +209,7 @@ async fn a_receiver_that_fails_first_is_told_everything_in_order() {
     assert_eq!((last.service.as_str(), last.owner.as_str()), ("north", "ada"));
     let counted = format!("bookahead_notices_delivered_total{{to=\"{}\"}} 4", receiver.url);
     eventually("all is counted", || async {
-        metrics(running.address()).await.contains(&counted).then_some(())
+        metrics(running.addresses()[0].tcp().unwrap()).await.contains(&counted).then_some(())
     })
     .await;
     stop(running).await;

@@ -20,7 +20,6 @@ use std::time::Duration;
 /// What is asked of the demo.
 pub(super) struct Wishes<'a> {
     pub(super) folder: &'a Path,
-    pub(super) port: u16,
     pub(super) tour: bool,
     /// It ends after the tour.
     pub(super) once: bool,
@@ -60,7 +59,8 @@ async fn start(wishes: &Wishes<'_>, clusters: &[Cluster]) -> Result<Grid> {
     }
     let sites = clusters.iter().map(|cluster| cluster.site(wishes.folder)).collect::<Result<_>>()?;
     let broker = BrokerConfig::parse(Path::new("broker"), BROKER)?;
-    Grid::start(wishes.folder, sites, broker, wishes.port).await
+    // Jobs run as this account: nobody else may submit any.
+    Grid::start(wishes.folder, sites, broker, None).await
 }
 
 async fn show(wishes: &Wishes<'_>, grid: &Grid, clusters: &[Cluster]) -> Result<()> {

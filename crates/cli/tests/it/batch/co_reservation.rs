@@ -5,6 +5,7 @@ use super::cluster::Cluster;
 use super::jobs::Traces;
 use super::terminal::Terminal;
 use super::{CLOSE, until, wait_for};
+use crate::service::PROGRAMS;
 use crate::services::asking::{book, hold, new_id, now, part, together};
 use crate::services::grid::{Grid, knows};
 use crate::services::{runtime, until as shown_until};
@@ -17,7 +18,7 @@ const ALL: u32 = 4;
 const SITES: [&str; 3] = ["north", "south", "west"];
 
 /// What is said of a site that runs programs by itself.
-const PLAIN: &str = "name = \"west\"\njobs = { processes = true }\n[[resource]]\nname = \"cluster\"\n\
+const PLAIN: &str = "name = \"west\"\n[[resource]]\nname = \"cluster\"\n\
                      kind = \"processors\"\ncapacity = 4\n";
 
 #[test]
@@ -29,7 +30,7 @@ fn jobs_in_a_co_reservation_start_on_the_promised_second_at_two_slurms_and_a_pla
         for (name, cluster) in SITES.iter().zip(&clusters) {
             grid.start("site", name, &cluster.site(name, "", ""), None).await;
         }
-        grid.start("site", "west", PLAIN, None).await;
+        grid.start("site", "west", &format!("{}\n{PLAIN}", PROGRAMS), None).await;
         let text = grid.broker_of("grid", "", &SITES);
         grid.start("broker", "grid", &text, None).await;
     });

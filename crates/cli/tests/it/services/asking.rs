@@ -37,8 +37,11 @@ impl Asker {
 
     fn with_time_out(url: &str, user: &str, timeout: Duration) -> Asker {
         let user = Name::from(user);
-        let options = Options { user: Some(user.clone()), timeout, ..Options::default() };
-        Asker { client: Client::new(url, options).unwrap(), caller: Caller { user, roles: Vec::new() } }
+        // The account of the service speaks for users, and for operators: it sees everything.
+        let roles: Vec<Name> = vec!["user".into(), "operator".into()];
+        let options =
+            Options { user: Some(user.clone()), roles: roles.clone(), timeout, ..Options::default() };
+        Asker { client: Client::new(url, options).unwrap(), caller: Caller { user, roles } }
     }
 
     /// The client library, for what is no call of the protocol.

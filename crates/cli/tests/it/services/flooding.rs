@@ -5,6 +5,8 @@ use super::asking::Asker;
 use super::grid::{Grid, knows, site};
 use super::process::Began;
 use super::{quick, runtime, side_by_side, until};
+use crate::folder::share;
+use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_protocol::{JobId, Name};
@@ -23,7 +25,7 @@ const LOOK: &str = "job_look = \"100ms\"";
 async fn grid(stop_at: Option<&str>) -> (Grid, bool) {
     let mut grid = Grid::new();
     for name in SITES {
-        grid.start("site", name, &site(name, "jobs = { processes = true }"), None).await;
+        grid.start("site", name, &site(name, PROGRAMS), None).await;
     }
     let text = grid.broker_of("grid", LOOK, &SITES);
     let stopped = grid.start("broker", "grid", &text, stop_at).await == Began::Stopped;
@@ -48,6 +50,7 @@ impl Owner {
     fn new(grid: &Grid) -> Owner {
         let folder = grid.of("grid").config().with_file_name("traces");
         fs::create_dir_all(&folder).unwrap();
+        share(&folder);
         let text = format!(
             "#!/bin/sh\necho $$ > '{0}'/$BOOKAHEAD_JOB.new\nmv '{0}'/$BOOKAHEAD_JOB.new '{0}'/$BOOKAHEAD_JOB\nexec sleep 300\n",
             folder.display()

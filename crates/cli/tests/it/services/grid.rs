@@ -5,6 +5,7 @@ use super::asking::Asker;
 use super::process::{Began, Process};
 use super::until;
 use super::witness::check_journal;
+use crate::folder::shared_folder;
 use bookahead_api as api;
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -32,7 +33,7 @@ pub(crate) fn site(name: &str, more: &str) -> String {
 impl Grid {
     /// Nobody yet.
     pub(crate) fn new() -> Grid {
-        Grid { label: String::new(), folder: TempDir::new().unwrap(), processes: Vec::new() }
+        Grid { label: String::new(), folder: shared_folder(), processes: Vec::new() }
     }
 
     /// Three sites and those who ask them. Some are to stop at a point; whether one did before all were ready, and was killed

@@ -6,6 +6,7 @@ use super::grid::{CAPACITY, Grid, SITES, knows, site};
 use super::process::Began;
 use super::{quick, runtime, side_by_side, until};
 use crate::batch::terminal::Terminal;
+use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_plan::Seconds;
@@ -23,7 +24,7 @@ const LOOK: &str = "job_look = \"100ms\"\njob_notice = \"8s\"";
 async fn sites() -> Grid {
     let mut grid = Grid::new();
     for name in SITES {
-        grid.start("site", name, &site(name, "jobs = { processes = true }"), None).await;
+        grid.start("site", name, &site(name, PROGRAMS), None).await;
     }
     grid
 }

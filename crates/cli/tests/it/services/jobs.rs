@@ -4,6 +4,8 @@
 use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{Grid, site};
 use super::{quick, runtime, side_by_side, until};
+use crate::folder::share;
+use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{ClientError, make};
 use bookahead_plan::Seconds;
@@ -24,6 +26,7 @@ impl Errands {
         let north = grid.of("north");
         let folder = north.config().with_file_name("traces");
         fs::create_dir_all(&folder).unwrap();
+        share(&folder);
         Errands { ada: grid.asker("north"), folder }
     }
 
@@ -116,7 +119,7 @@ async fn crash_at(point: Point, count: u32) -> bool {
     let mut grid = Grid::new();
     grid.label = format!("{point:?} {count}");
     let stop_at = format!("{}:{count}", point.word());
-    grid.start("site", "north", &site("north", "jobs = { processes = true }"), Some(&stop_at)).await;
+    grid.start("site", "north", &site("north", PROGRAMS), Some(&stop_at)).await;
     let errands = Errands::new(&grid);
     let mut crashed = false;
     tokio::select! {

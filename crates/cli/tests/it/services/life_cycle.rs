@@ -5,6 +5,7 @@ use super::asking::{Asker, is_live, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, site};
 use super::witness::check_journal;
 use super::{PATIENCE, runtime, until};
+use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Watch, make};
 use bookahead_plan::{Seconds, Time};
@@ -77,7 +78,7 @@ fn script(reservation: ReservationId, trace: &Path) -> api::SubmitJob {
 fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
     runtime().block_on(async {
         let mut grid = Grid::new();
-        grid.start("site", "north", &site("north", "jobs = { processes = true }"), None).await;
+        grid.start("site", "north", &site("north", PROGRAMS), None).await;
         let north = grid.of("north");
         let ada = Asker::new(&north.url(), "ada").client().clone();
         let mut watch = ada.watch(None, None).await.unwrap();
@@ -96,7 +97,7 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let committed = ada.commit(id, &api::Commit::default()).await.unwrap();
         assert_eq!((committed.state, committed.held_for_ms), (api::State::Committed, None));
 
-        let trace = north.state().join("trace");
+        let trace = north.config().with_file_name("trace");
         let job = ada.submit(&script(id, &trace), &make::key().unwrap().to_string()).await.unwrap();
         assert_eq!((job.state, job.reservation), (api::JobState::Waiting, Some(id)));
         let change = api::Change { request: document(part(4, begin, 30)) };

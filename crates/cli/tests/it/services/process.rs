@@ -1,5 +1,5 @@
-//! A site or broker as a process of its own: started as a user starts it, stopped, killed and started again on the same
-//! port with the same state. What it says is kept, for those who want to know why a test failed. It is gone with its owner.
+//! A site or broker as a process of its own: started as a user starts it, stopped, killed and started again with the same
+//! state and socket. What it says is kept, for those who want to know why a test failed. It is gone with its owner.
 
 use super::{PATIENCE, until};
 use serde_json::Value;
@@ -15,8 +15,8 @@ pub(crate) struct Process {
     role: &'static str,
     name: String,
     config: PathBuf,
-    /// Where it listens; any free port before it was ever ready.
-    listen: String,
+    /// Where it is asked, once it was ready.
+    url: Option<String>,
     life: Option<Life>,
     /// What it said in earlier lives.
     said_before: String,
@@ -51,8 +51,7 @@ impl Process {
     pub(crate) fn new(folder: &Path, role: &'static str, name: &str, text: &str) -> Process {
         let config = folder.join(format!("{name}.toml"));
         std::fs::write(&config, text).unwrap();
-        let listen = "127.0.0.1:0".to_owned();
-        Process { role, name: name.to_owned(), config, listen, life: None, said_before: String::new() }
+        Process { role, name: name.to_owned(), config, url: None, life: None, said_before: String::new() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -71,8 +70,7 @@ impl Process {
 
     /// Where it is asked, once it was ready.
     pub(crate) fn url(&self) -> String {
-        assert!(!self.listen.ends_with(":0"), "{} was never ready", self.name);
-        format!("http://{}", self.listen)
+        self.url.clone().unwrap_or_else(|| panic!("{} was never ready", self.name))
     }
 
     /// Starts it, to be stopped at a point if one is named, and waits until it is ready or stopped.
@@ -84,18 +82,13 @@ impl Process {
     pub(crate) async fn start_with(&mut self, options: &[&str], stop_at: Option<&str>) -> Began {
         assert!(self.life.is_none(), "{} runs already", self.name);
         let deadline = Instant::now() + PATIENCE;
-        loop {
-            self.launch(options, stop_at);
-            if let Some(began) = self.begun(deadline).await {
-                return began;
+        self.launch(options, stop_at);
+        match self.begun(deadline).await {
+            Some(began) => began,
+            None => {
+                let said = self.kill9();
+                panic!("{} did not start: {said}", self.name)
             }
-            // Somebody else was given the port in the meantime; that does not last.
-            let said = self.kill9();
-            assert!(
-                said.contains("in use") && Instant::now() < deadline,
-                "{} did not start: {said}",
-                self.name
-            );
         }
     }
 
@@ -107,7 +100,7 @@ impl Process {
 
     fn launch(&mut self, options: &[&str], stop_at: Option<&str>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
-        command.arg(self.role).arg("--config").arg(&self.config).args(["--listen", &self.listen, "--json"]);
+        command.arg(self.role).arg("--config").arg(&self.config).arg("--json");
         command.args(options);
         command.env_remove("BOOKAHEAD_LOG").env_remove("BOOKAHEAD_STOP_AT");
         command.envs(stop_at.map(|point| ("BOOKAHEAD_STOP_AT", point)));
@@ -133,7 +126,7 @@ impl Process {
         let (began, ready) = began.await?;
         if began == Began::Ready {
             let ready: Value = serde_json::from_str(&ready).unwrap();
-            self.listen = ready["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+            self.url = Some(ready["url"].as_str().unwrap().to_owned());
         }
         Some(began)
     }

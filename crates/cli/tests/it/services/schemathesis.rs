@@ -12,6 +12,9 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// It does not speak through Unix sockets.
+const TCP: &str = "listen = \"127.0.0.1:0\"";
+
 /// Where it is, for those who know; it must be there then.
 const VARIABLE: &str = "BOOKAHEAD_SCHEMATHESIS";
 
@@ -77,7 +80,7 @@ fn a_site_answers_every_request_as_its_description_says() {
     let runtime = runtime();
     let (grid, known) = runtime.block_on(async {
         let mut grid = Grid::new();
-        grid.start("site", "north", &super::grid::site("north", ""), None).await;
+        grid.start("site", "north", &super::grid::site("north", TCP), None).await;
         let known = something_there(&grid.asker("north")).await;
         (grid, known)
     });
@@ -90,7 +93,12 @@ fn a_broker_answers_every_request_as_its_description_says() {
     let runtime = runtime();
     let (grid, known) = runtime.block_on(async {
         // Nobody may register here, since nobody who would be made up could be asked.
-        let (grid, _) = Grid::of_three(Shape::Flat, "open = false", &[]).await;
+        let (grid, _) = Grid::of_three(
+            Shape::Flat,
+            &format!("{TCP}\nopen = false\n[security]\ntrust_local_users = true"),
+            &[],
+        )
+        .await;
         let broker = grid.asker("grid");
         knows(&broker, &Shape::Flat.offered()).await;
         let known = something_there(&broker).await;
@@ -103,7 +111,7 @@ fn a_broker_answers_every_request_as_its_description_says() {
 #[test]
 fn whoever_registers_with_a_broker_is_shown_as_the_description_says() {
     let mut grid = Grid::new();
-    runtime().block_on(grid.start("broker", "grid", "name = \"grid\"\n", None));
+    runtime().block_on(grid.start("broker", "grid", &format!("name = \"grid\"\n{TCP}\n"), None));
     let only = "--include-operation-id register_site --include-operation-id list_sites --phases examples,coverage,fuzzing";
     try_out(&grid.of("grid").url(), &[], &only.split(' ').collect::<Vec<_>>());
 }

@@ -4,13 +4,13 @@
 use super::asking::{Asker, hold, is_same, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, SITES, Shape, knows, site};
 use super::{runtime, until};
+use crate::service::{Connection, connect};
 use bookahead_api::Operation;
 use bookahead_client::ClientError;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, Envelope, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::net::TcpStream;
 
 /// A call for three parts that take all there is.
 fn three_parts(asker: &Asker) -> Envelope {
@@ -48,15 +48,14 @@ async fn is_held_everywhere(grid: &Grid) {
 }
 
 /// Sends a call as a program would that knows nothing of our client.
-fn send_raw(address: &str, envelope: &Envelope) -> TcpStream {
+fn send_raw(address: &str, envelope: &Envelope) -> Box<dyn Connection> {
     let operation = Operation::try_from(envelope.call.clone()).unwrap();
     let (path, body) = (operation.path(), operation.body().unwrap().unwrap());
-    let host = address.strip_prefix("http://").unwrap();
     let (user, key, length) = (&envelope.caller.user, envelope.key, body.len());
-    let mut stream = TcpStream::connect(host).unwrap();
+    let mut stream = connect(address);
     write!(
         stream,
-        "POST {path} HTTP/1.1\r\nhost: {host}\r\nbookahead-user: {user}\r\nidempotency-key: \"{key}\"\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nbookahead-user: {user}\r\nidempotency-key: \"{key}\"\r\n\
          content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .unwrap();

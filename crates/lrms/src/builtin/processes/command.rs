@@ -2,12 +2,13 @@
 //! even if nobody of us is there. The wrapper is a fixed text, and what users wrote comes to it as arguments: no shell
 //! ever reads it.
 //!
-//! A program runs as the user of the daemon, with nothing to read, in an environment of its own: `PATH`, `HOME` and `LANG`
-//! as the daemon has them, what the job gives, and `BOOKAHEAD_JOB`, `BOOKAHEAD_FOLDER`, `BOOKAHEAD_CAPACITY` and, inside a
+//! A program runs as the user of the daemon or as another account, with nothing to read, in an environment of its own: `PATH`,
+//! `HOME` and `LANG` as the daemon or the account has them, what the job gives, and `BOOKAHEAD_JOB`, `BOOKAHEAD_FOLDER`, `BOOKAHEAD_CAPACITY` and, inside a
 //! reservation, `BOOKAHEAD_RESERVATION`.
 
 use super::folder::JobFolder;
 use super::system::{self, FOLDER_VARIABLE};
+use super::{Account, Processes};
 use crate::command::is_variable;
 use crate::error::LrmsError;
 use bookahead_party::{Job, Work};
@@ -15,11 +16,12 @@ use bookahead_plan::{Capacity, Seconds};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Run in the folder of the job, with the folder and the program's path and arguments behind it.
+/// Run in the folder of the job, with the place where the program runs, the files that it prints to, and its path and arguments
+/// behind it. The wrapper opens the files, and not we: it may have fewer rights.
 ///
 /// `set -C` makes the first line fail if the file is there: of two wrappers one runs the program. It uses nothing but
 /// what is built into a shell, and sets no variable, since the program would see it. It outlives a signal that asks
@@ -30,7 +32,7 @@ const WRAPPER: &str = r#"
 set -C
 { echo "$$" > started; } 2> /dev/null || exit 0
 trap : HUP INT TERM
-(cd "$1" && shift && exec "$@")
+(exec >> "$2" 2>> "$3" && cd "$1" && shift 3 && exec "$@")
 echo "$?" > exit
 "#;
 
@@ -95,12 +97,17 @@ pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {
 }
 
 /// What a job's environment has from the daemon's.
-pub(super) fn inherited() -> BTreeMap<String, OsString> {
+pub(super) fn inherited(account: Option<&Account>) -> BTreeMap<String, OsString> {
     let defaults = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LANG", "C.UTF-8")];
     let value = |(name, default): (&str, &str)| {
         (name.to_owned(), env::var_os(name).unwrap_or_else(|| OsString::from(default)))
     };
-    defaults.map(value).into()
+    let mut all: BTreeMap<String, OsString> = defaults.map(value).into();
+    if let Some(Account { name, home, .. }) = account {
+        all.insert("HOME".into(), home.into());
+        all.extend(["USER", "LOGNAME"].map(|variable| (variable.to_owned(), name.into())));
+    }
+    all
 }
 
 /// The wrapper around a job's program; an error says why it cannot be run. What it prints goes to its folder, or to a file
@@ -108,10 +115,9 @@ pub(super) fn inherited() -> BTreeMap<String, OsString> {
 pub(super) fn wrapped(
     job: &Job,
     folder: &JobFolder,
-    inherited: &BTreeMap<String, OsString>,
-    shared: Option<&Path>,
+    Processes { inherited, shared, account, .. }: &Processes,
 ) -> Result<Command, String> {
-    let environment = environment(job, folder, inherited);
+    let (environment, shared) = (environment(job, folder, inherited), shared.as_deref());
     let path = environment.get("PATH").map_or(OsStr::new(""), OsString::as_os_str);
     let (place, program, arguments) = parts(&job.work, folder, shared, path)?;
     let (output, error) = match shared {
@@ -119,20 +125,27 @@ pub(super) fn wrapped(
             let file = shared.join(format!("{}.out", job.id));
             (file.clone(), file)
         }
-        None => (folder.path().join("output"), folder.path().join("error")),
+        None => (folder.run().join("output"), folder.run().join("error")),
     };
+    if account.is_none() {
+        can_append_to(&output)?;
+    }
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", WRAPPER, "bookahead-job"]).arg(place).arg(program).args(arguments);
-    command.current_dir(folder.path()).env_clear().envs(&environment);
-    command.stdin(Stdio::null()).stdout(append_to(&output)?).stderr(append_to(&error)?);
+    command.args(["-c", WRAPPER, "bookahead-job"]).arg(place).args([output, error]);
+    command.arg(program).args(arguments);
+    command.current_dir(folder.run()).env_clear().envs(&environment);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Some(Account { user, group, .. }) = account {
+        system::run_as(&mut command, *user, *group);
+    }
     system::lead_a_group(&mut command);
     Ok(command)
 }
 
 /// What is there stays.
-fn append_to(file: &Path) -> Result<File, String> {
+fn can_append_to(file: &Path) -> Result<(), String> {
     let opened = OpenOptions::new().create(true).append(true).open(file);
-    opened.map_err(|why| format!("cannot write {}: {why}", file.display()))
+    opened.map(drop).map_err(|why| format!("cannot write {}: {why}", file.display()))
 }
 
 fn environment(
@@ -161,7 +174,8 @@ fn parts(
     shared: Option<&Path>,
     path: &OsStr,
 ) -> Result<(PathBuf, PathBuf, Vec<OsString>), String> {
-    let usual = shared.unwrap_or_else(|| folder.path());
+    let usual = shared.map_or_else(|| folder.run(), Path::to_owned);
+    let usual = usual.as_path();
     match work {
         Work::Program { program, arguments, folder: place, .. } => {
             let place = place.as_deref().unwrap_or(usual);

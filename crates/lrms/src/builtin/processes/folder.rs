@@ -10,9 +10,13 @@
 //! | `started` | the wrapper, only if it is not there | its process id: whoever writes it runs the program |
 //! | `exit` | the wrapper, at the end | the exit code of the program |
 //!
+//! Where programs run as another account, what they and their wrapper write is in a folder `run` of that account inside this one:
+//! we never write there by name, since they could put a link in place of a file.
+//!
 //! A number counts only with the end of its line, so half of one is never taken for a whole. The output of a program is not
 //! bounded; the file system is.
 
+use super::{Account, system};
 use crate::error::LrmsError;
 use bookahead_party::{Job, JobState, Work};
 use bookahead_plan::Time;
@@ -53,6 +57,9 @@ pub(super) struct JobFolder(PathBuf);
 /// Folders with this in front are being made; one that is left was never submitted.
 const UNFINISHED: &str = "new-";
 
+/// The folder of the account that runs the program, if that is another than ours.
+const RUN: &str = "run";
+
 impl JobFolder {
     /// That of a job, among the others.
     pub(super) fn of(id: JobId, all: &Path) -> JobFolder {
@@ -78,11 +85,11 @@ impl JobFolder {
 
     /// Makes the folder of a job that is submitted. When this returns it survives any crash; when it fails nothing
     /// is left of it, nor of one that was forgotten and could not be removed.
-    pub(super) fn create(record: &Record, all: &Path) -> Result<(), LrmsError> {
+    pub(super) fn create(record: &Record, all: &Path, account: Option<&Account>) -> Result<(), LrmsError> {
         let folder = JobFolder::of(record.job.id, all);
         let unfinished = JobFolder(all.join(format!("{UNFINISHED}{}", record.job.id)));
         let made = unfinished.remove().and_then(|()| folder.remove()).and_then(|()| {
-            unfinished.fill(record)?;
+            unfinished.fill(record, account)?;
             fs::rename(&unfinished.0, &folder.0)?;
             sync(all)
         });
@@ -92,10 +99,19 @@ impl JobFolder {
         })
     }
 
-    fn fill(&self, record: &Record) -> io::Result<()> {
-        super::system::create_private(&self.0)?;
+    fn fill(&self, record: &Record, account: Option<&Account>) -> io::Result<()> {
+        system::create_private(&self.0)?;
         if let Work::Script { text, .. } = &record.job.work {
             write(&self.script(), text.as_bytes())?;
+        }
+        if let Some(Account { user, group, .. }) = account {
+            let run = self.0.join(RUN);
+            system::create_private(&run)?;
+            system::give_to(&run, *user, *group)?;
+            if let Work::Script { .. } = &record.job.work {
+                system::give_to(&self.script(), *user, *group)?;
+            }
+            system::let_through(&self.0)?;
         }
         write(&self.0.join("job.json"), &serde_json::to_vec(record)?)?;
         sync(&self.0)
@@ -110,6 +126,12 @@ impl JobFolder {
 
     pub(super) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Where its program and the wrapper run and write.
+    pub(super) fn run(&self) -> PathBuf {
+        let run = self.0.join(RUN);
+        if run.is_dir() { run } else { self.0.clone() }
     }
 
     pub(super) fn script(&self) -> PathBuf {
@@ -140,7 +162,7 @@ impl JobFolder {
 
     /// Whether a process runs or ran the program, or none may.
     pub(super) fn is_claimed(&self) -> bool {
-        self.0.join("started").exists()
+        self.run().join("started").exists()
     }
 
     /// The exit code of the program, if it has ended by itself.
@@ -150,7 +172,7 @@ impl JobFolder {
 
     /// From now on no process will run the program, unless one does already.
     pub(super) fn forbid_start(&self) -> io::Result<()> {
-        match OpenOptions::new().write(true).create_new(true).open(self.0.join("started")) {
+        match OpenOptions::new().write(true).create_new(true).open(self.run().join("started")) {
             Ok(mut file) => file.write_all(b"0\n"),
             // One does, or the folder is gone and none can.
             Err(why) if matches!(why.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
@@ -161,7 +183,7 @@ impl JobFolder {
     }
 
     fn number(&self, name: &str) -> Option<i32> {
-        let text = fs::read_to_string(self.0.join(name)).ok()?;
+        let text = fs::read_to_string(self.run().join(name)).ok()?;
         text.strip_suffix('\n')?.parse().ok()
     }
 }
@@ -176,7 +198,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, LrmsError> {
 }
 
 fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = system::create_private_file(path)?;
     file.write_all(content)?;
     file.sync_all()
 }

@@ -3,7 +3,8 @@
 //!
 //! A job's processes are ended together: those of its group, and those that left the group but still carry the job's
 //! folder in their environment. They are asked first and ended after a grace. Whoever leaves the group *and* takes on another
-//! environment escapes. Programs run as the user of the daemon: whoever may submit jobs may do what that user may.
+//! environment escapes. Programs run as the user of the daemon, or as another account: whoever may submit jobs may do what that
+//! account may. The jobs of one account can disturb each other.
 //!
 //! It relies on its caller for the time and on the file system to keep what was synced. It never decides when a job
 //! starts or ends.
@@ -30,12 +31,27 @@ pub const GRACE: Millis = Millis::seconds(5);
 /// While processes are being ended they are looked for so often: to find them all of `/proc` is read.
 const SEARCH_EVERY: Millis = Millis(100);
 
+/// An account that programs run as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub user: u32,
+    /// The number of its group; programs are in no other.
+    pub group: u32,
+    /// Its home folder.
+    pub home: PathBuf,
+}
+
 /// The folder of the jobs and the programs that run.
 pub struct Processes {
     /// Of all jobs.
     jobs: PathBuf,
     /// Where programs run and print to, if not in the folder of each job.
     shared: Option<PathBuf>,
+    /// As whom programs run, if not as we do.
+    account: Option<Account>,
     inherited: BTreeMap<String, OsString>,
     /// Those that should run. The wrapper, if it is a child of ours.
     watched: BTreeMap<JobId, Option<Child>>,
@@ -80,10 +96,14 @@ impl From<Found> for JobState {
 }
 
 impl Processes {
-    /// Opens a folder for jobs, and makes it where there is none. One process may have it open.
-    pub fn open(folder: &Path) -> Result<Processes, LrmsError> {
+    /// Opens a folder for jobs, and makes it where there is none. One process may have it open. Programs run as `account`, if
+    /// there is one, which only root can have them do.
+    pub fn open(folder: &Path, account: Option<Account>) -> Result<Processes, LrmsError> {
         let jobs = folder.join("jobs");
         system::create_private_all(&jobs).map_err(LrmsError::files("make", &jobs))?;
+        if account.is_some() {
+            system::let_through(&jobs).map_err(LrmsError::files("open", &jobs))?;
+        }
         let jobs = jobs.canonicalize().map_err(LrmsError::files("open", &jobs))?;
         let path = folder.join("lock");
         let lock = File::create(&path).map_err(LrmsError::files("open", &path))?;
@@ -95,7 +115,8 @@ impl Processes {
         Ok(Processes {
             jobs,
             shared: None,
-            inherited: command::inherited(),
+            inherited: command::inherited(account.as_ref()),
+            account,
             watched: BTreeMap::new(),
             ending: BTreeMap::new(),
             next_search: Moment(i64::MIN),
@@ -136,7 +157,7 @@ impl Processes {
 
     /// Writes down a job that is submitted. When this returns it survives any crash.
     pub(super) fn add(&self, record: &Record) -> Result<(), LrmsError> {
-        JobFolder::create(record, &self.jobs)
+        JobFolder::create(record, &self.jobs, self.account.as_ref())
     }
 
     /// Writes down that a job starts; an error says why that cannot be done.
@@ -158,7 +179,7 @@ impl Processes {
     /// Starts the program of a job; an error says why that cannot be done.
     pub(super) fn start(&mut self, job: &Job, at: Time) -> Result<(), String> {
         let folder = self.folder(job.id);
-        let mut command = command::wrapped(job, &folder, &self.inherited, self.shared.as_deref())?;
+        let mut command = command::wrapped(job, &folder, self)?;
         // Before it starts, so that afterwards it is known until when it may run.
         self.note_start(job.id, at)?;
         let child = command.spawn().map_err(|why| format!("cannot run /bin/sh: {why}"))?;

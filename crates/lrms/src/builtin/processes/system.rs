@@ -56,6 +56,35 @@ pub(super) fn create_private_all(path: &Path) -> io::Result<()> {
     private().recursive(true).create(path)
 }
 
+/// Makes a file that only its owner can read, or empties it.
+pub(super) fn create_private_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Others may pass through a folder, but not look into it.
+#[cfg(unix)]
+pub(super) fn let_through(path: &Path) -> io::Result<()> {
+    let passable = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+    fs::set_permissions(path, passable)
+}
+
+/// Makes an account the owner of a file or folder.
+#[cfg(unix)]
+pub(super) fn give_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
+    std::os::unix::fs::chown(path, Some(user), Some(group))
+}
+
+/// The process will run as an account, in its group and in no other.
+#[cfg(unix)]
+pub(super) fn run_as(command: &mut Command, user: u32, group: u32) {
+    use std::os::unix::process::CommandExt as _;
+    command.gid(group).uid(user);
+}
+
 fn private() -> fs::DirBuilder {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -119,6 +148,19 @@ impl Signal {
 
 #[cfg(not(unix))]
 pub(super) fn lead_a_group(_: &mut Command) {}
+
+#[cfg(not(unix))]
+pub(super) fn let_through(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(super) fn give_to(_: &Path, _: u32, _: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(unix))]
+pub(super) fn run_as(_: &mut Command, _: u32, _: u32) {}
 
 #[cfg(not(unix))]
 pub(super) fn tell_group(_: i32, _: Signal) {}

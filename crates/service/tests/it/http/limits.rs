@@ -1,9 +1,12 @@
 //! More than is served at once is turned away, and told so.
 
-use super::{LONG, North, Reply, reserve};
+use super::{LONG, North, Reply, Wire, reserve};
 use bookahead_service::http::Limits;
 use bookahead_service::security::Role;
 use serde_json::json;
+use std::time::Duration;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_may_be_only_so_large() {
@@ -33,29 +36,100 @@ async fn a_user_may_ask_only_so_often_and_others_are_not_held_up() {
     north.end().await;
 }
 
+/// Reservations that wait for the disk, until a read of `reader` is refused. Reads do not wait for the disk; one of them may have
+/// had the place of a reservation, which is refused then.
+async fn crowd(wires: &[Wire], reader: &Wire) -> (Reply, Vec<TcpStream>) {
+    let body = reserve(1).to_string();
+    let mut waiting = Vec::new();
+    for wire in wires.iter().cycle() {
+        let key = format!("key-{}", waiting.len());
+        waiting.push(wire.begin("POST", "/v1/reservations", &[("idempotency-key", &key)], &body).await);
+        let reply = reader.get("/v1/resources").await;
+        if reply.status != 200 {
+            return (reply, waiting);
+        }
+    }
+    unreachable!("there is always a next one")
+}
+
+async fn all_are_answered(waiting: Vec<TcpStream>, refused: u16) {
+    for stream in waiting {
+        let answer = tokio::time::timeout(LONG, Reply::read(stream)).await.unwrap();
+        assert!(answer.status == 201 || answer.status == refused, "{answer:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_so_many_requests_are_worked_on_at_the_same_time() {
     let north = North::with_limits(Limits { concurrent: 2, ..Limits::default() }).await;
-    let ada = north.ada();
+    let users = ["ada", "bob"].map(|user| north.wire(user, Role::User));
+    let grace = north.wire("grace", Role::User);
     let held = north.hold_up();
-    let body = reserve(1).to_string();
-    let mut waiting = Vec::new();
-    let crowded = loop {
-        // Reads do not wait for the disk. One of them may have had the place of a reservation, which is refused then.
-        let key = format!("key-{}", waiting.len());
-        waiting.push(ada.begin("POST", "/v1/reservations", &[("idempotency-key", &key)], &body).await);
-        let reply = ada.get("/v1/resources").await;
-        if reply.status != 200 {
-            break reply;
-        }
-    };
+    let (crowded, waiting) = crowd(&users, &grace).await;
     assert_eq!(crowded.problem(), (503, "unavailable".into()));
     drop(held);
-    for stream in waiting {
-        let answer = tokio::time::timeout(LONG, Reply::read(stream)).await.unwrap();
-        assert!(matches!(answer.status, 201 | 503), "{answer:?}");
+    all_are_answered(waiting, 429).await;
+    grace.get("/v1/resources").await.document(200);
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_user_has_a_quarter_of_the_places_and_leaves_the_rest_to_others() {
+    let north = North::with_limits(Limits { concurrent: 8, ..Limits::default() }).await;
+    let ada = north.ada();
+    let held = north.hold_up();
+    let (crowded, waiting) = crowd(std::slice::from_ref(&ada), &ada).await;
+    assert_eq!(crowded.problem(), (429, "too-many-requests".into()));
+    assert!(crowded.body.contains("2 requests of ada"), "{crowded:?}");
+    north.wire("grace", Role::User).get("/v1/resources").await.document(200);
+    drop(held);
+    all_are_answered(waiting, 429).await;
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_are_slow_to_come_take_no_place_from_others() {
+    let north = North::with_limits(Limits { concurrent: 8, ..Limits::default() }).await;
+    let ada = north.ada();
+    let mut slow = Vec::new();
+    let refused = loop {
+        // It says that more is to come than it sends.
+        let more = [("idempotency-key", "k"), ("transfer-encoding", "chunked")];
+        let mut stream = ada.begin_unfinished("POST", "/v1/reservations", &more, "1\r\n{\r\n").await;
+        if let Ok(first) = tokio::time::timeout(Duration::from_millis(500), stream.read_u8()).await {
+            first.unwrap();
+            break slow.len();
+        }
+        slow.push(stream);
+        // Whoever sends a body that is there at once is served meanwhile, and so is whoever sends none.
+        let grace = north.wire("grace", Role::User);
+        let key = format!("grace-{}", slow.len());
+        grace.post_once("/v1/reservations", &key, &reserve(1)).await.document(201);
+        ada.get("/v1/resources").await.document(200);
+    };
+    assert_eq!(refused, 2, "a quarter of the places");
+    drop(slow);
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_user_watches_only_so_often_and_others_watch_too() {
+    let north = North::with_limits(Limits { watchers: 8, ..Limits::default() }).await;
+    let mut watching = Vec::new();
+    for _ in 0..2 {
+        let mut stream = north.ada().begin("GET", "/v1/events", &[], "").await;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.unwrap();
+        assert_eq!(&status, b"HTTP/1.1 200");
+        watching.push(stream);
     }
-    ada.get("/v1/resources").await.document(200);
+    let often = north.ada().get("/v1/events").await;
+    assert_eq!(often.problem(), (429, "too-many-requests".into()));
+    let mut other = north.wire("grace", Role::User).begin("GET", "/v1/events", &[], "").await;
+    let mut status = [0; 12];
+    other.read_exact(&mut status).await.unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    drop((watching, other));
     north.end().await;
 }
 

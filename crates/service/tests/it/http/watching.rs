@@ -97,12 +97,13 @@ async fn only_so_many_watch_and_all_are_let_go_at_the_end() {
     let north = North::with_limits(Limits { watchers: 2, ..Limits::default() }).await;
     let client = north.client("ada", Role::User);
     let mut one = client.watch(None, None).await.unwrap();
-    let two = client.watch(None, None).await.unwrap();
-    assert_eq!(north.ada().get("/v1/events").await.problem(), (503, "unavailable".into()));
+    let two = north.client("grace", Role::User).watch(None, None).await.unwrap();
+    let bob = north.client("bob", Role::User);
+    assert_eq!(north.wire("bob", Role::User).get("/v1/events").await.problem(), (503, "unavailable".into()));
     drop(two);
     let mut third = loop {
         // The place is free as soon as it is noticed that the second has left.
-        match client.watch(None, None).await {
+        match bob.watch(None, None).await {
             Ok(watch) => break watch,
             Err(refused) => assert!(refused.to_string().contains("2 watch already"), "{refused}"),
         }

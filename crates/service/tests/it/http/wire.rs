@@ -32,6 +32,28 @@ impl Wire {
         Wire { address, token }
     }
 
+    /// Sends the beginning of a request whose body goes on in chunks.
+    pub(crate) async fn begin_unfinished(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        first: &str,
+    ) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
+        head += &self
+            .token
+            .as_ref()
+            .map_or_else(String::new, |token| format!("authorization: Bearer {token}\r\n"));
+        head.extend(headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")));
+        stream
+            .write_all(format!("{head}content-type: application/json\r\n\r\n{first}").as_bytes())
+            .await
+            .unwrap();
+        stream
+    }
+
     /// Sends a request, and does not wait for the answer.
     pub(crate) async fn begin(
         &self,

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bookahead_service::http::listener::Listener;
 use bookahead_service::http::serve::{Bounds, serve};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
@@ -91,7 +92,8 @@ impl IdentityProvider {
             .route("/keys", get(keys))
             .with_state(published.clone());
         let (stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(serve(Bounds::default(), listener, tls, router, async { drop(stopped.await) }));
+        let listeners = vec![Listener::Tcp(listener, tls)];
+        tokio::spawn(serve(Bounds::default(), listeners, router, async { drop(stopped.await) }));
         IdentityProvider { issuer, published, _stop: stop }
     }
 

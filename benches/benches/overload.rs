@@ -1,0 +1,436 @@
+//! One user under attack by another: how long a light client waits for its answers while somebody else does what it can to be in
+//! the way, and how many times as long that is as on an idle service. The light client has another address than the attacker, and
+//! asks for a list, probes, and books and cancels in turn, each 5 ms after the answer before.
+//!
+//! Ends with an error where the p99 is more than ten times that of the idle service, or where the light client gets an error.
+//! Service, attacker and light client share the machine; each has threads of its own.
+
+use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
+use bookahead_service::daemon::{self, OnLostJournal, Running};
+use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::net::TcpSocket;
+use tokio::runtime::Runtime;
+
+/// How long each attack lasts.
+const ROUND: Duration = Duration::from_secs(6);
+/// The attack has begun to work after this time.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Between an answer to the light client and its next call.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The most that an attack may cost.
+const MOST: f64 = 10.0;
+/// Far longer than any answer should take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What one address is refused in connections.
+const CONNECTIONS: usize = 1_100;
+/// Connections on which an attacker sends as fast as it can.
+const BUSY: usize = 8;
+const SITES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Outcome<()> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("overload-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let outcome = all(&folder);
+    std::fs::remove_dir_all(&folder)?;
+    outcome
+}
+
+fn all(folder: &Path) -> Outcome<()> {
+    let secret = new_secret().ok_or("no random numbers")?;
+    let path = folder.join("secret.key");
+    std::fs::write(&path, secret)?;
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    let tokens = Tokens { light: token(&path, "light")?, mallory: token(&path, "mallory")? };
+    let services = runtime(2)?;
+    let grid = services.block_on(Grid::start(folder))?;
+    println!("A light client beside one attack at a time, {} s each", ROUND.as_secs());
+    println!("  {:<44} {:>7} {:>9} {:>9} {:>8} {:>6}", "", "calls", "p50", "p99", "to idle", "errors");
+    let mut bad = Vec::new();
+    for (target, attacks) in [(Target::Site, &SITE_ATTACKS[..]), (Target::Broker, &BROKER_ATTACKS[..])] {
+        let address = grid.address(target);
+        let idle = measure(address, &tokens, target, None)?;
+        idle.print(&format!("{target:?}, idle"), None);
+        for attack in attacks {
+            let seen = measure(address, &tokens, target, Some(*attack))?;
+            let ratio = seen.p99 / idle.p99;
+            seen.print(attack.name, Some(ratio));
+            if ratio > MOST || seen.errors > 0 {
+                bad.push(attack.name);
+            }
+        }
+    }
+    services.block_on(grid.stop())?;
+    if bad.is_empty() {
+        return Ok(());
+    }
+    Err(format!("more than {MOST} times the p99 of the idle service, or errors: {}", bad.join(", ")).into())
+}
+
+fn runtime(threads: usize) -> Outcome<Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?)
+}
+
+struct Tokens {
+    light: String,
+    mallory: String,
+}
+
+fn token(keys: &Path, user: &str) -> Outcome<String> {
+    let keys = Keys::read(keys)?;
+    let secret = keys.secret().ok_or("it has no secret")?;
+    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
+    let claims = Claims {
+        user: user.into(),
+        roles: BTreeSet::from([Role::User]),
+        issuer: None,
+        audience: None,
+        expires: now + 3_600,
+        not_before: None,
+        issued: None,
+    };
+    Ok(mint(secret, &claims))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Target {
+    Site,
+    Broker,
+}
+
+struct Grid {
+    sites: Vec<Running>,
+    broker: Running,
+}
+
+impl Grid {
+    /// A guarded site that is asked by itself, seven others, and a guarded broker that asks those.
+    async fn start(folder: &Path) -> Outcome<Grid> {
+        let guard = "[security]\nkeys = \"secret.key\"\n";
+        let site = |name: &str, guard: &str| {
+            format!(
+                "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\n\
+                 capacity = 4096\nmethod = \"earliest\"\n[user_limits.mallory]\ncount = 1\n{guard}"
+            )
+        };
+        let mut sites = Vec::new();
+        for (name, guard) in [("alone", guard)].into_iter().chain(SITES.map(|name| (name, ""))) {
+            let config = SiteConfig::parse(Path::new(name), &site(name, guard))?;
+            sites.push(daemon::site(&config, folder, OnLostJournal::Ask).await?);
+        }
+        let text = format!("name = \"grid\"\nlisten = \"127.0.0.1:0\"\nopen = false\n{guard}");
+        let text = text.replace("open", "[[peer]]\nname = \"x\"\nurl = \"http://127.0.0.1:1\"\n# open");
+        let mut config = BrokerConfig::parse(Path::new("grid"), &text)?;
+        let named = |site: &Running| PeerLink {
+            name: site.name().to_string(),
+            url: site.url().to_owned(),
+            ..config.peers[0].clone()
+        };
+        config.peers = sites[1..].iter().map(named).collect();
+        let broker = daemon::broker(&config, folder).await?;
+        Ok(Grid { sites, broker })
+    }
+
+    fn address(&self, target: Target) -> SocketAddr {
+        let running = if target == Target::Site { &self.sites[0] } else { &self.broker };
+        running.addresses()[0].tcp().unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into())
+    }
+
+    async fn stop(self) -> Outcome<()> {
+        self.broker.stop().await?;
+        for site in self.sites {
+            site.stop().await?;
+        }
+        Ok(())
+    }
+}
+
+struct Seen {
+    calls: usize,
+    p50: f64,
+    p99: f64,
+    errors: usize,
+}
+
+impl Seen {
+    fn print(&self, name: &str, ratio: Option<f64>) {
+        let ratio = ratio.map_or_else(String::new, |ratio| format!("{ratio:.1} x"));
+        let (p50, p99) = (self.p50 * 1e3, self.p99 * 1e3);
+        println!("  {name:<44} {:>7} {p50:>6.2} ms {p99:>6.2} ms {ratio:>8} {:>6}", self.calls, self.errors);
+    }
+}
+
+/// What the light client sees, while an attack goes on.
+fn measure(address: SocketAddr, tokens: &Tokens, target: Target, attack: Option<Attack>) -> Outcome<Seen> {
+    let attackers = runtime(2)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mallory = Arc::new(Mallory { address, token: tokens.mallory.clone(), stop: stop.clone() });
+    let attacking = attack.map(|attack| {
+        let mallory = mallory.clone();
+        attackers.spawn_blocking(move || (attack.begin)(&mallory))
+    });
+    std::thread::sleep(WARM_UP);
+    let token = tokens.light.clone();
+    let light = std::thread::spawn(move || light_client(address, &token, target));
+    let seen = light.join().map_err(|_| "the light client has ended unexpectedly")??;
+    stop.store(true, Ordering::Relaxed);
+    if let Some(attacking) = attacking {
+        attackers.block_on(attacking)?;
+    }
+    attackers.shutdown_timeout(Duration::from_secs(1));
+    Ok(seen)
+}
+
+/// Calls in turn from another address, over one connection that is kept; a new one is made where it was closed.
+fn light_client(address: SocketAddr, token: &str, target: Target) -> Outcome<Seen> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let connect = || -> Outcome<TcpStream> {
+        let stream = runtime.block_on(async {
+            let socket = TcpSocket::new_v4()?;
+            socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into())?;
+            socket.connect(address).await
+        })?;
+        let stream = stream.into_std()?;
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    };
+    let mut stream = connect()?;
+    let (mut took, mut errors, began, mut number) = (Vec::new(), 0, Instant::now(), 0);
+    let mut booked: Option<String> = None;
+    while began.elapsed() < ROUND {
+        number += 1;
+        let (method, path, body) = match (number % 4, booked.take()) {
+            (_, Some(id)) => ("DELETE", format!("/v1/reservations/{id}"), String::new()),
+            (1, None) => {
+                ("POST", "/v1/probes".to_owned(), json!({"request": {"parts": [part()]}}).to_string())
+            }
+            (2, None) => {
+                let book = json!({"request": {"parts": [part()]}, "book": true});
+                ("POST", "/v1/reservations".to_owned(), book.to_string())
+            }
+            _ => ("GET", "/v1/reservations?limit=10".to_owned(), String::new()),
+        };
+        let sent = Instant::now();
+        let key = format!("idempotency-key: \"{target:?}-{number}-{}\"\r\n", random());
+        match exchange(&mut stream, (method, &path), token, &key, &body) {
+            Ok((200..=299, answer)) => {
+                took.push(sent.elapsed().as_secs_f64());
+                if path == "/v1/reservations" {
+                    let document: Value = serde_json::from_str(&answer)?;
+                    booked = document["id"].as_str().map(ToOwned::to_owned);
+                }
+            }
+            Ok((status, answer)) => {
+                errors += 1;
+                if errors == 1 {
+                    eprintln!("    {method} {path}: {status} {answer}");
+                }
+            }
+            Err(why) => {
+                errors += 1;
+                if errors == 1 {
+                    eprintln!("    {method} {path}: {why}");
+                }
+                stream = connect()?;
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+    took.sort_by(f64::total_cmp);
+    let at = |share: f64| took.get(((took.len().max(1) - 1) as f64 * share).round() as usize).copied();
+    let (p50, p99) = (at(0.5).unwrap_or(f64::INFINITY), at(0.99).unwrap_or(f64::INFINITY));
+    Ok(Seen { calls: took.len(), p50, p99, errors })
+}
+
+/// A number that was not there before.
+fn random() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Two processors for an hour, tomorrow.
+fn part() -> Value {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let at =
+        |hours: u64| bookahead_api::Timestamp::nearest(bookahead_plan::Time((now + hours * 3_600) as i64));
+    json!({"capacity": 2, "duration_seconds": 3600, "earliest_start": at(24), "latest_end": at(72)})
+}
+
+fn head((method, path): (&str, &str), token: &str, more: &str, length: usize) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\nif-match: *\r\n{more}\r\n"
+    )
+}
+
+/// One request and its answer.
+fn exchange(
+    stream: &mut TcpStream,
+    what: (&str, &str),
+    token: &str,
+    more: &str,
+    body: &str,
+) -> Outcome<(u16, String)> {
+    let request = head(what, token, more, body.len()) + body;
+    stream.write_all(request.as_bytes())?;
+    let mut reader = BufReader::new(&mut *stream);
+    let (mut line, mut status, mut length) = (String::new(), None, 0);
+    loop {
+        line.clear();
+        if reader.read_line(&mut line)? == 0 {
+            return Err("the connection was closed".into());
+        }
+        let text = line.trim_end().to_ascii_lowercase();
+        if status.is_none() {
+            status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+        } else if let Some(value) = text.strip_prefix("content-length: ") {
+            length = value.parse()?;
+        } else if text.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok((status.ok_or("no status")?, String::from_utf8(body)?))
+}
+
+/// Somebody with a token and nothing to lose.
+struct Mallory {
+    address: SocketAddr,
+    token: String,
+    stop: Arc<AtomicBool>,
+}
+
+impl Mallory {
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Sends the same kind of request on several connections, as fast as it is answered.
+    fn flood(&self, connections: usize, request: impl Fn(u64) -> (&'static str, String, String) + Sync) {
+        std::thread::scope(|scope| {
+            for _ in 0..connections {
+                scope.spawn(|| {
+                    while self.goes_on() {
+                        // A connection that is closed is made anew.
+                        let _ = self.on_one_connection(&request);
+                    }
+                });
+            }
+        });
+    }
+
+    fn on_one_connection(&self, request: &impl Fn(u64) -> (&'static str, String, String)) -> Outcome<()> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        while self.goes_on() {
+            let number = random();
+            let (method, path, body) = request(number);
+            let key = format!("idempotency-key: \"mallory-{number}\"\r\n");
+            exchange(&mut stream, (method, &path), &self.token, &key, &body)?;
+        }
+        Ok(())
+    }
+
+    /// Opens as many connections as it can, and sends the beginning of something on each.
+    fn hoard(&self, first: &str, more: &[u8]) {
+        let mut held: Vec<TcpStream> = Vec::new();
+        while self.goes_on() {
+            if held.len() < CONNECTIONS {
+                if let Ok(mut stream) = TcpStream::connect(self.address) {
+                    let _ = stream.write_all(first.as_bytes());
+                    held.push(stream);
+                }
+                continue;
+            }
+            // Those that were closed are opened again.
+            held.retain_mut(|stream| stream.write_all(more).is_ok());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Attack {
+    name: &'static str,
+    begin: fn(&Mallory),
+}
+
+const SITE_ATTACKS: [Attack; 8] = [
+    Attack { name: "cancels ids that never were", begin: cancel_invented },
+    Attack { name: "is refused requests of 900 kB", begin: send_large },
+    Attack { name: "does not read its answers", begin: read_nothing },
+    Attack { name: "sends bodies a byte at a time", begin: send_slowly },
+    Attack { name: "sends heads a byte at a time", begin: ask_slowly },
+    Attack { name: "watches as often as it can", begin: watch },
+    Attack { name: "lists as fast as it can", begin: list },
+    Attack { name: "probes as fast as it can", begin: probe },
+];
+
+const BROKER_ATTACKS: [Attack; 2] = [
+    Attack { name: "asks for what cannot be found", begin: ask_the_impossible },
+    Attack { name: "cancels ids that never were", begin: cancel_invented },
+];
+
+fn cancel_invented(mallory: &Mallory) {
+    mallory
+        .flood(BUSY, |number| ("DELETE", format!("/v1/reservations/rsv_{:032x}", number + 1), String::new()));
+}
+
+fn send_large(mallory: &Mallory) {
+    let requirement =
+        json!({"attribute": "x".repeat(200), "test": "one-of", "values": vec!["y".repeat(250); 64]});
+    let mut part = part();
+    part["requirements"] = json!(vec![requirement; 3]);
+    let request = json!({"request": {"parts": vec![part; 16]}, "book": true}).to_string();
+    mallory.flood(4, |_| ("POST", "/v1/reservations".to_owned(), request.clone()));
+}
+
+fn read_nothing(mallory: &Mallory) {
+    let ask = head(("GET", "/v1/openapi.json"), &mallory.token, "", 0).repeat(20);
+    mallory.hoard(&ask, b"");
+}
+
+fn send_slowly(mallory: &Mallory) {
+    let first = head(("POST", "/v1/reservations"), &mallory.token, "idempotency-key: \"slow\"\r\n", 10_000);
+    mallory.hoard(&first, b" ");
+}
+
+fn ask_slowly(mallory: &Mallory) {
+    mallory.hoard("GET /v1/reservations HTTP/1.1\r\n", b"x");
+}
+
+fn watch(mallory: &Mallory) {
+    mallory.hoard(&head(("GET", "/v1/events"), &mallory.token, "", 0), b"");
+}
+
+fn list(mallory: &Mallory) {
+    mallory.flood(BUSY, |_| ("GET", "/v1/reservations".to_owned(), String::new()));
+}
+
+fn probe(mallory: &Mallory) {
+    let body = json!({"request": {"parts": [part()]}}).to_string();
+    mallory.flood(BUSY, |_| ("POST", "/v1/probes".to_owned(), body.clone()));
+}
+
+/// Eight parts, each at another site, where there are seven, with as many constraints as are taken.
+fn ask_the_impossible(mallory: &Mallory) {
+    let pairs = (0..8).flat_map(|second| (0..second).map(move |first| (first, second)));
+    let apart =
+        pairs.map(|(first, second)| json!({"type": "different-sites", "first": first, "second": second}));
+    let apart: Vec<Value> = apart.cycle().take(2_048).collect();
+    let body = json!({"request": {"parts": vec![part(); 8], "constraints": apart}}).to_string();
+    mallory.flood(BUSY, |_| ("POST", "/v1/probes".to_owned(), body.clone()));
+}
