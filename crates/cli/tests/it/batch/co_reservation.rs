@@ -5,6 +5,7 @@ use super::cluster::Cluster;
 use super::jobs::Traces;
 use super::terminal::Terminal;
 use super::{CLOSE, until, wait_for};
+use crate::folder::shared_folder;
 use crate::service::PROGRAMS;
 use crate::services::asking::{book, hold, new_id, now, part, together};
 use crate::services::grid::{Grid, knows};
@@ -45,8 +46,8 @@ fn jobs_in_a_co_reservation_start_on_the_promised_second_at_two_slurms_and_a_pla
     });
     assert!(booked.slots.iter().all(|slot| slot.interval.begin == begin), "{booked:?}");
 
-    let folder = clusters[0].folder();
-    let traces = SITES.map(|name| Traces::new(folder, name));
+    let folder = shared_folder();
+    let traces = SITES.map(|name| Traces::new(folder.path(), name));
     let ada = Terminal::at(&grid.of("grid").url());
     let mut jobs = Vec::new();
     for (site, traces) in SITES.iter().zip(&traces) {

@@ -7,11 +7,13 @@ use crate::services::asking::now;
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::Seconds;
+use bookahead_service::security::own_account;
 
 #[test]
 fn what_a_site_keeps_and_runs_is_for_the_project_of_the_owner() {
-    for (projects, project) in [("projects = { anonymous = \"chem\" }", "chem"), ("", "physics")] {
-        // Without tokens everybody is anonymous.
+    // On its socket a user is the account that connects.
+    let own = format!("projects = {{ {} = \"chem\" }}", own_account().unwrap());
+    for (projects, project) in [(own.as_str(), "chem"), ("", "physics")] {
         let cluster = Cluster::of(1, 4);
         let mut grid = Grid::new();
         let site = cluster.site("north", &format!("project = \"physics\"\n{projects}"), "");
