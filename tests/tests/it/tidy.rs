@@ -173,6 +173,24 @@ fn every_document_has_one_title() {
     assert_none("a document has none or several titles", problems);
 }
 
+/// In the table of what each can try, the last column names tests.
+#[test]
+fn every_line_of_the_threat_model_has_a_test() {
+    let sources: String = files(".rs").into_iter().map(|file| file.text).collect();
+    let page = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let table = page.split("| who | tries to |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let lines: Vec<&str> = table.lines().skip(2).collect();
+    assert!(lines.len() > 20, "the table was not found");
+    let missing = lines.iter().flat_map(|line| {
+        let tests = line.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        let unknown = names.iter().filter(|name| !sources.contains(&format!("fn {name}()")));
+        let none = names.is_empty().then(|| format!("{line}: no test"));
+        unknown.map(|name| format!("{line}: no test {name}")).chain(none).collect::<Vec<_>>()
+    });
+    assert_none("each line of the threat model names tests that exist", missing);
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let problems = files(".md").into_iter().flat_map(|file| {
