@@ -280,8 +280,9 @@ impl Broker {
         let Some(asked) = &booking.asked else { return };
         let waiting = calls.len();
         for (part, call) in calls {
-            let key = envelope.key.derived(part);
             let Some(child) = booking.children.get(part) else { continue };
+            // A part that was replaced since is another reservation, perhaps at the same site: there it is another call.
+            let key = Key(envelope.key.0 ^ child.pick.child.0).derived(part);
             let envelope = Envelope { key, caller: asked.caller.clone(), call };
             let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
             let about = About::Forwarded { key: client.key, part };
