@@ -7,15 +7,13 @@ use tokio::net::{TcpListener, TcpStream};
 /// A request as it came.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
-    /// Method and path, such as `GET /v1/sites`.
-    pub(crate) route: String,
     /// The token in `Authorization`, if there was one.
     pub(crate) token: Option<String>,
     /// `Bookahead-User`.
     pub(crate) user: Option<String>,
 }
 
-/// Status and body for a route.
+/// Status and body for a route, such as `GET /v1/sites`.
 type Answers = dyn Fn(&str) -> (u16, String) + Send + Sync;
 
 /// Listens until it is dropped.
@@ -101,7 +99,7 @@ async fn attend(
     let route = format!("{} {}", words.next()?, words.next()?);
     let token = field(&head, "authorization").map(|value| value.trim_start_matches("Bearer ").to_owned());
     let user = field(&head, "bookahead-user");
-    received.lock().unwrap().push(Received { route: route.clone(), token, user });
+    received.lock().unwrap().push(Received { token, user });
     let (status, body) = answers(&route);
     let length = body.len();
     let answer = format!(
