@@ -200,16 +200,18 @@ impl PeerCalls {
     async fn ask(&self, client: &Client, to: &Name, envelope: Envelope, origin: Origin) -> Option<Input> {
         let call = &envelope.call;
         let answer = match client.call(&envelope, origin.trace.as_deref()).await {
-            Ok(answer) => peer_answers::checked(answer).or_else(|unfit| {
-                self.refuse(to, &unfit);
-                no_answer(call, true).ok_or(())
-            }),
+            Ok(answer) => match peer_answers::checked(answer) {
+                Ok(answer) => answer,
+                Err(unfit) => {
+                    self.refuse(to, &unfit);
+                    no_answer(call, true)?
+                }
+            },
             Err(why) => {
                 self.note_failure(to, call.word(), &why);
-                no_answer(call, why.was_not_sent() || is_too_large(&why)).ok_or(())
+                no_answer(call, why.was_not_sent() || is_too_large(&why))?
             }
         };
-        let answer = answer.ok()?;
         Some(Input::Answered { from: to.clone(), key: envelope.key, answer, origin })
     }
 
@@ -269,8 +271,8 @@ fn is_too_large(why: &ClientError) -> bool {
     matches!(why, ClientError::TooLarge { .. })
 }
 
-/// What stands for an answer that cannot be used, or did not come. A peer that gave none to a probe offers nothing, and nobody need wait
-/// to find out. Of everything that changes something only an answer tells what became of it.
+/// What stands for an answer that cannot be used, or cannot come: a peer that gives none to a probe offers nothing, and the survey need
+/// not wait for it. Of a call that changes something only an answer tells what became of it.
 fn no_answer(call: &Call, is_known: bool) -> Option<Answer> {
     let probe = matches!(call, Call::Probe { .. });
     (probe && is_known).then(|| Problem::new(Why::Silence).into())
