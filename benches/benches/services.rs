@@ -74,6 +74,7 @@ fn rules() -> Rules {
 
 fn about() -> Heartbeat {
     Heartbeat {
+        registered_by: None,
         changes: None,
         name: "north".into(),
         url: String::new(),
