@@ -74,6 +74,7 @@ fn rules() -> Rules {
 
 fn about() -> Heartbeat {
     Heartbeat {
+        registered_by: None,
         changes: None,
         name: "north".into(),
         url: String::new(),
@@ -264,6 +265,7 @@ async fn co_reservations(folder: &Path) -> Outcome<()> {
         name: site.name().to_string(),
         url: site.url().to_owned(),
         token_file: None,
+        audience: None,
     };
     config.peers = sites.iter().map(peer).collect();
     let broker = daemon::broker(&config, folder).await?;

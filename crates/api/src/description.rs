@@ -41,9 +41,11 @@ pub struct ChangeIdText(#[allow(dead_code, reason = "only a description")] Strin
 #[schema(as = JobId, pattern = "^job_(0|[1-9a-f][0-9a-f]{0,31})$", example = "job_9d8e7f")]
 pub struct JobIdText(#[allow(dead_code, reason = "only a description")] String);
 
-/// A name that somebody gave to a site, a resource, a kind of resource, a user or an attribute; without control characters.
+/// The name of a site, a resource, a kind of resource, a user or an attribute: characters that can be seen, and spaces. Characters without
+/// a glyph and those that turn the direction of text are refused.
 #[derive(ToSchema)]
 #[schema(
-    as = Name, min_length = 1, max_length = 255, pattern = r"^[^\u0000-\u001F\u007F-\u009F]*$", example = "north"
+    as = Name, min_length = 1, max_length = 255,
+    pattern = r"^[^\u0000-\u001F\u007F-\u00A0\u00AD\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF]*$", example = "north"
 )]
 pub struct NameText(#[allow(dead_code, reason = "only a description")] String);

@@ -38,6 +38,8 @@ pub struct Client {
     base: Arc<str>,
     /// What goes with every request: who calls, on whose behalf, for which trace.
     headers: HeaderMap,
+    /// On whose behalf, for tokens that are made for each request.
+    caller: Option<Arc<Caller>>,
     pub(crate) options: Arc<Options>,
     /// As the last answer told it.
     server_clock: Arc<Mutex<Option<ServerClock>>>,
@@ -53,7 +55,7 @@ impl Client {
             headers.insert(AUTHORIZATION, secret(token)?);
         }
         let (url, base, options) = (url.into(), base.into(), Arc::new(options));
-        let client = Client { http, url, base, headers, options, server_clock: Arc::default() };
+        let client = Client { http, url, base, headers, caller: None, options, server_clock: Arc::default() };
         Ok(match client.options.user.clone() {
             Some(user) => client.on_behalf_of(&Caller { user, roles: client.options.roles.clone() }),
             None => client,
@@ -69,6 +71,9 @@ impl Client {
     pub fn on_behalf_of(&self, caller: &Caller) -> Client {
         let mut client = self.clone();
         client.headers.extend(behalf(caller));
+        if client.options.minter.is_some() {
+            client.caller = Some(Arc::new(caller.clone()));
+        }
         client
     }
 
@@ -91,6 +96,13 @@ impl Client {
     pub fn with_clock_speed(&self, speed: u32) -> Client {
         let mut client = self.clone();
         client.headers.insert(CLOCK_SPEED, speed.into());
+        client
+    }
+
+    /// The same server, with another limit on the size of answers.
+    pub fn with_most_bytes(&self, most_bytes: usize) -> Client {
+        let mut client = self.clone();
+        client.options = Arc::new(Options { most_bytes, ..Options::clone(&self.options) });
         client
     }
 
@@ -163,6 +175,9 @@ impl Client {
         };
         let mut headers = self.headers.clone();
         headers.extend(order.headers.clone());
+        if let (None, Some(minter)) = (&self.options.token, &self.options.minter) {
+            headers.insert(AUTHORIZATION, secret(&minter.mint(self.caller.as_deref()))?);
+        }
         let request = self.http.request(method, url);
         Ok(match &order.body {
             None => request.headers(headers),

@@ -2,7 +2,7 @@
 //! authorities of its own it trusts those of the system.
 
 use crate::error::ClientError;
-use bookahead_protocol::Name;
+use bookahead_protocol::{Caller, Name};
 use rustls::client::WantsClientCert;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -19,6 +19,8 @@ use std::{env, fmt};
 pub struct Options {
     /// The bearer token that says who calls.
     pub token: Option<String>,
+    /// Makes a token for each request instead, where there is no `token`.
+    pub minter: Option<TokenMinter>,
     /// The authorities that the server's certificate may come from, in a PEM file. Where there is none, those of the system.
     /// Where there is one, only those: whoever runs a grid with an authority of its own trusts no other.
     pub ca: Option<PathBuf>,
@@ -41,6 +43,29 @@ pub struct Options {
     pub roles: Vec<Name>,
 }
 
+/// Makes the bearer token of a request: for the user on whose behalf it is sent, or for the sender where there is none.
+#[derive(Clone)]
+pub struct TokenMinter(Arc<MintToken>);
+
+type MintToken = dyn Fn(Option<&Caller>) -> String + Send + Sync;
+
+impl TokenMinter {
+    /// With a function that is called for each request that is sent, also for those that are sent again.
+    pub fn new(mint: impl Fn(Option<&Caller>) -> String + Send + Sync + 'static) -> TokenMinter {
+        TokenMinter(Arc::new(mint))
+    }
+
+    pub(crate) fn mint(&self, caller: Option<&Caller>) -> String {
+        (self.0)(caller)
+    }
+}
+
+impl fmt::Debug for TokenMinter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenMinter")
+    }
+}
+
 /// A certificate with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -54,6 +79,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             token: None,
+            minter: None,
             ca: None,
             identity: None,
             connect_timeout: Duration::from_secs(5),
@@ -73,6 +99,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("token", &self.token.as_ref().map(|_| "(secret)"))
+            .field("minter", &self.minter)
             .field("ca", &self.ca)
             .field("identity", &self.identity)
             .field("connect_timeout", &self.connect_timeout)

@@ -32,10 +32,10 @@ impl Clock {
         self.origin + Millis(passed.0.saturating_mul(i64::from(self.speed)))
     }
 
-    /// Takes note of the time by another clock, such as that of the batch system.
-    pub fn confirm(&self, elsewhere: Moment) {
+    /// Takes note of the time by the clock of another machine, such as that of the batch system.
+    pub fn confirm(&self, elsewhere: Moment, by: &str) {
         if self.speed == 1 {
-            time_of_day::confirm(elsewhere);
+            time_of_day::confirm(elsewhere, by);
         }
     }
 

@@ -15,6 +15,8 @@ pub mod daemon;
 pub mod http;
 pub mod journal;
 pub mod notify;
+mod peer_answers;
+mod peer_clock;
 pub mod peers;
 mod replace_file;
 pub mod security;

@@ -2,11 +2,16 @@
 //! not sent a second time, and at most [`AT_ONCE`] are under way to one peer, so that a peer that hangs costs a bounded amount
 //! of memory. Nothing is repeated here: what gets no answer, the broker sends again.
 
+use crate::clock::Clock;
 use crate::http::answer;
+use crate::http::listener::UNIX;
+use crate::peer_answers::{self, MOST_CALL_BYTES, MOST_LIST_BYTES, Unfit};
+use crate::peer_clock;
+use crate::security::{CallsKey, carries_tokens};
 use crate::thread::{PartyHandle, ReadKind};
 use bookahead_api as api;
-use bookahead_client::{Client, ClientError, Options};
-use bookahead_party::{Input, JobCall, Origin, PeerCall, PeerRequest};
+use bookahead_client::{Client, ClientError, Options, TokenMinter};
+use bookahead_party::{Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest};
 use bookahead_protocol::jobs::JobRequest;
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Name};
@@ -21,13 +26,18 @@ const AT_ONCE: usize = 256;
 /// A peer says what it offers from memory; one that takes longer than this has more trouble than that.
 const HEARTBEAT_WITHIN: Duration = Duration::from_secs(10);
 
+/// Answers that are refused belong to one spell unless this time passes between two of them.
+const REFUSAL_SPELL: Duration = Duration::from_secs(600);
+
 /// Makes calls to peers. Clones share everything.
 #[derive(Clone)]
 pub struct PeerCalls {
     runtime: Handle,
     party: PartyHandle,
-    /// For peers that the configuration does not name.
-    options: Arc<Mutex<Options>>,
+    /// For peers that the configuration does not name: without a token.
+    options: Arc<Options>,
+    /// Signs the tokens of calls to peers without a token file.
+    key: Option<Arc<CallsKey>>,
     peers: Arc<Mutex<BTreeMap<Name, Peer>>>,
     /// By which the broker knows a call that has come through it before.
     identity: Name,
@@ -36,45 +46,48 @@ pub struct PeerCalls {
 struct Peer {
     url: String,
     client: Client,
-    /// Whether the configuration names it: then its address and credentials stay as configured, whatever it says.
-    configured: bool,
+    named: NamedBy,
     under_way: BTreeSet<Key>,
+    /// When an answer of it was last refused.
+    refused: Option<Instant>,
+}
+
+/// How a broker came to know a peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum NamedBy {
+    /// The configuration names it. Its address and credentials stay as configured, whatever it says. Tokens are made for this audience.
+    Configuration { audience: String },
+    /// It registered itself, with a token or certificate of this subject, if the broker asks for any. Tokens are made for that subject
+    /// and for nobody else.
+    Itself { subject: Option<Name> },
 }
 
 impl PeerCalls {
-    /// For a broker with this identity, which no other broker has. Answers go to the party.
-    pub fn new(runtime: Handle, party: PartyHandle, options: Options, identity: Name) -> PeerCalls {
-        PeerCalls { runtime, party, options: Arc::new(Mutex::new(options)), peers: Arc::default(), identity }
+    /// For a broker with this identity, which no other broker has. Answers go to the party. Peers that the configuration does not name are
+    /// called with `options`; `key` makes the tokens for peers that have none from a file.
+    pub fn new(
+        runtime: Handle,
+        party: PartyHandle,
+        options: Options,
+        identity: Name,
+        key: Option<Arc<CallsKey>>,
+    ) -> PeerCalls {
+        PeerCalls { runtime, party, options: Arc::new(options), key, peers: Arc::default(), identity }
     }
 
     fn peers(&self) -> MutexGuard<'_, BTreeMap<Name, Peer>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn options(&self) -> MutexGuard<'_, Options> {
-        self.options.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Names a peer of the configuration, or gives it new credentials.
-    pub fn configure(&self, peer: &Name, url: &str, options: Options) -> Result<(), ClientError> {
-        self.connect(peer, url, options, true)
-    }
-
-    /// Gives new credentials for all peers that the configuration does not name.
-    pub fn set_default_options(&self, options: &Options) {
-        self.options().clone_from(options);
-        let registered: Vec<(Name, String)> = self
-            .peers()
-            .iter()
-            .filter(|(_, peer)| !peer.configured)
-            .map(|(name, peer)| (name.clone(), peer.url.clone()))
-            .collect();
-        for (peer, url) in registered {
-            if let Err(why) = self.connect(&peer, &url, options.clone(), false) {
-                let event = "peer_credentials_kept";
-                tracing::warn!(event, %peer, url, "the old credentials stay in use: {why}");
-            }
-        }
+    pub fn configure(
+        &self,
+        peer: &Name,
+        url: &str,
+        options: Options,
+        audience: &str,
+    ) -> Result<(), ClientError> {
+        self.connect(peer, url, options, NamedBy::Configuration { audience: audience.to_owned() })
     }
 
     /// Learns the addresses of peers that have registered.
@@ -83,23 +96,62 @@ impl PeerCalls {
         // The first is the broker itself.
         for peer in known.into_iter().skip(1) {
             let (name, url) = (peer.said.name, peer.said.url);
-            if self.peers().get(&name).is_some_and(|known| known.configured || known.url == url) {
+            let named = NamedBy::Itself { subject: peer.said.registered_by };
+            let is_known = |known: &Peer| {
+                matches!(known.named, NamedBy::Configuration { .. })
+                    || (known.url == url && known.named == named)
+            };
+            if self.peers().get(&name).is_some_and(is_known) {
                 continue;
             }
-            let options = self.options().clone();
-            if let Err(why) = self.connect(&name, &url, options, false) {
+            if let Err(why) = self.connect(&name, &url, Options::clone(&self.options), named) {
                 tracing::warn!(event = "peer_unusable", peer = %name, url, "cannot be called: {why}");
             }
         }
     }
 
     /// Calls that are under way stay under way.
-    fn connect(&self, peer: &Name, url: &str, options: Options, configured: bool) -> Result<(), ClientError> {
+    fn connect(
+        &self,
+        peer: &Name,
+        url: &str,
+        mut options: Options,
+        named: NamedBy,
+    ) -> Result<(), ClientError> {
+        options.minter = self.minter(peer, url, &named);
+        options.most_bytes = MOST_CALL_BYTES;
         let client = Client::new(url, options)?.via(std::slice::from_ref(&self.identity));
         let mut peers = self.peers();
-        let under_way = peers.remove(peer).map(|known| known.under_way).unwrap_or_default();
-        peers.insert(peer.clone(), Peer { url: url.to_owned(), client, configured, under_way });
+        let known = peers.remove(peer).map(|known| (known.under_way, known.refused));
+        let (under_way, refused) = known.unwrap_or_default();
+        peers.insert(peer.clone(), Peer { url: url.to_owned(), client, named, under_way, refused });
         Ok(())
+    }
+
+    /// What makes the tokens for a peer; None where it gets none.
+    fn minter(&self, peer: &Name, url: &str, named: &NamedBy) -> Option<TokenMinter> {
+        let key = self.key.as_ref()?;
+        // There the account of the broker says who calls.
+        if url.starts_with(UNIX) {
+            return None;
+        }
+        let audience = match named {
+            NamedBy::Configuration { audience } => audience.as_str(),
+            NamedBy::Itself { subject } => subject.as_ref().unwrap_or(peer).as_str(),
+        };
+        if !carries_tokens(url) {
+            let event = "peer_without_token";
+            tracing::warn!(event, %peer, url, "no token is sent: it could be read on its way; use https");
+            return None;
+        }
+        // Nobody gets a token for a peer of the configuration by registering under another name.
+        let is_anothers = |known: &Peer| matches!(&known.named, NamedBy::Configuration { audience: its } if its == audience);
+        if matches!(named, NamedBy::Itself { .. }) && self.peers().values().any(is_anothers) {
+            let event = "peer_without_token";
+            tracing::warn!(event, %peer, audience, "no token is sent: its audience is that of a configured peer");
+            return None;
+        }
+        Some(key.minter(audience))
     }
 
     /// Makes a call, and hands the answer to the party when it comes.
@@ -115,9 +167,9 @@ impl PeerCalls {
         let (peers, client) = (self.clone(), client.via(&via));
         self.runtime.spawn(async move {
             let input = match request {
-                PeerRequest::Call(envelope) => ask(&client, &to, *envelope, origin).await,
+                PeerRequest::Call(envelope) => peers.ask(&client, &to, *envelope, origin).await,
                 PeerRequest::Job { caller, id, ask, job } => {
-                    ask_about_job(&client, &to, (caller, id, ask, job)).await
+                    peers.ask_about_job(&client, &to, (caller, id, ask, job)).await
                 }
             };
             let party = peers.party.clone();
@@ -148,50 +200,87 @@ impl PeerCalls {
     }
 }
 
-/// The answer to a call about a reservation; None where it should be sent again.
-async fn ask(client: &Client, to: &Name, envelope: Envelope, origin: Origin) -> Option<Input> {
-    let answer = match client.call(&envelope, origin.trace.as_deref()).await {
-        Ok(answer) => answer,
-        Err(why) => {
-            tracing::debug!(event = "peer_call_failed", peer = %to, call = envelope.call.word(), "{why}");
-            unreachable(&envelope.call, &why)?
+impl PeerCalls {
+    /// The answer to a call about a reservation; None where it should be sent again.
+    async fn ask(&self, client: &Client, to: &Name, envelope: Envelope, origin: Origin) -> Option<Input> {
+        let call = &envelope.call;
+        let answer = match client.call(&envelope, origin.trace.as_deref()).await {
+            Ok(answer) => match peer_answers::checked(answer) {
+                Ok(answer) => answer,
+                Err(unfit) => {
+                    self.refuse(to, &unfit);
+                    no_answer(call, true)?
+                }
+            },
+            Err(why) => {
+                self.note_failure(to, call.word(), &why);
+                no_answer(call, why.was_not_sent() || is_too_large(&why))?
+            }
+        };
+        Some(Input::Answered { from: to.clone(), key: envelope.key, answer, origin })
+    }
+
+    /// The answer to a question about a job; None where it should be sent again.
+    async fn ask_about_job(
+        &self,
+        client: &Client,
+        to: &Name,
+        (caller, id, asked, job): (Caller, JobId, JobCall, Option<Box<JobRequest>>),
+    ) -> Option<Input> {
+        let client = client.on_behalf_of(&caller);
+        let answer = match asked {
+            JobCall::Submit => {
+                let document = api::SubmitJob { id: Some(id), ..api::SubmitJob::try_from(*job?).ok()? };
+                client.submit(&document, &Key(id.0).to_string()).await
+            }
+            JobCall::Look => client.job(id).await,
+            JobCall::Go => client.go(id).await,
+            JobCall::Drop => client.cancel_job(id).await,
+        };
+        let answer = match answer {
+            Ok(job) => Ok(Box::new(job.into())),
+            Err(ClientError::Refused(problem)) => Err(refusal(*problem)?),
+            Err(why) => {
+                self.note_failure(to, "job", &why);
+                return None;
+            }
+        };
+        let answer = peer_answers::checked_job(answer).map_err(|unfit| self.refuse(to, &unfit)).ok()?;
+        Some(Input::JobAnswered { from: to.clone(), id, asked, answer })
+    }
+
+    fn note_failure(&self, peer: &Name, call: &str, why: &ClientError) {
+        if is_too_large(why) {
+            return self.refuse(peer, &why.to_string());
         }
-    };
-    Some(Input::Answered { from: to.clone(), key: envelope.key, answer, origin })
+        let why = peer_answers::plain(&why.to_string());
+        tracing::debug!(event = "peer_call_failed", %peer, call, "{why}");
+    }
+
+    /// Says in the log that an answer counts as none: once for each spell of such answers, whatever a peer sends.
+    fn refuse(&self, peer: &Name, why: &str) {
+        let mut peers = self.peers();
+        let Some(known) = peers.get_mut(peer) else { return };
+        let before = known.refused.replace(Instant::now());
+        let why = peer_answers::plain(why);
+        if before.is_none_or(|before| before.elapsed() > REFUSAL_SPELL) {
+            let event = "peer_answer_refused";
+            tracing::warn!(event, %peer, "an answer counts as none: {why}; look at the software of this peer");
+        } else {
+            tracing::debug!(event = "peer_answer_refused_again", %peer, "{why}");
+        }
+    }
 }
 
-/// A peer that cannot be reached offers nothing: nobody need wait to find out. Of everything that changes something only an
-/// answer tells what became of it.
-fn unreachable(call: &Call, why: &ClientError) -> Option<Answer> {
+fn is_too_large(why: &ClientError) -> bool {
+    matches!(why, ClientError::TooLarge { .. })
+}
+
+/// What stands for an answer that cannot be used, or cannot come: a peer that gives none to a probe offers nothing, and the survey need
+/// not wait for it. Of a call that changes something only an answer tells what became of it.
+fn no_answer(call: &Call, is_known: bool) -> Option<Answer> {
     let probe = matches!(call, Call::Probe { .. });
-    (probe && why.was_not_sent()).then(|| Problem::new(Why::Silence).into())
-}
-
-/// The answer to a question about a job; None where it should be sent again.
-async fn ask_about_job(
-    client: &Client,
-    to: &Name,
-    (caller, id, asked, job): (Caller, JobId, JobCall, Option<Box<JobRequest>>),
-) -> Option<Input> {
-    let client = client.on_behalf_of(&caller);
-    let answer = match asked {
-        JobCall::Submit => {
-            let document = api::SubmitJob { id: Some(id), ..api::SubmitJob::try_from(*job?).ok()? };
-            client.submit(&document, &Key(id.0).to_string()).await
-        }
-        JobCall::Look => client.job(id).await,
-        JobCall::Go => client.go(id).await,
-        JobCall::Drop => client.cancel_job(id).await,
-    };
-    let answer = match answer {
-        Ok(job) => Ok(Box::new(job.into())),
-        Err(ClientError::Refused(problem)) => Err(refusal(*problem)?),
-        Err(why) => {
-            tracing::debug!(event = "peer_call_failed", peer = %to, job = %id, "{why}");
-            return None;
-        }
-    };
-    Some(Input::JobAnswered { from: to.clone(), id, asked, answer })
+    (probe && is_known).then(|| Problem::new(Why::Silence).into())
 }
 
 /// A refusal as the broker understands it; None where the same call may be taken later.
@@ -220,12 +309,12 @@ pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     loop {
         rounds.tick().await;
         calls.learn_registered();
-        let clients: Vec<(Name, String, Client)> = calls
+        let clients: Vec<(Name, Contact)> = calls
             .peers()
             .iter()
-            .map(|(name, peer)| (name.clone(), peer.url.clone(), peer.client.clone()))
+            .map(|(name, peer)| (name.clone(), peer.contact(calls.party.clock())))
             .collect();
-        let asked = clients.into_iter().map(|(name, url, client)| tokio::spawn(hear(name, url, client)));
+        let asked = clients.into_iter().map(|(name, contact)| tokio::spawn(hear(name, contact)));
         for asked in asked.collect::<Vec<_>>() {
             let Ok((name, heard)) = asked.await else { continue };
             let misses = missed.entry(name.clone()).or_default();
@@ -236,8 +325,10 @@ pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
                 }
                 Err(why) => {
                     *misses += 1;
-                    if *misses == 1 {
-                        log_miss(&name, &why);
+                    match why {
+                        Missed::Unfit(unfit) => calls.refuse(&name, &unfit),
+                        Missed::Failed(why) if *misses == 1 => log_miss(&name, &why),
+                        Missed::Failed(_) => {}
                     }
                     if *misses >= heartbeats.misses {
                         calls.party.tell(Input::Silent { peer: name });
@@ -248,16 +339,52 @@ pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     }
 }
 
-async fn hear(name: Name, url: String, client: Client) -> (Name, Result<Input, ClientError>) {
+/// How a peer is asked how it is.
+struct Contact {
+    url: String,
+    client: Client,
+    /// With what its clock is compared. One that registered itself confirms nothing.
+    clock: Option<Clock>,
+    /// Goes with the address wherever that goes: tokens for one subject must never be sent to the address of another.
+    registered_by: Option<Name>,
+}
+
+impl Peer {
+    fn contact(&self, clock: Clock) -> Contact {
+        let (registered_by, clock) = match &self.named {
+            NamedBy::Configuration { .. } => (None, Some(clock)),
+            NamedBy::Itself { subject } => (subject.clone(), None),
+        };
+        Contact { url: self.url.clone(), client: self.client.clone(), clock, registered_by }
+    }
+}
+
+/// Why a peer was not heard of.
+enum Missed {
+    Failed(ClientError),
+    /// It answered with what counts as no answer.
+    Unfit(Unfit),
+}
+
+async fn hear(name: Name, contact: Contact) -> (Name, Result<Input, Missed>) {
+    let Contact { url, client, clock, registered_by } = contact;
     let began = Instant::now();
     let late = || ClientError::TimedOut { url: url.clone(), after: HEARTBEAT_WITHIN };
+    let client = client.with_most_bytes(MOST_LIST_BYTES);
     let answer = tokio::time::timeout(HEARTBEAT_WITHIN, client.sites()).await.unwrap_or_else(|_| Err(late()));
     let round_trip = u64::try_from(began.elapsed().as_millis()).ok();
     // A party comes first in its own list.
-    let itself = answer.and_then(|sites| sites.sites.into_iter().next().ok_or_else(late));
-    let heard = itself.map(|itself| {
-        let heartbeat = Box::new(answer::heartbeat_of(&name, url, itself));
-        Input::Heard { call: None, heartbeat, round_trip }
+    let itself = match answer {
+        Ok(sites) => sites.sites.into_iter().next().ok_or_else(|| Missed::Failed(late())),
+        Err(why) if is_too_large(&why) => Err(Missed::Unfit(why.to_string())),
+        Err(why) => Err(Missed::Failed(why)),
+    };
+    let heard = itself.and_then(|itself| {
+        let said = answer::heartbeat_of(&name, url, itself);
+        peer_answers::check_heartbeat(&said).map_err(Missed::Unfit)?;
+        clock.iter().for_each(|clock| peer_clock::compare(*clock, &client));
+        let heartbeat = Box::new(Heartbeat { registered_by, ..answer::heartbeat_from(said) });
+        Ok(Input::Heard { call: None, heartbeat, round_trip })
     });
     (name, heard)
 }
@@ -267,6 +394,7 @@ fn log_miss(peer: &Name, why: &ClientError) {
         let event = "peer_is_itself";
         tracing::warn!(event, %peer, "this peer is the broker itself; take it out of the configuration");
     } else {
+        let why = peer_answers::plain(&why.to_string());
         tracing::debug!(event = "heartbeat_missed", %peer, "{why}");
     }
 }

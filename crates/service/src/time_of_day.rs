@@ -1,8 +1,9 @@
 //! The time of day as far as it is believed. The system's clock may be set: by hand, by NTP, or by a hypervisor. A service that
 //! followed a clock three days ahead for two seconds would complete, and forget, what was promised for tomorrow. So the clock is
 //! compared with the time since the machine was booted, which nobody sets and which counts suspend. While the two differ by more
-//! than [`BOUND`], time goes on as it did before. The clock is believed again when it is back, when the batch system shows the
-//! same time, and after a restart.
+//! than [`BOUND`], time goes on as it did before. The clock is believed again when it is back, when the batch system or a peer
+//! shows the same time, and after a restart. A clock that is behind a journal at the start is wrong for sure: it is believed as soon as it
+//! has passed the journal.
 
 use bookahead_protocol::{Millis, Moment};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -27,10 +28,21 @@ pub(crate) fn jump() -> Option<Millis> {
     with(|time| time.jump)
 }
 
-/// Somebody else who is not on this machine, or so it is hoped, shows this time. Where the system's clock does too, it is believed.
-pub(crate) fn confirm(elsewhere: Moment) {
+/// Another machine shows this time. Where the system's clock does too, it is believed.
+pub(crate) fn confirm(elsewhere: Moment, by: &str) {
     let wall = system();
-    with(|time| time.confirm(wall, elsewhere));
+    with(|time| time.confirm(wall, elsewhere, by));
+}
+
+/// How far the time is behind a moment that has been before, if that is more than a correction of the clock.
+pub(crate) fn behind(newest: Moment) -> Option<Millis> {
+    Some(newest - now()).filter(|behind| *behind > BOUND)
+}
+
+/// Whether that moment has passed. A clock that has been set to after it is believed.
+pub(crate) fn has_passed(newest: Moment) -> bool {
+    let (wall, boot) = (system(), since_boot());
+    with(|time| time.has_passed(wall, boot, newest))
 }
 
 fn with<T>(work: impl FnOnce(&mut TimeOfDay) -> T) -> T {
@@ -94,15 +106,24 @@ impl TimeOfDay {
         self.believed
     }
 
-    fn confirm(&mut self, wall: Moment, elsewhere: Moment) {
+    fn confirm(&mut self, wall: Moment, elsewhere: Moment, by: &str) {
         if self.jump.is_some() && (wall - elsewhere).0.saturating_abs() <= BOUND.0 {
             self.jump = None;
             self.believed = wall;
             tracing::warn!(
                 event = "clock_confirmed",
-                "the batch system shows the same time as the system's clock, which is followed from now on"
+                by,
+                "{by} shows the same time as the system's clock, which is followed from now on"
             );
         }
+    }
+
+    fn has_passed(&mut self, wall: Moment, boot: Millis, newest: Moment) -> bool {
+        if self.read(wall, boot) < newest && wall >= newest {
+            self.jump = None;
+            self.believed = wall;
+        }
+        self.believed >= newest
     }
 }
 
@@ -153,9 +174,22 @@ mod tests {
         let mut time = ten();
         let right = Moment(87_400_000);
         time.read(right, Millis(10_000));
-        time.confirm(right, Moment(1_000_000));
+        time.confirm(right, Moment(1_000_000), "north");
         assert_eq!(time.jump, Some(Millis(86_400_000)), "that is the old time");
-        time.confirm(right, right + Millis(900));
+        time.confirm(right, right + Millis(900), "north");
         assert_eq!((time.jump, time.read(right + Millis(10), Millis(10_010))), (None, right + Millis(10)));
+    }
+
+    #[test]
+    fn a_clock_that_was_behind_at_the_start_is_followed_once_it_is_past_what_has_been() {
+        let newest = Moment(87_400_000);
+        let mut time = ten();
+        assert!(!time.has_passed(Moment(1_000_500), Millis(10_500), newest));
+        assert!(!time.has_passed(Moment(5_000_000), Millis(11_000), newest), "not far enough");
+        assert_eq!(time.believed, Moment(1_001_000), "and so it is a jump like any other");
+        assert!(time.has_passed(Moment(90_000_000), Millis(12_000), newest));
+        assert_eq!((time.believed, time.jump), (Moment(90_000_000), None));
+        let mut waiting = ten();
+        assert!(waiting.has_passed(newest, Millis(86_410_000), newest), "it gets there by itself, too");
     }
 }

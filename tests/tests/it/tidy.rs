@@ -177,7 +177,7 @@ fn every_document_has_one_title() {
 #[test]
 fn every_line_of_the_threat_model_has_a_test() {
     let sources: String = files(".rs").into_iter().map(|file| file.text).collect();
-    let page = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/security.md")).unwrap();
     let table = page.split("| who | tries to |").nth(1).unwrap().split("\n\n").next().unwrap();
     let lines: Vec<&str> = table.lines().skip(2).collect();
     assert!(lines.len() > 20, "the table was not found");

@@ -74,6 +74,9 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
         if let Some(why) = daemon::exposed_state(&party.state()) {
             say!("warning: {why}");
         }
+        if let Some(why) = party.shared_tokens() {
+            say!("warning: {why}");
+        }
         return Ok(writeln!(stdout(), "{}: nothing is wrong with {}", whose(), party.name())?);
     }
     arguments.log.begin()?;
@@ -272,6 +275,13 @@ impl Party {
         match &self.config {
             Config::Site(config) => config.state(&self.base),
             Config::Broker(config) => config.state(&self.base),
+        }
+    }
+
+    fn shared_tokens(&self) -> Option<String> {
+        match &self.config {
+            Config::Site(_) => None,
+            Config::Broker(config) => daemon::shared_tokens(config),
         }
     }
 

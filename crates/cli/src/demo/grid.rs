@@ -108,7 +108,7 @@ impl Grid {
 }
 
 fn peer(name: &str, url: &str) -> PeerLink {
-    PeerLink { name: name.to_owned(), url: url.to_owned(), token_file: None }
+    PeerLink { name: name.to_owned(), url: url.to_owned(), token_file: None, audience: None }
 }
 
 const SITES: [(&str, &str); 4] = [

@@ -23,9 +23,15 @@ fn site() -> Asking {
 }
 
 fn start(folder: &Folder) -> Service {
-    let mut command = folder.command("site --config site.toml");
+    start_line(folder, "site --config site.toml")
+}
+
+fn start_line(folder: &Folder, line: &str) -> Service {
+    let mut command = folder.command(line);
     command.env("LD_PRELOAD", library()).env("FAKETIME_TIMESTAMP_FILE", folder.path("offset"));
     command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    // What is on this machine usually has the same clock, and tells nothing new.
+    command.env("BOOKAHEAD_LOCAL_CLOCKS", "1");
     Service::of(command)
 }
 
@@ -73,4 +79,46 @@ fn a_clock_that_is_days_off_for_a_while_costs_no_promise() {
     let forgotten = asking.ends(3, &["show", &promised]);
     assert!(forgotten.err.contains("not known here"), "{forgotten:?}");
     assert_eq!(set(&asking, "+3d", "ready")["problem"], Value::Null);
+}
+
+#[test]
+fn a_clock_that_is_behind_the_journal_at_the_start_is_reported_until_it_is_past_it() {
+    let asking = site();
+    let promised = asking.hold("32");
+    asking.document(&["commit", &promised]);
+    asking.service.stop();
+    asking.folder.write("offset", "-1d");
+    let asking = Asking { service: start(&asking.folder), folder: asking.folder };
+    let health = set(&asking, "-1d", "failed");
+    let problem = health["problem"].as_str().unwrap();
+    assert!(problem.contains("behind the newest entry of the journal"), "{health}");
+    assert_eq!(asking.document(&["show", &promised])["state"], "committed");
+    // Set to after the journal it is believed at once, as it would be after a restart.
+    assert_eq!(set(&asking, "+0", "ready")["problem"], Value::Null);
+    let held = asking.hold("8");
+    assert_eq!(asking.document(&["commit", &held])["state"], "committed");
+    asking.service.signal("TERM");
+    let (status, said) = asking.service.ended();
+    assert!(status.success(), "{said}");
+    for event in ["clock_behind_journal", "clock_passed_journal"] {
+        assert_eq!(said.matches(event).count(), 1, "{event} in {said}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_right_is_followed_when_a_peer_shows_the_same_time() {
+    let below = Asking::site(SITE);
+    let folder = Folder::with("offset", "-1h");
+    let peer = format!("[[peer]]\nname = \"north\"\nurl = \"{}\"\n", below.service.url());
+    let broker = "name = \"grid\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"200ms\"\n";
+    folder.write("broker.toml", format!("{broker}{peer}"));
+    let asking = Asking { service: start_line(&folder, "broker --config broker.toml"), folder };
+    set(&asking, "-1h", "ready");
+    // A time that nobody else shows is not believed; that of the peer is.
+    set(&asking, "+5h", "failed");
+    set(&asking, "+0", "ready");
+    asking.service.signal("TERM");
+    let (status, said) = asking.service.ended();
+    assert!(status.success(), "{said}");
+    assert_eq!(said.matches("clock_confirmed").count(), 1, "{said}");
 }

@@ -184,13 +184,19 @@ impl BrokerConfig {
         self.open.unwrap_or(!guarded && tcp.all(|address| address.ip().to_canonical().is_loopback()))
     }
 
+    /// Whether it knows who calls, or the operator trusts all who can: otherwise it must not vouch for them.
+    pub fn knows_callers(&self) -> bool {
+        !Common::from(self).is_open_to_local_users() || self.security.trust_local_users
+    }
+
     /// Whether its peers know its calls from those of others: by a token, a certificate or its account.
     fn has_credentials(&self) -> bool {
-        let Calls { token_file, certificate, .. } = &self.calls;
+        let Calls { token_file, certificate, mint, .. } = &self.calls;
         let local = self.peers.iter().map(|peer| &peer.url).any(|url| url.starts_with(UNIX));
         local
             || token_file.is_some()
             || certificate.is_some()
+            || *mint == Some(true)
             || self.peers.iter().any(|peer| peer.token_file.is_some())
     }
 

@@ -81,6 +81,7 @@ pub fn in_its_time(length: Length, speed: u32) -> Millis {
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
 pub struct Calls {
     pub token_file: Option<PathBuf>,
+    pub mint: Option<bool>,
     pub ca: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
@@ -93,6 +94,7 @@ pub struct Calls {
 pub struct BrokerLink {
     pub url: String,
     pub token_file: Option<PathBuf>,
+    pub audience: Option<String>,
 }
 
 /// A site or broker to ask: `[[peer]]`.
@@ -103,9 +105,23 @@ pub struct PeerLink {
     pub name: String,
     pub url: String,
     pub token_file: Option<PathBuf>,
+    pub audience: Option<String>,
+}
+
+impl PeerLink {
+    /// Whom the tokens that are made for it are for (`aud`).
+    pub fn audience(&self) -> &str {
+        self.audience.as_deref().unwrap_or(&self.name)
+    }
 }
 
 impl Calls {
+    /// Whether a broker makes tokens for peers without a token file. By default it does, unless it shows a certificate: a peer that
+    /// knows that would refuse a token of a key that it does not know.
+    pub fn mints(&self) -> bool {
+        self.mint.unwrap_or(self.certificate.is_none())
+    }
+
     /// Says what makes no sense.
     pub fn check(&self) -> Result<(), Wrong> {
         match (&self.certificate, &self.key) {
@@ -308,6 +324,7 @@ impl Common<'_> {
                    write url = \"https://…\" as others reach it";
         Wrong::unless(reachable, "listen", why)?;
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;
+        self.check_minting()?;
         self.notify.check().map_err(|wrong| wrong.within("notify"))?;
         in_list("broker", self.brokers.iter().map(|broker| check_url(&broker.url)))?;
         self.server.check().map_err(|wrong| wrong.within("server"))
@@ -319,6 +336,22 @@ pub(crate) fn url_below(url: &str, base: &Path) -> String {
     match url.parse() {
         Ok(listen @ Listen::Unix(_)) => listen.below(base).to_string(),
         _ => url.to_owned(),
+    }
+}
+
+impl Common<'_> {
+    /// Only a broker has a key to sign tokens with.
+    fn check_minting(&self) -> Result<(), Wrong> {
+        if self.role == Role::Broker {
+            return Ok(());
+        }
+        let why = "only a broker makes tokens; leave mint out";
+        Wrong::unless(self.calls.mint.is_none(), "mint", why).map_err(|wrong| wrong.within("calls"))?;
+        let why = "only a broker makes tokens; leave audience out and name a token_file";
+        in_list(
+            "broker",
+            self.brokers.iter().map(|broker| Wrong::unless(broker.audience.is_none(), "audience", why)),
+        )
     }
 }
 

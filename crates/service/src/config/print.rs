@@ -173,6 +173,9 @@ mod tests {
             name = "broker"
             fingerprint = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
             roles = ["broker", "reader"]
+            [[security.broker]]
+            name = "grid"
+            key = "grid.pub"
         "#;
         let read = |text: &str| SiteConfig::parse(Path::new("site.toml"), text);
         let site = read(text).expect("a site");
@@ -227,7 +230,9 @@ mod tests {
             name = "north"
             url = "http://127.0.0.1:7420"
             token_file = "north.token"
+            audience = "north.example.org"
             [calls]
+            mint = true
             certificate = "c.pem"
             key = "k.pem"
         "#;
@@ -259,6 +264,9 @@ mod tests {
         name = "broker"
         fingerprint = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         roles = ["broker"]
+        [[security.broker]]
+        name = "grid"
+        key = "grid.pub"
     "#;
     const BROKER_FIELDS: &str =
         "name = \"grid\"\n[[peer]]\nname = \"north\"\nurl = \"http://127.0.0.1:7420\"\n";

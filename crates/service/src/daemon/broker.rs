@@ -1,12 +1,14 @@
 //! A broker from its configuration, and its number, which no other party has: from its name and chance, drawn once and kept
 //! in its state folder.
 
+use super::calls_key::calls_key;
 use super::front::{Credentials, Watched, start};
 use super::{DaemonError, JOURNAL, Running};
-use crate::config::{BrokerConfig, Common, PeerLink, url_below};
+use crate::config::{BrokerConfig, Calls, Common, PeerLink, url_below};
 use crate::peers::{Heartbeats, PeerCalls, watch_peers};
 use crate::replace_file::replace_file;
 use crate::thread::{BatchSide, Outlets, PartyOptions};
+use bookahead_client::Options;
 use bookahead_party::Heartbeat;
 use bookahead_party::broker::Broker;
 use bookahead_protocol::Name;
@@ -24,24 +26,30 @@ const MISSES: u32 = 3;
 /// Starts a broker. `base` is the folder that its paths begin at.
 pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, DaemonError> {
     config.check()?;
-    let everybody = Credentials::new(&config.calls, None, base)?;
+    let unnamed = for_unnamed(config, base)?;
     let peers = peers(config, base)?;
     let state = config.state(base);
     let mut front = Common::from(config).listen(base, &state).await?;
     let maker = maker(&state, &config.name)?;
     let identity = told_as(&config.name, maker);
     front.identity = Some(identity.clone());
+    let vouches = config.calls.mints() && config.knows_callers();
+    let key = if vouches { Some(calls_key(&state, &config.name)?) } else { None };
+    key.iter().for_each(|key| front.mint_with(key));
+    if let Some(why) = shared_tokens(config) {
+        tracing::warn!(event = "token_shared", "{why}");
+    }
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let options = PartyOptions {
         outbox: outbox.clone(),
         ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
     };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());
-    let (runtime, credentials) = (Handle::current(), everybody.options().clone());
+    let runtime = Handle::current();
     let configured = peers.clone();
     let (hand_out, calls) = tokio::sync::oneshot::channel();
     let thread = start(options, broker, move |party| {
-        let calls = PeerCalls::new(runtime, party.clone(), credentials, identity);
+        let calls = PeerCalls::new(runtime, party.clone(), unnamed, identity, key);
         configure(&calls, &configured);
         // Whoever waits for it below is still there.
         let _ = hand_out.send(calls.clone());
@@ -52,7 +60,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let every = config.heartbeat.duration();
     let mut tasks = JoinSet::new();
     tasks.spawn(watch_peers(calls.clone(), Heartbeats { every, misses: MISSES }));
-    tasks.spawn(renew(calls, everybody, peers, every));
+    tasks.spawn(renew(calls, peers, every));
     Ok(front.open(thread, tasks, Watched::default(), outbox))
 }
 
@@ -64,7 +72,8 @@ pub(super) fn broker_value(config: &BrokerConfig, about: Heartbeat, maker: u128,
 
 fn configure(calls: &PeerCalls, peers: &[(PeerLink, Credentials)]) {
     for (peer, credentials) in peers {
-        let named = calls.configure(&peer.name.as_str().into(), &peer.url, credentials.options().clone());
+        let (name, options) = (peer.name.as_str().into(), credentials.options().clone());
+        let named = calls.configure(&name, &peer.url, options, peer.audience());
         if let Err(why) = named {
             let event = "peer_credentials_kept";
             tracing::warn!(event, peer = peer.name, "cannot be called with its new credentials: {why}");
@@ -75,9 +84,28 @@ fn configure(calls: &PeerCalls, peers: &[(PeerLink, Credentials)]) {
 /// Whether a broker could start with this configuration: files that it names are read, and nothing is written or opened.
 pub fn check_broker(config: &BrokerConfig, base: &Path) -> Result<(), DaemonError> {
     config.check()?;
-    Credentials::new(&config.calls, None, base)?;
+    for_unnamed(config, base)?;
     peers(config, base)?;
     Common::from(config).check_files(base)
+}
+
+/// How peers are called that the configuration does not name. They never see a token from a file: it is valid at others, too. A
+/// certificate proves who calls and cannot be used by them.
+fn for_unnamed(config: &BrokerConfig, base: &Path) -> Result<Options, DaemonError> {
+    let calls = Calls { token_file: None, ..config.calls.clone() };
+    Ok(Credentials::new(&calls, None, base)?.options().clone())
+}
+
+/// What to do about a token that several peers see: each could use it at the others.
+pub fn shared_tokens(config: &BrokerConfig) -> Option<String> {
+    let shared = config.calls.token_file.as_ref();
+    let files: Vec<_> = config.peers.iter().filter_map(|peer| peer.token_file.as_ref().or(shared)).collect();
+    let twice = files.iter().enumerate().find(|(at, file)| files[..*at].contains(file))?.1;
+    Some(format!(
+        "several peers see the token in {}, and each could use it at the others; leave token_file out, and name the key of this \
+         broker in [[security.broker]] of each peer",
+        twice.display()
+    ))
 }
 
 fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credentials)>, DaemonError> {
@@ -92,17 +120,9 @@ fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credential
 }
 
 /// Shows peers a new token when the file has one, for as long as the broker lives.
-async fn renew(
-    calls: PeerCalls,
-    mut everybody: Credentials,
-    mut peers: Vec<(PeerLink, Credentials)>,
-    every: Duration,
-) {
+async fn renew(calls: PeerCalls, mut peers: Vec<(PeerLink, Credentials)>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
-        if everybody.renew() {
-            calls.set_default_options(everybody.options());
-        }
         for peer in &mut peers {
             if peer.1.renew() {
                 configure(&calls, std::slice::from_ref(peer));

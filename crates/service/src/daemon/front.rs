@@ -4,13 +4,15 @@
 
 use super::running::Running;
 use super::{DaemonError, VERSION};
-use crate::config::{Calls, Common, url_below};
+use crate::config::{BrokerLink, Calls, Common, url_below};
 use crate::http::listener::{Listen, Listener};
 use crate::http::serve::Bounds;
 use crate::http::{About, Limits, Served, Stop, answer, router, serve};
 use crate::notify::{Outbox, deliver};
+use crate::peer_answers::plain;
+use crate::peer_clock;
 use crate::security::tls::Content;
-use crate::security::{Accounts, Authenticator, SecurityError};
+use crate::security::{Accounts, Authenticator, CallsKey, SecurityError, carries_tokens};
 use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
 use bookahead_api as api;
 use bookahead_client::{Client, Identity, Options};
@@ -28,7 +30,7 @@ use tokio::task::JoinSet;
 struct Doorstep {
     authenticator: Authenticator,
     tls: Option<Arc<rustls::ServerConfig>>,
-    brokers: Vec<(String, Credentials)>,
+    brokers: Vec<(BrokerLink, Credentials)>,
 }
 
 impl Common<'_> {
@@ -37,7 +39,7 @@ impl Common<'_> {
     }
 
     fn doorstep(&self, base: &Path) -> Result<Doorstep, DaemonError> {
-        let authenticator = self.security.authenticator(base)?;
+        let authenticator = self.security.for_service(self.name).authenticator(base)?;
         for address in self.tcp_addresses() {
             self.security.may_listen(address, &authenticator)?;
         }
@@ -47,9 +49,9 @@ impl Common<'_> {
         for broker in self.brokers {
             let credentials = Credentials::new(self.calls, broker.token_file.as_ref(), base)?;
             // Certificates that cannot be used are better found now.
-            let url = url_below(&broker.url, base);
-            credentials.client(&url)?;
-            brokers.push((url, credentials));
+            let broker = BrokerLink { url: url_below(&broker.url, base), ..broker.clone() };
+            credentials.client(&broker.url)?;
+            brokers.push((broker, credentials));
         }
         Ok(Doorstep { authenticator, tls, brokers })
     }
@@ -98,6 +100,7 @@ pub(super) fn nothing_said(name: &str, role: Role) -> Heartbeat {
         changes: None,
         name: name.into(),
         url: String::new(),
+        registered_by: None,
         role,
         resources: Vec::new(),
         attributes: BTreeMap::new(),
@@ -115,7 +118,7 @@ pub(super) struct Front {
     authenticator: Arc<Authenticator>,
     accounts: Arc<Accounts>,
     limits: Limits,
-    brokers: Vec<(String, Credentials)>,
+    brokers: Vec<(BrokerLink, Credentials)>,
     heartbeat: std::time::Duration,
     /// Of a broker: the name by which it knows a call that has come through it before.
     pub(super) identity: Option<Name>,
@@ -131,6 +134,16 @@ pub(super) struct Watched {
 }
 
 impl Front {
+    /// Makes tokens for the brokers that it registers with, where they have an audience and no token file.
+    pub(super) fn mint_with(&mut self, key: &Arc<CallsKey>) {
+        for (broker, credentials) in &mut self.brokers {
+            let audience = broker.audience.as_ref().filter(|_| carries_tokens(&broker.url));
+            if let (None, Some(audience)) = (&credentials.token_file, audience) {
+                credentials.options.minter = Some(key.minter(audience));
+            }
+        }
+    }
+
     /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
     pub(super) fn open(
         self,
@@ -174,7 +187,7 @@ impl Front {
         let until = async move { stopping.said().await };
         let serving = tokio::spawn(serve::serve(bounds, listeners, router, until));
         for (broker, credentials) in brokers {
-            let broker = Registry { url: broker, credentials, identity: identity.clone() };
+            let broker = Registry { url: broker.url, credentials, identity: identity.clone() };
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
         }
         if let Some(provider) = authenticator.provider() {
@@ -286,10 +299,13 @@ pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, ev
         }
         let told = match (&client, heartbeat(&party)) {
             (Some(client), Some(heartbeat)) => {
-                client.heartbeat(&heartbeat).await.map_err(|why| why.to_string())
+                client.heartbeat(&heartbeat).await.map_err(|why| plain(&why.to_string()))
             }
             _ => Err("the certificates cannot be used".to_owned()),
         };
+        if let (Some(client), Ok(())) = (&client, &told) {
+            peer_clock::compare(party.clock(), client);
+        }
         pause = if told.is_ok() { every } else { (pause * 2).min(LONGEST_PAUSE.max(every)) };
         standing.note(party.name(), &broker.url, told);
         tokio::time::sleep(pause).await;
@@ -363,7 +379,14 @@ impl Credentials {
         &self.options
     }
 
+    /// Fails where a token would be sent without TLS to another machine.
     pub(super) fn client(&self, url: &str) -> Result<Client, DaemonError> {
+        if self.token_file.is_some() && !carries_tokens(url) {
+            let why = format!(
+                "the token for {url} could be read on its way; use https://, or leave out its token_file and that of [calls]"
+            );
+            return Err(SecurityError::Settings(why).into());
+        }
         Ok(Client::new(url, self.options.clone())?)
     }
 

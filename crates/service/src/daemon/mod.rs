@@ -3,17 +3,18 @@
 //!
 //! - [`site`], [`broker`]: start one; [`Running`]: one at work
 //! - [`check_site`], [`check_broker`]: whether one could start, without starting it; [`examine_site`]: the same, step by step
-//! - [`exposed_state`]: whether others can look into a state folder
+//! - [`exposed_state`], [`shared_tokens`]: what an operator should be warned of
 //! - [`compact_site`], [`compact_broker`]: shorten the journal of one that does not run
 
 mod batch;
 mod broker;
+mod calls_key;
 mod front;
 mod running;
 mod site;
 
 pub use bookahead_party::site::OnLostJournal;
-pub use broker::{broker, check_broker};
+pub use broker::{broker, check_broker, shared_tokens};
 pub use front::exposed_state;
 pub use running::{Compacted, DaemonError, Running, compact_broker, compact_site};
 pub use site::{check_site, examine_site, site};

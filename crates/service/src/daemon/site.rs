@@ -59,7 +59,7 @@ pub async fn site(
                     if let BatchReport::Looked { outcome: Ok(look), .. } = &report
                         && let Some(clocks) = look.clocks
                     {
-                        clock.confirm(Moment::of(clocks.theirs));
+                        clock.confirm(Moment::of(clocks.theirs), "the batch system");
                     }
                     party.tell(Input::Batch(report));
                 };
@@ -221,7 +221,7 @@ async fn probe(at: &Listen) -> std::io::Result<()> {
 }
 
 async fn identity_provider(config: &SiteConfig, base: &Path) -> Option<Finding> {
-    let authenticator = config.security.authenticator(base).ok()?;
+    let authenticator = config.security.for_service(&config.name).authenticator(base).ok()?;
     let (what, provider) = ("identity provider", authenticator.provider()?);
     Some(match provider.examine().await {
         Ok(keys) => Finding::well(what, format!("{} has {keys} usable keys", provider.issuer())),

@@ -154,6 +154,10 @@ impl Refusal {
         &self.problem.code
     }
 
+    pub(super) fn detail(&self) -> &str {
+        &self.problem.detail
+    }
+
     fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -251,6 +255,7 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
     Heartbeat {
         name: document.name,
         url: document.url,
+        registered_by: None,
         role: role_from(document.role),
         resources: document.resources.into_iter().map(resource_from).collect(),
         attributes: api::site::attributes_into(document.attributes),
@@ -266,20 +271,10 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
 }
 
 /// What a party says of itself, where it was asked; it is known here by this name and address.
-pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> Heartbeat {
+pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> api::Heartbeat {
     let api::Site { role, resources, attributes, loads, hold_takes_ms, changes, version, .. } = itself;
     let name = name.clone();
-    heartbeat_from(api::Heartbeat {
-        name,
-        url,
-        role,
-        resources,
-        attributes,
-        loads,
-        hold_takes_ms,
-        changes,
-        version,
-    })
+    api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, changes, version }
 }
 
 pub(crate) fn site(known: Known) -> api::Site {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 )]
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
     let clock = shared.party.clock();
-    let problem = clock.problem();
+    let problem = shared.party.clock_problem();
     let status = match shared.party.liveness() {
         _ if shared.stop.is_said() => api::Status::Stopping,
         Liveness::Alive if problem.is_some() => api::Status::Failed,

@@ -4,6 +4,7 @@
 
 use super::answer::Refusal;
 use crate::config::{Length, Wrong};
+use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, Change, Code, Commit, Extend, FinishChange, Heartbeat, Hold, JobsQuery,
     ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement, Reserve, Resource, ScheduleQuery,
@@ -95,6 +96,9 @@ const MOST_ATTRIBUTES: usize = 64;
 
 /// The most resources, and the most loads, of a site or broker that registers.
 const MOST_RESOURCES: usize = 1_024;
+
+/// The most brokers that a resource is reached through; calls go no further.
+const MOST_THROUGH: usize = 8;
 
 /// The most recent changes in a heartbeat.
 const MOST_RECENT: usize = 256;
@@ -210,10 +214,7 @@ impl Checked for Heartbeat {
         name("the name of the site", &self.name)?;
         attributes(&self.attributes)?;
         let web = ["http://", "https://", "unix:/"].iter().any(|scheme| self.url.starts_with(scheme));
-        if !web
-            || self.url.len() > LONGEST_URL
-            || self.url.chars().any(|sign| sign.is_control() || sign == ' ')
-        {
+        if !web || self.url.len() > LONGEST_URL || !self.url.chars().all(is_visible) {
             let why = format!(
                 "url is {:?}; it should be a web address such as https://north.example.org:7420",
                 self.url
@@ -224,6 +225,8 @@ impl Checked for Heartbeat {
         at_most("the site", "loads", self.loads.len(), MOST_RESOURCES)?;
         let recent = self.changes.as_ref().map_or(0, |changes| changes.recent.len());
         at_most("the site", "recent changes", recent, MOST_RECENT)?;
+        let version = self.version.as_deref().filter(|version| !version.is_empty());
+        version.map_or(Ok(()), |version| name("the version", &version.into()))?;
         self.loads.iter().try_for_each(|load| name("the resource of a load", &load.resource))?;
         self.resources.iter().try_for_each(|resource| offered(&self.name, resource))
     }
@@ -238,6 +241,11 @@ fn offered(peer: &Name, resource: &Resource) -> Result<(), Refusal> {
     )?;
     name("the kind of a resource", &resource.kind)?;
     name("the site of a resource", &resource.site)?;
+    at_most("a resource", "brokers that it is reached through", resource.through.len(), MOST_THROUGH)?;
+    resource
+        .through
+        .iter()
+        .try_for_each(|broker| name("a broker that a resource is reached through", broker))?;
     resource.joins.iter().flatten().try_for_each(|site| name("a site that a link joins", site))?;
     attributes(&resource.attributes)
 }
@@ -324,15 +332,27 @@ fn optional_name(what: &str, given: Option<&Name>) -> Result<(), Refusal> {
 }
 
 fn name(what: &str, name: &Name) -> Result<(), Refusal> {
+    check_name(what, name).map_err(Refusal::bad_request)
+}
+
+/// The rule for all names in documents: 1 to 255 characters that can be seen, or spaces. Two names that look the same should not be two
+/// things, and none should write to the terminal of its reader.
+pub(crate) fn check_name(what: &str, name: &Name) -> Result<(), String> {
     let length = name.as_str().chars().count();
-    if name.as_str().chars().any(char::is_control) {
-        return Err(Refusal::bad_request(format!("{what} has control characters")));
+    if !name.as_str().chars().all(|character| character == ' ' || is_visible(character)) {
+        return Err(format!(
+            "{what} has characters that cannot be seen; use letters, digits, signs and spaces"
+        ));
     }
     if !(1..=LONGEST_NAME).contains(&length) {
-        let why = format!("{what} has {length} characters; it should have 1 to {LONGEST_NAME}");
-        return Err(Refusal::bad_request(why));
+        return Err(format!("{what} has {length} characters; it should have 1 to {LONGEST_NAME}"));
     }
     Ok(())
+}
+
+/// What a party says of itself.
+pub(crate) fn check_heartbeat(heartbeat: &Heartbeat) -> Result<(), String> {
+    heartbeat.check(&Limits::default()).map_err(|refusal| refusal.detail().to_owned())
 }
 
 /// More than is served at once.
@@ -368,6 +388,10 @@ mod tests {
         assert_eq!(code(request(|part| part["kind"] = json!("x".repeat(256)))), "bad-request");
         assert_eq!(code(request(|part| part["kind"] = json!("ü".repeat(255)))), "fine");
         assert_eq!(code(request(|part| part["resource"] = json!("a\nb"))), "bad-request");
+        for unseen in ["a\u{1b}b", "a\u{9b}b", "a\u{202e}b", "a\u{200d}b", "\u{3164}"] {
+            assert_eq!(code(request(|part| part["resource"] = json!(unseen))), "bad-request", "{unseen:?}");
+            assert_eq!(code(request(|part| part["kind"] = json!(unseen))), "bad-request", "{unseen:?}");
+        }
         let gpus = |value: &str| json!([{"attribute": "gpu", "test": "one-of", "values": [value]}]);
         assert_eq!(code(request(|part| part["requirements"] = gpus(""))), "fine");
         assert_eq!(code(request(|part| part["requirements"] = gpus("\u{7f}"))), "bad-request");
@@ -404,6 +428,19 @@ mod tests {
         assert_eq!(beat("ftp://north.example.org", "cluster"), "bad-request");
         assert_eq!(beat("https://north.example.org/\r\nx", "cluster"), "bad-request");
         assert_eq!(beat("https://north.example.org", &"x".repeat(250)), "bad-request");
+        for unseen in ["\u{1b}[2J", "\u{9b}", "\u{202e}", "\u{200b}", "\u{feff}", "\u{a0}"] {
+            assert_eq!(
+                beat("https://north.example.org", &format!("a{unseen}b")),
+                "bad-request",
+                "{unseen:?}"
+            );
+            assert_eq!(
+                beat(&format!("https://north.example.org/{unseen}"), "a"),
+                "bad-request",
+                "{unseen:?}"
+            );
+        }
+        assert_eq!(beat("https://north.example.org", "gpu nodes, rack 3 (grün)"), "fine");
         assert_eq!(beat("https://north.example.org", &"x".repeat(249)), "fine");
         let loaded: Heartbeat = serde_json::from_value(json!({
             "name": "north", "url": "https://north.example.org", "role": "site",

@@ -12,7 +12,7 @@ mod calendar;
 mod call;
 mod health;
 mod jobs;
-mod limits;
+pub(crate) mod limits;
 pub mod listener;
 mod metrics;
 mod observe;

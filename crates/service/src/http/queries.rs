@@ -14,7 +14,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use bookahead_api as api;
-use bookahead_party::Filter;
+use bookahead_party::{Filter, Heartbeat};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Moment;
 use std::sync::Arc;
@@ -172,7 +172,8 @@ pub(super) async fn register(
         return Err(Refusal::bad_request(why));
     }
     requester.is_about(&heartbeat.name);
-    let heartbeat = answer::heartbeat_from(heartbeat);
+    let registered_by = (!shared.authenticator.is_open()).then(|| requester.subject().clone());
+    let heartbeat = Heartbeat { registered_by, ..answer::heartbeat_from(heartbeat) };
     let heard = shared.party.register(shared.limits.patience.duration(), heartbeat, None).await;
     heard.map_err(|why| shared.unanswered(why))??;
     Ok(StatusCode::NO_CONTENT)

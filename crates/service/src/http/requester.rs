@@ -50,6 +50,10 @@ impl Requester {
         &self.0.identity.user
     }
 
+    pub(super) fn subject(&self) -> &Name {
+        self.0.identity.subject()
+    }
+
     pub(super) fn caller(&self) -> Caller {
         self.0.identity.caller()
     }

@@ -8,10 +8,10 @@ use super::mark::Mark;
 use super::queue::{Batch, Order, Queue, Work};
 use super::replay::Tail;
 use super::{Durability, KEPT_SNAPSHOTS, format, verify};
+use crate::time_of_day;
 use rusqlite::{Connection, OptionalExtension};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) struct Writer {
     pub(crate) path: PathBuf,
@@ -262,7 +262,7 @@ fn fatal<T>(outcome: &Result<T, JournalError>) -> Result<(), JournalError> {
     }
 }
 
+/// As far as the clock is believed: a journal whose times ran ahead with a wrong clock would say later that the right one is behind.
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    time_of_day::now().0
 }

@@ -5,6 +5,7 @@
 use super::claims::{Claims, TokenRules};
 use super::error::TokenFault;
 use super::keys::Keys;
+use super::minted::TrustedBrokers;
 use super::name::user_name;
 use super::provider::{Provider, ProviderHealth};
 use super::signature::signed_content;
@@ -36,6 +37,7 @@ struct Guard {
     keys: Source,
     rules: TokenRules,
     peers: BTreeMap<Fingerprint, Identity>,
+    brokers: TrustedBrokers,
     broker_passes_roles: bool,
 }
 
@@ -71,7 +73,8 @@ impl Authenticator {
     }
 
     fn guarding(keys: Source, rules: TokenRules) -> Authenticator {
-        Authenticator(Some(Guard { keys, rules, peers: BTreeMap::new(), broker_passes_roles: true }))
+        let (peers, brokers) = (BTreeMap::new(), TrustedBrokers::default());
+        Authenticator(Some(Guard { keys, rules, peers, brokers, broker_passes_roles: true }))
     }
 
     /// Lets in who comes with one of these certificates, too.
@@ -83,6 +86,15 @@ impl Authenticator {
                 (peer.fingerprint, Identity { user: peer.name, roles, through: None })
             };
             guard.peers.extend(peers.into_iter().map(known));
+        }
+        self
+    }
+
+    /// Accepts the tokens that these brokers make, too.
+    #[must_use]
+    pub(super) fn with_brokers(mut self, brokers: TrustedBrokers) -> Authenticator {
+        if let Some(guard) = &mut self.0 {
+            guard.brokers = brokers;
         }
         self
     }
@@ -117,6 +129,11 @@ impl Authenticator {
     /// Reads the keys anew from where they were read. If that fails the old ones stay, and the log says why. Whether there
     /// are new ones. Those of an identity provider are fetched in the background.
     pub fn reload(&self) -> bool {
+        let of_brokers = self.0.as_ref().is_some_and(|guard| guard.brokers.reload());
+        self.reload_keys() || of_brokers
+    }
+
+    fn reload_keys(&self) -> bool {
         let keys = match &self.0 {
             None => return false,
             Some(Guard { keys: Source::Provider(provider), .. }) => {
@@ -195,7 +212,10 @@ impl Authenticator {
             local_host_only(headers)?;
             return Ok(as_he_says(behalf));
         };
-        let caller = guard.caller(headers, certificate, now).map_err(Denial::Token)?;
+        let minted = guard.minted(headers, now);
+        let is_minted = minted.is_some();
+        let caller = minted.unwrap_or_else(|| guard.caller(headers, certificate, now));
+        let caller = caller.map_err(Denial::Token)?;
         if caller.roles.is_empty() {
             let detail = format!(
                 "{} has none of the roles user, operator, broker and reader; they stand in the claim roles",
@@ -203,7 +223,12 @@ impl Authenticator {
             );
             return Err(Problem::new(Code::Forbidden, detail).into());
         }
-        Ok(behalf.of(caller, guard.broker_passes_roles)?)
+        // A token that a broker made is for one user, whatever its headers say.
+        Ok(if is_minted {
+            behalf.of_itself(caller)?
+        } else {
+            behalf.of(caller, guard.broker_passes_roles)?
+        })
     }
 
     /// Without keys it is not the caller's fault that the token cannot be checked.
@@ -232,6 +257,12 @@ impl Guard {
             Source::File(keys) => keys.read().unwrap_or_else(PoisonError::into_inner).clone(),
             Source::Provider(provider) => provider.keys().unwrap_or_default(),
         }
+    }
+
+    /// Who calls with a token that a broker made; None where the token is none of those.
+    fn minted(&self, headers: &HeaderMap, now: i64) -> Option<Result<Identity, TokenFault>> {
+        let token = bearer(headers).ok().flatten()?;
+        self.brokers.identify(token, self.broker_passes_roles, now)
     }
 
     fn caller(
@@ -286,7 +317,7 @@ pub(super) fn names_this_machine(host: &str) -> bool {
 }
 
 /// The time of day: tokens know no other, also where a party lives in a faster time.
-fn wall_seconds() -> i64 {
+pub(super) fn wall_seconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
@@ -332,6 +363,13 @@ impl Behalf {
                 let through = (caller.user != user).then_some(caller.user);
                 Ok(Identity { user, roles, through })
             }
+            _ => self.of_itself(caller),
+        }
+    }
+
+    /// The same for one who may not call for others.
+    fn of_itself(self, caller: Identity) -> Result<Identity, Problem> {
+        match self.user {
             Some(user) if user != caller.user => Err(Problem::new(
                 Code::Forbidden,
                 format!(
@@ -420,6 +458,11 @@ impl Identity {
     /// Whether he may register peers.
     pub fn may_register(&self) -> bool {
         self.roles.contains(&Role::Broker) || self.roles.contains(&Role::Operator)
+    }
+
+    /// Whom the token or certificate of the call names: the broker, where it calls for a user.
+    pub fn subject(&self) -> &Name {
+        self.through.as_ref().unwrap_or(&self.user)
     }
 
     /// As one who calls a head.

@@ -13,7 +13,7 @@ use serde_json::{Number, Value, json};
 use std::collections::BTreeSet;
 
 /// How far the clocks of an issuer and of this service may be apart, in seconds.
-const LEEWAY: i64 = 30;
+pub(super) const LEEWAY: i64 = 30;
 
 /// What a token must say beside a user and an expiry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -85,6 +85,8 @@ pub enum KeyFault {
     BadPoint,
     #[error("an Ed25519 key must have 32 bytes")]
     BadEd25519,
+    #[error("the key of a broker must be an Ed25519 key; take calls-key.pub from the broker's state folder")]
+    NotEd25519,
 }
 
 /// Why the keys of an identity provider could not be fetched.

@@ -132,6 +132,10 @@ impl Key {
         if let Material::Secret(secret) = &self.material { Some(secret) } else { None }
     }
 
+    pub(super) fn as_ed25519(&self) -> Option<&[u8]> {
+        if let Material::Ed25519(bytes) = &self.material { Some(bytes) } else { None }
+    }
+
     /// Whether signatures of this kind are checked with it.
     pub(super) fn takes(&self, algorithm: Algorithm) -> bool {
         use Algorithm::{EdDsa, Es256, Hs256, Rs256, Rs384, Rs512};

@@ -88,6 +88,16 @@ impl Keys {
         if keys.is_empty() { Err(KeyFault::NoUsableKey) } else { Ok(Keys { keys, source: None }) }
     }
 
+    /// Each by itself and without a name, with the bytes of its public key; all must be Ed25519.
+    pub(super) fn ed25519(self) -> Result<Vec<(Vec<u8>, Keys)>, KeyFault> {
+        let each = self.keys.into_iter().map(|mut key| {
+            key.id = None;
+            let public = key.as_ed25519().ok_or(KeyFault::NotEd25519)?.to_vec();
+            Ok((public, Keys { keys: vec![key], source: None }))
+        });
+        each.collect()
+    }
+
     /// What tokens call them.
     pub(super) fn ids(&self) -> impl Iterator<Item = Option<&str>> {
         self.keys.iter().map(|key| key.id.as_deref())

@@ -7,6 +7,7 @@
 //! - [`TokenRules`], [`Claims`]: what a token must say
 //! - [`ClientCertificate`], [`PeerCertificate`]: certificates known by their fingerprints
 //! - [`server_config`]: TLS of a listener; [`may_listen`]: where one may listen without it
+//! - [`CallsKey`]: makes the tokens of a broker for its peers; [`TrustedBroker`]: a broker whose tokens are accepted
 //! - [`Security`]: what an operator writes about all of it
 //!
 //! The algorithm of a signature is bound to the key and never taken from the token alone. Nothing here prints a secret or a
@@ -19,6 +20,7 @@ mod discovery;
 mod error;
 mod key;
 mod keys;
+mod minted;
 pub(crate) mod name;
 mod provider;
 #[cfg(test)]
@@ -26,6 +28,7 @@ mod rfc_examples_for_tests;
 mod settings;
 mod signature;
 pub(crate) mod tls;
+mod transport;
 
 pub use accounts::{Accounts, is_root, own_account};
 pub use authenticator::{Authenticator, CHALLENGE, Identity, Role};
@@ -33,7 +36,9 @@ pub use claims::{Claims, TokenRules, mint, new_secret};
 pub use error::{KeyFault, ProviderFault, SecurityError, TokenFault};
 pub use key::Secret;
 pub use keys::Keys;
+pub use minted::{CallsKey, TrustedBroker};
 pub use name::user_name;
 pub use provider::{Provider, ProviderHealth, ProviderState, Timing};
 pub use settings::{Security, Tls, may_listen};
 pub use tls::{ClientCertificate, Fingerprint, NotAFingerprint, PeerCertificate, server_config};
+pub(crate) use transport::{carries_tokens, is_on_this_machine};

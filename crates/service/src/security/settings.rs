@@ -5,6 +5,7 @@ use super::authenticator::Authenticator;
 use super::claims::TokenRules;
 use super::error::SecurityError;
 use super::keys::Keys;
+use super::minted::{TrustedBroker, TrustedBrokers};
 use super::name::user_name;
 use super::provider::{Provider, Timing};
 use super::tls::{PeerCertificate, server_config};
@@ -33,6 +34,8 @@ pub struct Security {
     pub tls: Option<Tls>,
     #[serde(rename = "peer")]
     pub peers: Vec<PeerCertificate>,
+    #[serde(rename = "broker")]
+    pub brokers: Vec<TrustedBroker>,
     pub insecure_plain_http: bool,
     pub broker_passes_roles: bool,
     pub trust_local_users: bool,
@@ -64,6 +67,7 @@ impl Default for Security {
             issuer_keep: Length::of_seconds(24 * 60 * 60),
             tls: None,
             peers: Vec::new(),
+            brokers: Vec::new(),
             insecure_plain_http: false,
             broker_passes_roles: true,
             trust_local_users: false,
@@ -76,19 +80,30 @@ impl Default for Security {
 impl Security {
     /// Whether callers must say who they are.
     pub fn is_guarded(&self) -> bool {
-        self.keys.is_some() || self.issuer.is_some() || !self.peers.is_empty()
+        self.keys.is_some() || self.issuer.is_some() || !self.peers.is_empty() || !self.brokers.is_empty()
     }
 
-    /// The authenticator. Paths that are not absolute are below `base`. Without keys, issuer and peers it is open.
+    /// The same for a service with this name: it is the audience of the tokens of brokers for which none is configured.
+    #[must_use]
+    pub fn for_service(&self, name: &str) -> Security {
+        let mut security = self.clone();
+        security.brokers.iter_mut().for_each(|broker| {
+            broker.audience.get_or_insert_with(|| name.to_owned());
+        });
+        security
+    }
+
+    /// The authenticator. Paths that are not absolute are below `base`. Without keys, issuer, peers and brokers it is open.
     pub fn authenticator(&self, base: &Path) -> Result<Authenticator, SecurityError> {
         self.check()?;
         let authenticator = match (&self.keys, &self.issuer) {
             (Some(path), _) => self.by_keys(Keys::read(&base.join(path))?),
             (None, Some(issuer)) => self.by_provider(issuer, base)?,
-            (None, None) if self.peers.is_empty() => return Ok(Authenticator::open()),
+            (None, None) if !self.is_guarded() => return Ok(Authenticator::open()),
             (None, None) => self.by_keys(Keys::none()),
         };
-        let authenticator = authenticator.with_peers(self.peers.clone());
+        let brokers = TrustedBrokers::read(&self.brokers, base)?;
+        let authenticator = authenticator.with_peers(self.peers.clone()).with_brokers(brokers);
         Ok(authenticator.broker_passes_roles(self.broker_passes_roles))
     }
 

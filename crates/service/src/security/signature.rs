@@ -41,6 +41,12 @@ pub(super) fn signed_content(token: &str, keys: &Keys) -> Result<Vec<u8>, TokenF
     if genuine { Ok(payload) } else { Err(TokenFault::Signature) }
 }
 
+/// What a token calls the key that it was signed with, before anything of it is believed.
+pub(super) fn key_id(token: &str) -> Option<String> {
+    let header = token.split('.').next().filter(|_| token.len() <= LONGEST_TOKEN)?;
+    serde_json::from_slice::<Header>(&base64url(header)?).ok()?.kid
+}
+
 /// The algorithm, and the name of the key.
 fn read_header(json: &[u8]) -> Result<(Algorithm, Option<String>), TokenFault> {
     let header: Header =

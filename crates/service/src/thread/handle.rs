@@ -70,6 +70,11 @@ impl PartyHandle {
         self.shared.clock
     }
 
+    /// Why the clock is not right, if that is known.
+    pub fn clock_problem(&self) -> Option<String> {
+        self.shared.clock_problem()
+    }
+
     /// Where notices are told.
     pub fn watch(&self) -> &Watch {
         &self.shared.watch

@@ -26,8 +26,9 @@ pub use watch::{Numbered, Watch, Watching};
 use crate::clock::Clock;
 use crate::journal::{Journal, JournalError, Kind, Options, Replay};
 use crate::notify::Outbox;
+use crate::time_of_day;
 use bookahead_party::{BatchOrder, Input, Party, PeerCall};
-use bookahead_protocol::Name;
+use bookahead_protocol::{Millis, Moment, Name};
 use copies::Copies;
 use handle::Replies;
 use release::Releaser;
@@ -147,7 +148,7 @@ impl PartyOptions {
         party: P,
         connect: impl FnOnce(&PartyHandle) -> Outlets,
     ) -> Result<PartyThread, PartyError> {
-        let Opened { mut party, journal, last, last_snapshot } = self.open(party)?;
+        let Opened { mut party, journal, last, last_snapshot, newest } = self.open(party)?;
         let (inbox, messages) = channel();
         // Before it starts: what comes of that is shown when it is durable.
         let copies = Arc::new(Copies::new(&party));
@@ -155,6 +156,7 @@ impl PartyOptions {
         let now = self.clock.now();
         let started = party.start(now).map_err(|why| self.unfit(why))?;
         let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last));
+        shared.compare_clock(newest);
         let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), copies: copies.clone() };
         let Outlets { peers, batch } = connect(&handle);
         let (inline, orders) = batch.split(&inbox);
@@ -222,6 +224,8 @@ impl PartyOptions {
             Journal::open_with(&self.journal, &kind, &self.options)?;
         let last_snapshot = snapshot.as_ref().map_or(0, |snapshot| snapshot.up_to);
         let last = events.last().map_or(last_snapshot, |record| record.sequence);
+        let moments = events.iter().map(|record| record.written_at);
+        let newest = moments.chain(snapshot.as_ref().map(|snapshot| snapshot.written_at)).max();
         if let Some(snapshot) = snapshot {
             party.restore(snapshot.state()?).map_err(|why| self.unfit(why))?;
         }
@@ -245,7 +249,7 @@ impl PartyOptions {
         if let Some(outbox) = &self.outbox {
             outbox.note(last, notices.iter().map(|(sequence, notice)| (*sequence, notice)));
         }
-        Ok(Opened { party, journal, last, last_snapshot })
+        Ok(Opened { party, journal, last, last_snapshot, newest: newest.map(Moment) })
     }
 }
 
@@ -256,6 +260,8 @@ struct Opened<P: Party> {
     last: u64,
     /// The number of the last event that a snapshot stands for.
     last_snapshot: u64,
+    /// When something was last written, by the time of day of then.
+    newest: Option<Moment>,
 }
 
 fn spawn<T: Send + 'static>(
@@ -288,6 +294,8 @@ impl PartyThread {
 pub(crate) struct Shared {
     name: Name,
     clock: Clock,
+    /// The newest moment in the journal, while the clock is behind it.
+    ahead: Mutex<Option<Moment>>,
     watch: Watch,
     replies: Replies,
     queued: AtomicUsize,
@@ -312,6 +320,7 @@ impl Shared {
         Shared {
             name,
             clock,
+            ahead: Mutex::new(None),
             watch: Watch::new(last),
             replies: Replies::default(),
             queued: AtomicUsize::new(0),
@@ -325,6 +334,42 @@ impl Shared {
             failed: Mutex::new(None),
         }
     }
+}
+
+impl Shared {
+    /// A journal that was written later than now means that the clock is wrong, or was. One that ends before is plain downtime.
+    fn compare_clock(&self, newest: Option<Moment>) {
+        let Some((newest, behind)) = newest.and_then(|newest| Some((newest, time_of_day::behind(newest)?)))
+        else {
+            return;
+        };
+        *lock(&self.ahead) = Some(newest);
+        let (event, seconds) = ("clock_behind_journal", behind.0 / 1_000);
+        tracing::error!(event, party = %self.name, seconds, "{}", behind_journal(behind));
+    }
+
+    /// Notices that the clock has passed the journal.
+    fn watch_clock(&self) {
+        let mut ahead = lock(&self.ahead);
+        if ahead.is_some_and(time_of_day::has_passed) {
+            *ahead = None;
+            let event = "clock_passed_journal";
+            tracing::info!(event, party = %self.name, "the clock is past the newest entry of the journal");
+        }
+    }
+
+    /// Why the clock is not right, if that is known.
+    fn clock_problem(&self) -> Option<String> {
+        let behind = (*lock(&self.ahead)).map(|newest| newest - time_of_day::now());
+        behind.filter(|behind| behind.0 > 0).map(behind_journal).or_else(|| self.clock.problem())
+    }
+}
+
+fn behind_journal(behind: Millis) -> String {
+    format!(
+        "the system's clock is {} s behind the newest entry of the journal; set it right: until it is past that entry, times are wrong",
+        behind.0 / 1_000
+    )
 }
 
 /// An instant that one thread sets and others look at.

@@ -100,6 +100,7 @@ impl<P: Party> Run<P> {
     fn work(&mut self) -> Result<(), PartyError> {
         while !self.is_done() {
             self.shared.beat.set();
+            self.shared.watch_clock();
             let message = match self.messages.recv_timeout(self.pause()) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,

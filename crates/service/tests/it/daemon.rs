@@ -182,7 +182,7 @@ async fn nobody_listens_beyond_this_machine_without_asking_who_calls() {
     stop(running).await;
 }
 
-fn private(path: &Path) {
+pub(crate) fn private(path: &Path) {
     #[cfg(unix)]
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
 }
@@ -268,8 +268,12 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
     };
     let security = "[security]\nkeys = \"secret.key\"\n";
     in_folder("own.token", "not-a-token");
-    let calls = format!("{security}[calls]\ntoken_file = \"own.token\"\n");
-    let grid = daemon::broker(&broker(&format!("{GRID}open = true\n{calls}")), folder.path()).await.unwrap();
+    let calls = format!(
+        "[calls]\ntoken_file = \"own.token\"\n{security}\
+         [[security.broker]]\nname = \"grid\"\nkey = \"bookahead-grid/calls-key.pub\"\n"
+    );
+    let open = format!("{GRID}open = true\n{security}");
+    let grid = daemon::broker(&broker(&open), folder.path()).await.unwrap();
     let site =
         daemon::site(&north(Some(grid.url()), &calls), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = with_token(grid.url(), token("ada", Role::User));
@@ -281,9 +285,9 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
     .await;
     assert_eq!(asked.sites().await.unwrap().sites.len(), 1, "nobody registers without a token that holds");
 
-    in_folder("own.token", &token("parties", Role::Broker));
+    in_folder("own.token", &token("north", Role::Broker));
     registered(&asked, "north").await;
-    eventually("the broker shows its new token, too", || async {
+    eventually("the broker shows a token that the site accepts", || async {
         let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
         asked.probe(&probe).await.ok().filter(|offers| !offers.offers.is_empty())
     })

@@ -168,6 +168,7 @@ pub(crate) fn site_rules(consent: Option<Millis>) -> Rules {
 fn about() -> Heartbeat {
     Heartbeat {
         changes: None,
+        registered_by: None,
         name: "north".into(),
         url: "http://north".into(),
         role: bookahead_party::Role::Site,

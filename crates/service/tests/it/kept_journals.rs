@@ -33,6 +33,7 @@ fn fixture(name: &str) -> PathBuf {
 fn about(name: &str, role: Role) -> Heartbeat {
     Heartbeat {
         changes: None,
+        registered_by: None,
         name: name.into(),
         url: format!("http://{name}.example.org"),
         role,

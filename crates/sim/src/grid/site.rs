@@ -145,6 +145,7 @@ impl Site {
 pub(super) fn about(name: &Name, role: Role) -> Heartbeat {
     Heartbeat {
         changes: None,
+        registered_by: None,
         name: name.clone(),
         url: name.to_string(),
         role,

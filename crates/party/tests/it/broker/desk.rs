@@ -50,6 +50,7 @@ pub(crate) fn heartbeat(site: &str, resources: Vec<Resource>) -> Heartbeat {
     let offered = |resource| OfferedResource { resource, through: Vec::new() };
     Heartbeat {
         changes: None,
+        registered_by: None,
         name: name(site),
         url: format!("http://{site}"),
         role: Role::Site,

@@ -43,6 +43,7 @@ fn rules(consent: Option<Millis>) -> Rules {
 fn about() -> Heartbeat {
     Heartbeat {
         changes: None,
+        registered_by: None,
         name: "north".into(),
         url: "http://north".into(),
         role: Role::Site,

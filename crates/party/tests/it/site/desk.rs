@@ -156,6 +156,7 @@ impl Desk {
 fn site(rules: &Rules) -> Site {
     let about = Heartbeat {
         changes: None,
+        registered_by: None,
         name: "hill".into(),
         url: String::new(),
         role: Role::Site,

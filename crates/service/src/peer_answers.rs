@@ -1,0 +1,244 @@
+//! Answers of peers, checked as strictly as documents from outside before the broker sees them: what a broker believes of a peer ends
+//! up on terminals, in logs and in its journal. A name that would be refused in a request makes the whole answer unfit. Free text, such
+//! as the reason of a refusal, is shortened and escaped.
+
+use crate::http::limits;
+use crate::security::name::is_visible;
+use bookahead_api as api;
+use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::message::{Replacement, Reservation, Slot};
+use bookahead_protocol::problem::{Problem, Why};
+use bookahead_protocol::request::MOST_PARTS;
+use bookahead_protocol::{Answer, Name};
+
+/// The largest answer to a call, in bytes. A thousand slots, the most that a peer is asked for, take about 300 kB; at most 256 calls to a
+/// peer are under way.
+pub(crate) const MOST_CALL_BYTES: usize = 4 << 20;
+
+/// The largest list of sites: a thousand sites with ten resources each, at a few hundred bytes, once by site and once by the broker that
+/// offers them. One such list is fetched from a peer at a time.
+pub(crate) const MOST_LIST_BYTES: usize = 16 << 20;
+
+/// The most offers, and the most slots of all of them: ten times as many as a peer is asked for by default.
+const MOST_OFFERED: usize = 10_000;
+
+/// The most jobs of a reservation; no site takes more.
+const MOST_JOBS: usize = 65_536;
+
+/// The most of everything else that an answer may list.
+const MOST_LISTED: usize = 1_024;
+
+/// The most characters of a text for people: a few lines.
+const LONGEST_TEXT: usize = 500;
+
+/// Why an answer counts as none.
+pub(crate) type Unfit = String;
+
+/// An answer about a reservation.
+pub(crate) fn checked(mut answer: Answer) -> Result<Answer, Unfit> {
+    match &mut answer {
+        Answer::Offers(offers) => {
+            at_most("offers", offers.len(), MOST_OFFERED)?;
+            at_most("slots", offers.iter().map(|offer| offer.slots.len()).sum(), MOST_OFFERED)?;
+            offers.iter().flat_map(|offer| &offer.slots).try_for_each(slot)?;
+        }
+        Answer::Reservation(shown) => reservation(shown)?,
+        Answer::Problem(why) => problem(why)?,
+    }
+    Ok(answer)
+}
+
+/// An answer about a job.
+pub(crate) fn checked_job(answer: Result<Box<JobView>, Problem>) -> Result<JobOutcome, Unfit> {
+    match answer {
+        Ok(mut job) => {
+            name("the owner of a job", &job.owner)?;
+            job.site.iter().try_for_each(|site| name("the site of a job", site))?;
+            job.resource.iter().try_for_each(|resource| name("the resource of a job", resource))?;
+            job.native_id.iter_mut().chain(&mut job.detail).for_each(|text| *text = plain(text));
+            Ok(Ok(job))
+        }
+        Err(mut why) => problem(&mut why).map(|()| Err(why)),
+    }
+}
+
+type JobOutcome = Result<Box<JobView>, Problem>;
+
+/// What a peer says of itself: by the rules for one that registers.
+pub(crate) fn check_heartbeat(heartbeat: &api::Heartbeat) -> Result<(), Unfit> {
+    limits::check_heartbeat(heartbeat)
+}
+
+/// A text for people: shortened, and with all characters escaped that show nothing or turn the direction of the text.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for character in text.chars().take(LONGEST_TEXT) {
+        if character == ' ' || is_visible(character) {
+            plain.push(character);
+        } else {
+            plain.extend(character.escape_unicode());
+        }
+    }
+    if text.chars().nth(LONGEST_TEXT).is_some() {
+        plain.push('…');
+    }
+    plain
+}
+
+fn reservation(shown: &Reservation) -> Result<(), Unfit> {
+    let Reservation { owner, slots, prepared, jobs, missing, losses, replaced, .. } = shown;
+    name("the owner of a reservation", owner)?;
+    at_most("slots", slots.len(), MOST_PARTS)?;
+    at_most("prepared slots", prepared.len(), MOST_PARTS)?;
+    at_most("missing capacities", missing.len(), MOST_PARTS)?;
+    at_most("losses", losses.len(), MOST_LISTED)?;
+    at_most("replacements", replaced.len(), MOST_LISTED)?;
+    at_most("jobs", jobs.len(), MOST_JOBS)?;
+    let was = replaced.iter().map(|Replacement { was, .. }| was);
+    slots.iter().chain(prepared).chain(was).try_for_each(slot)
+}
+
+fn slot(slot: &Slot) -> Result<(), Unfit> {
+    let Slot { resource, site, joins, .. } = slot;
+    name("the resource of a slot", resource)?;
+    name("the site of a slot", site)?;
+    joins.iter().flatten().try_for_each(|site| name("a site that a link joins", site))
+}
+
+fn problem(problem: &mut Problem) -> Result<(), Unfit> {
+    let Problem { why, blockers, relaxations, .. } = problem;
+    at_most("blockers", blockers.len(), MOST_LISTED)?;
+    at_most("relaxations", relaxations.len(), MOST_LISTED)?;
+    match why {
+        Why::NoSuchResource { kind, .. } => name("the kind of a resource", kind)?,
+        Why::NotGranted(text)
+        | Why::MalformedJob(text)
+        | Why::JobRefused(text)
+        | Why::NotAdmittedAsPeer(text) => *text = plain(text),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn name(what: &str, given: &Name) -> Result<(), Unfit> {
+    limits::check_name(what, given)
+}
+
+fn at_most(what: &str, many: usize, most: usize) -> Result<(), Unfit> {
+    if many > most { Err(format!("it has {many} {what}; at most {most} are taken")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_plan::{Capacity, Interval, Seconds, Time};
+    use bookahead_protocol::jobs::JobWord;
+    use bookahead_protocol::message::{Condition, Offer};
+    use bookahead_protocol::{JobId, ReservationId, State};
+
+    /// ESC, CSI, an override of the direction, a zero-width space, nothing, and too much.
+    fn unfit_names() -> Vec<Name> {
+        let texts = ["a\u{1b}[31m", "a\u{9b}31m", "a\u{202e}b", "a\u{200b}", "", &"x".repeat(256)];
+        texts.into_iter().map(Name::from).collect()
+    }
+
+    fn slot_of(resource: &str) -> Slot {
+        Slot {
+            resource: resource.into(),
+            site: "north".into(),
+            joins: None,
+            interval: Interval::new(Time(0), Time(60)),
+            capacity: Capacity(1),
+            slack: Seconds(0),
+            free: None,
+            rating: None,
+            impact: None,
+            cost: 0,
+        }
+    }
+
+    fn shown() -> Reservation {
+        Reservation {
+            id: ReservationId(1),
+            owner: "ada".into(),
+            state: State::Committed,
+            slots: vec![slot_of("cluster")],
+            held_for: None,
+            prepared: Vec::new(),
+            jobs: Vec::new(),
+            missing: Vec::new(),
+            condition: Condition::Whole,
+            losses: Vec::new(),
+            replaced: Vec::new(),
+            given_up: None,
+            version: 1,
+        }
+    }
+
+    #[test]
+    fn an_answer_with_a_name_that_is_unfit_is_none() {
+        let offers = |slot| checked(Answer::Offers(vec![Offer { slots: vec![slot] }]));
+        assert!(offers(slot_of("rack 1/gpu nodes")).is_ok());
+        assert!(checked(Answer::Reservation(shown())).is_ok());
+        for unfit in unfit_names() {
+            assert!(offers(Slot { resource: unfit.clone(), ..slot_of("a") }).is_err(), "{unfit:?}");
+            assert!(offers(Slot { site: unfit.clone(), ..slot_of("a") }).is_err(), "{unfit:?}");
+            let joins = Some(["a".into(), unfit.clone()]);
+            assert!(offers(Slot { joins, ..slot_of("a") }).is_err(), "{unfit:?}");
+            let owner = Reservation { owner: unfit.clone(), ..shown() };
+            assert!(checked(Answer::Reservation(owner)).is_err(), "{unfit:?}");
+            let prepared = vec![Slot { resource: unfit.clone(), ..slot_of("a") }];
+            assert!(checked(Answer::Reservation(Reservation { prepared, ..shown() })).is_err(), "{unfit:?}");
+            let why = Why::NoSuchResource { part: 0, kind: unfit };
+            assert!(checked(Problem::new(why).into()).is_err());
+        }
+    }
+
+    #[test]
+    fn an_answer_with_too_much_is_none() {
+        let offers =
+            |many: usize| checked(Answer::Offers(vec![Offer { slots: vec![slot_of("a")] }; many])).is_ok();
+        assert_eq!((offers(10_000), offers(10_001)), (true, false));
+        let slots = |many: usize| {
+            checked(Answer::Reservation(Reservation { slots: vec![slot_of("a"); many], ..shown() })).is_ok()
+        };
+        assert_eq!((slots(32), slots(33)), (true, false));
+    }
+
+    #[test]
+    fn text_for_people_is_escaped_and_shortened() {
+        assert_eq!(plain("no room, Zoë: 3 < 4"), "no room, Zoë: 3 < 4");
+        assert_eq!(plain("a\u{1b}[2J\n\u{9b}\u{202e}b"), r"a\u{1b}[2J\u{a}\u{9b}\u{202e}b");
+        assert_eq!(plain(&"x".repeat(501)), "x".repeat(500) + "…");
+        let refused = checked(Problem::new(Why::NotGranted("\u{1b}c".into())).into()).unwrap();
+        assert_eq!(refused, Problem::new(Why::NotGranted(r"\u{1b}c".into())).into());
+    }
+
+    #[test]
+    fn an_answer_about_a_job_is_checked_too() {
+        let job = |owner: &str, detail: &str| {
+            checked_job(Ok(Box::new(JobView {
+                id: JobId(1),
+                owner: owner.into(),
+                site: Some("north".into()),
+                resource: None,
+                reservation: None,
+                capacity: Capacity(1),
+                limit: Seconds(60),
+                state: JobWord::Waiting,
+                submitted: Time(0),
+                started: None,
+                ended: None,
+                expected_start: None,
+                exit: None,
+                native_id: Some("12\u{7}".into()),
+                detail: Some(detail.into()),
+            })))
+        };
+        let told = job("ada", "\u{1b}c").unwrap().unwrap();
+        assert_eq!((told.native_id.unwrap(), told.detail.unwrap()), (r"12\u{7}".into(), r"\u{1b}c".into()));
+        assert!(job("ada\u{202e}", "").is_err());
+        let refused = checked_job(Err(Problem::new(Why::JobRefused("\u{9b}".into())))).unwrap();
+        assert_eq!(refused.unwrap_err().why, Why::JobRefused(r"\u{9b}".into()));
+    }
+}

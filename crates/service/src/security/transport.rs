@@ -1,0 +1,54 @@
+//! Over what a token may be sent: TLS, or a connection that stays on this machine.
+
+use bookahead_client::Url;
+use std::net::IpAddr;
+
+/// Whether a token that is sent to this address can be read by nobody else on its way. Names other than `localhost` are looked up, and
+/// may come to mean another machine.
+pub(crate) fn carries_tokens(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.scheme() != "http" || is_local(&url))
+}
+
+/// Whether the service at this address runs on this machine.
+pub(crate) fn is_on_this_machine(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| is_local(&url))
+}
+
+/// An address without a host is a path, such as that of a socket.
+fn is_local(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return true };
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_travel_by_tls_or_on_this_machine() {
+        for url in [
+            "https://north.example.org",
+            "http://127.0.0.1:7420",
+            "http://127.9.9.9",
+            "http://[::1]:1/x",
+            "http://[::ffff:127.0.0.1]",
+            "http://LOCALHOST:7420",
+        ] {
+            assert!(carries_tokens(url), "{url}");
+        }
+        for url in [
+            "http://north.example.org",
+            "http://192.0.2.1:7420",
+            "HTTP://192.0.2.1",
+            "http://[2001:db8::1]",
+            "http://0.0.0.0",
+            "http://a.localhost",
+            "http://localhost.example.org",
+            "http://127.0.0.1.nip.io",
+            "north",
+        ] {
+            assert!(!carries_tokens(url), "{url}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Peers that answer with what nobody may send: names that write to a terminal or hide what they are, and more than anybody needs.
+
+use crate::daemon::{GRID, broker, client, eventually, registered, stop, wanted};
+use crate::fake_peer::{FakePeer, sites};
+use bookahead_api as api;
+use bookahead_client::Client;
+use bookahead_service::daemon::{self, Running};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A broker with two peers of its configuration: `good`, which says what it should, and `liar`.
+async fn grid(liar: &FakePeer, good: &FakePeer, folder: &TempDir) -> Running {
+    let peer = |name: &str, url: &str| format!("[[peer]]\nname = \"{name}\"\nurl = \"{url}\"\n");
+    let text = format!("{GRID}{}{}", peer("liar", &liar.url), peer("good", &good.url));
+    daemon::broker(&broker(&text), folder.path()).await.unwrap()
+}
+
+/// The answer to a probe: one slot on a resource of this name.
+fn offers(resource: &str) -> String {
+    let now = jiff::Timestamp::now().as_second();
+    let stamp = |hours: i64| api::Timestamp::nearest(bookahead_plan::Time(now + hours * 3_600));
+    json!({"offers": [{"slots": [{
+        "resource": resource, "site": "north", "begin": stamp(2), "end": stamp(3), "capacity": 16,
+        "slack_seconds": 0, "cost_thousandths": 0
+    }]}]})
+    .to_string()
+}
+
+async fn peer(list: String, offered: String) -> FakePeer {
+    FakePeer::start("", move |route| match route {
+        "GET /v1/sites" => (200, list.clone()),
+        "POST /v1/probes" => (200, offered.clone()),
+        _ => (503, String::new()),
+    })
+    .await
+}
+
+async fn known(asked: &Client, name: &str) -> Option<api::Site> {
+    let sites = asked.sites().await.unwrap().sites;
+    sites.into_iter().find(|site| site.name.as_str() == name && site.state == api::Reachability::Up)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_tells_names_that_are_unfit_is_not_heard() {
+    let padding = "x".repeat(20_000_000);
+    for list in [
+        sites("liar", "a\u{1b}]0;owned\u{7}"),
+        sites("liar", "a\u{9b}2J"),
+        sites("liar", "a\u{202e}b"),
+        sites("liar", "cluster").replace("\"processors\"", "\"proc\u{200b}essors\""),
+        sites("liar", "cluster").replace("\"up\"", &format!("\"up\", \"padding\": \"{padding}\"")),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let (liar, good) = (peer(list, offers("cluster")).await, FakePeer::site("good").await);
+        let grid = grid(&liar, &good, &folder).await;
+        let asked = client(grid.url());
+        registered(&asked, "good").await;
+        eventually("the liar was asked twice", || async { (liar.received().len() > 1).then_some(()) }).await;
+        assert_eq!(known(&asked, "liar").await, None);
+        stop(grid).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_with_a_name_that_is_unfit_is_no_offer() {
+    for (resource, counts) in [("cluster", true), ("clus\u{202e}ter", false), ("clus\u{1b}[1mter", false)] {
+        let folder = TempDir::new().unwrap();
+        let liar = peer(sites("liar", "cluster"), offers(resource)).await;
+        let good = peer(sites("good", "cluster"), offers("cluster")).await;
+        let grid = grid(&liar, &good, &folder).await;
+        let asked = client(grid.url());
+        registered(&asked, "liar").await;
+        registered(&asked, "good").await;
+        let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
+        let offers = asked.probe(&probe).await.unwrap().offers;
+        let mut from: Vec<String> =
+            offers.iter().flat_map(|offer| &offer.slots).map(|slot| slot.resource.to_string()).collect();
+        from.sort();
+        let expected: &[&str] = if counts { &["good/cluster", "liar/cluster"] } else { &["good/cluster"] };
+        assert_eq!(from, expected, "{resource:?}");
+        stop(grid).await;
+    }
+}

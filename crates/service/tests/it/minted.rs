@@ -1,0 +1,244 @@
+//! The tokens that a broker shows its peers: each is for one peer, and of use nowhere else.
+
+use crate::daemon::{
+    GRID, book, broker, eventually, north, private, registered, site, stop, wanted, with_token,
+};
+use crate::fake_peer::FakePeer;
+use bookahead_api as api;
+use bookahead_client::{Client, Options};
+use bookahead_service::config::{BrokerConfig, SiteConfig};
+use bookahead_service::daemon::{self, OnLostJournal};
+use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A folder with the secret of a broker's users.
+struct Realm {
+    folder: TempDir,
+    keys: Keys,
+}
+
+impl Realm {
+    fn new() -> Realm {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("secret.key");
+        write(&path, &new_secret().unwrap());
+        let keys = Keys::read(&path).unwrap();
+        Realm { folder, keys }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn token(&self, user: &str, role: Role) -> String {
+        let claims = Claims {
+            user: user.into(),
+            roles: [role].into(),
+            expires: jiff::Timestamp::now().as_second() + 3_600,
+            not_before: None,
+            issued: None,
+            audience: None,
+            issuer: None,
+        };
+        mint(self.keys.secret().unwrap(), &claims)
+    }
+}
+
+/// A broker whom anybody with a token may register with, and its peers of the configuration.
+fn open_broker(peers: &[(&str, &str, &str)]) -> BrokerConfig {
+    let peers =
+        peers.iter().map(|(name, url, more)| format!("[[peer]]\nname = \"{name}\"\nurl = \"{url}\"\n{more}"));
+    broker(&format!("{GRID}open = true\n[security]\nkeys = \"secret.key\"\n{}", peers.collect::<String>()))
+}
+
+/// What a token says, whoever signed it.
+fn claims(token: &str) -> Value {
+    use base64::Engine as _;
+    let payload = token.split('.').nth(1).unwrap();
+    serde_json::from_slice(&base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(payload).unwrap())
+        .unwrap()
+}
+
+fn audiences(peer: &FakePeer) -> BTreeSet<String> {
+    peer.tokens().iter().map(|token| claims(token)["aud"].as_str().unwrap().to_owned()).collect()
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    private(path);
+}
+
+/// A site at this address introduces itself to a broker.
+async fn register(broker: &Client, name: &str, url: &str) {
+    let heartbeat = api::Heartbeat {
+        name: name.into(),
+        url: url.to_owned(),
+        role: api::Role::Site,
+        resources: Vec::new(),
+        attributes: Default::default(),
+        loads: Vec::new(),
+        hold_takes_ms: None,
+        changes: None,
+        version: None,
+    };
+    broker.heartbeat(&heartbeat).await.unwrap();
+}
+
+/// Waits until a peer was asked on somebody's behalf, and not just whether it is there.
+async fn asked_for(asked: &Client, peer: &FakePeer, user: &str) {
+    eventually("a peer is asked for a user", || async {
+        let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
+        let _ = asked.probe(&probe).await;
+        peer.received().iter().any(|one| one.user.as_deref() == Some(user)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_token_of_a_broker_does_not_go_to_peers_that_register_themselves() {
+    let realm = Realm::new();
+    let own = realm.token("grid", Role::Broker);
+    write(&realm.path().join("own.token"), &own);
+    let named = FakePeer::site("north").await;
+    let text = format!(
+        "{GRID}open = true\n[security]\nkeys = \"secret.key\"\n[calls]\ntoken_file = \"own.token\"\n\
+         [[peer]]\nname = \"north\"\nurl = \"{}\"\n",
+        named.url
+    );
+    let grid = daemon::broker(&broker(&text), realm.path()).await.unwrap();
+    let (mallory, trudy) = (FakePeer::site("mallory").await, FakePeer::site("trudy").await);
+    for (name, peer) in [("mallory", &mallory), ("trudy", &trudy)] {
+        register(&with_token(grid.url(), realm.token(name, Role::Broker)), name, &peer.url).await;
+    }
+    let asked = with_token(grid.url(), realm.token("ada", Role::User));
+    for (name, peer) in [("north", &named), ("mallory", &mallory), ("trudy", &trudy)] {
+        registered(&asked, name).await;
+        asked_for(&asked, peer, "ada").await;
+    }
+    assert!(named.tokens().iter().all(|token| *token == own), "as configured");
+    let (seen, elsewhere) = (mallory.tokens(), trudy.tokens());
+    assert!(!seen.contains(&own) && !elsewhere.contains(&own), "the broker's own token");
+    assert!(seen.iter().all(|token| !elsewhere.contains(token)), "one token for two peers");
+    stop(grid).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_one_peer_sees_is_of_no_use_at_another() {
+    let realm = Realm::new();
+    let mallory = FakePeer::site("mallory").await;
+    let named = FakePeer::site("east").await;
+    let config = open_broker(&[("east", &named.url, "audience = \"east.example.org\"\n")]);
+    let grid = daemon::broker(&config, realm.path()).await.unwrap();
+    write(&realm.path().join("north.token"), &realm.token("north", Role::Broker));
+    let trusting = "[calls]\ntoken_file = \"north.token\"\n[[security.broker]]\nname = \"grid\"\n\
+                    key = \"bookahead-grid/calls-key.pub\"\n";
+    let below = north(Some(grid.url()), trusting);
+    let below = daemon::site(&below, realm.path(), OnLostJournal::Ask).await.unwrap();
+    // Whatever name it registers under, its tokens are for the subject of its own.
+    let its_own = with_token(grid.url(), realm.token("mallory", Role::Broker));
+    register(&its_own, "north-2", &mallory.url).await;
+    let asked = with_token(grid.url(), realm.token("ada", Role::User));
+    for name in ["north", "north-2", "east"] {
+        registered(&asked, name).await;
+    }
+    asked_for(&asked, &mallory, "ada").await;
+    asked_for(&asked, &named, "ada").await;
+    assert_eq!(audiences(&mallory), ["mallory".to_owned()].into());
+    assert_eq!(audiences(&named), ["east.example.org".to_owned()].into());
+    for token in mallory.tokens().into_iter().chain(named.tokens()) {
+        let replayed = with_token(below.url(), token).list(&api::ListQuery::default()).await.unwrap_err();
+        assert_eq!(replayed.problem().map(|problem| problem.status), Some(401), "{replayed}");
+    }
+    book(&asked).await;
+    stop(grid).await;
+    stop(below).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_a_token_for_another_by_registering() {
+    let realm = Realm::new();
+    let (named, mallory) = (FakePeer::site("north").await, FakePeer::site("mallory").await);
+    let grid = daemon::broker(&open_broker(&[("north", &named.url, "")]), realm.path()).await.unwrap();
+    // A broker may name users, and is still known by the subject of its token.
+    let token = Some(realm.token("mallory", Role::Broker));
+    let (user, roles) = (Some("south".into()), vec!["operator".into()]);
+    let options = Options { token, user, roles, ..Options::default() };
+    register(&Client::new(grid.url(), options).unwrap(), "south", &mallory.url).await;
+    let namesake = FakePeer::site("other").await;
+    register(&with_token(grid.url(), realm.token("north", Role::Broker)), "other", &namesake.url).await;
+    let asked = with_token(grid.url(), realm.token("ada", Role::User));
+    for (name, peer) in [("north", &named), ("south", &mallory), ("other", &namesake)] {
+        registered(&asked, name).await;
+        asked_for(&asked, peer, "ada").await;
+    }
+    assert_eq!(audiences(&mallory), ["mallory".to_owned()].into());
+    assert_eq!(namesake.tokens(), Vec::<String>::new(), "that audience is a configured peer's");
+    assert!(claims(&named.tokens()[0])["act"].is_null(), "whether it is there the broker asks for itself");
+    stop(grid).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configured_peer_sees_the_token_of_its_file_and_each_new_one() {
+    let realm = Realm::new();
+    let (north, south) = (FakePeer::site("north").await, FakePeer::site("south").await);
+    let file = realm.path().join("north.token");
+    write(&file, "first.of.north");
+    let peers =
+        [("north", north.url.as_str(), "token_file = \"north.token\"\n"), ("south", south.url.as_str(), "")];
+    let grid = daemon::broker(&open_broker(&peers), realm.path()).await.unwrap();
+    for token in ["first.of.north", "second.of.north"] {
+        write(&file, token);
+        eventually(token, || async { (north.tokens().last()? == token).then_some(()) }).await;
+    }
+    eventually("the other has one of its own", || async { (!south.tokens().is_empty()).then_some(()) }).await;
+    assert_eq!(audiences(&south), ["south".to_owned()].into());
+    stop(grid).await;
+}
+
+#[test]
+fn no_token_file_goes_over_plain_http_to_another_machine() {
+    let folder = TempDir::new().unwrap();
+    write(&folder.path().join("own.token"), "a.b.c");
+    let calls = "[calls]\ntoken_file = \"own.token\"\n";
+    let for_peer = |url: &str| {
+        let text = format!("{GRID}[[peer]]\nname = \"north\"\nurl = \"{url}\"\n{calls}");
+        daemon::check_broker(&broker(&text), folder.path()).map_err(|why| why.to_string())
+    };
+    let for_broker = |url: &str| {
+        let text = format!(
+            "name = \"north\"\n[[resource]]\nname = \"c\"\nkind = \"processors\"\ncapacity = 1\n\
+             [[broker]]\nurl = \"{url}\"\n{calls}"
+        );
+        daemon::check_site(&site(&text), folder.path()).map_err(|why| why.to_string())
+    };
+    for refused in [for_peer("http://192.0.2.1:7420"), for_broker("http://grid.example.org")] {
+        let why = refused.unwrap_err();
+        assert!(why.contains("could be read on its way") && why.contains("use https://"), "{why}");
+    }
+    for url in ["http://127.0.0.1:7420", "http://localhost:7420"] {
+        assert_eq!((for_peer(url), for_broker(url)), (Ok(()), Ok(())));
+    }
+}
+
+#[test]
+fn a_token_for_several_peers_is_warned_of_and_settings_without_effect_are_refused() {
+    let text = |more: &str| {
+        format!(
+            "{GRID}[[peer]]\nname = \"north\"\nurl = \"http://127.0.0.1:1\"\n\
+             [[peer]]\nname = \"south\"\nurl = \"http://127.0.0.1:2\"\n{more}"
+        )
+    };
+    assert_eq!(daemon::shared_tokens(&broker(&text(""))), None);
+    let why = daemon::shared_tokens(&broker(&text("[calls]\ntoken_file = \"own.token\"\n"))).unwrap();
+    assert!(why.contains("own.token") && why.contains("[[security.broker]]"), "{why}");
+    for (more, what) in [
+        ("[calls]\nmint = true\n", "calls.mint"),
+        ("[[broker]]\nurl = \"http://a\"\naudience = \"a\"\n", "audience"),
+    ] {
+        let why = SiteConfig::parse(Path::new("site.toml"), &format!("name = \"n\"\n{more}")).unwrap_err();
+        assert!(why.to_string().contains(what), "{why}");
+    }
+}
