@@ -1,1 +1,3 @@
-//! Tests of the whole live in `tests/it`; this crate has no code of its own.
+//! What the tests of several crates share: [`fuzz`]. Tests of the whole live in `tests/it`.
+
+pub mod fuzz;

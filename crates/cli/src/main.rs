@@ -1,6 +1,7 @@
 //! The command line of Bookahead. Data goes to standard output, everything else to standard error; the exit code
 //! is 0 for success, 1 for failure, 2 for wrong usage and 3 for a refusal by a server.
 
+mod chance;
 mod client;
 mod daemon;
 mod demo;
@@ -12,6 +13,7 @@ mod output;
 mod placement;
 mod simulate;
 mod times;
+mod torture;
 mod trace;
 mod whatif;
 mod workload;
@@ -41,6 +43,8 @@ enum Command {
     SimulateGrid(Box<grid::Arguments>),
     /// Run random grids in which random things go wrong, and check what must always be true
     Faults(Box<faults::Arguments>),
+    /// Kill real sites and brokers under load again and again, and check every answer that they gave
+    Torture(Box<torture::Arguments>),
     /// Run an experiment of the source papers and show the paper's figures beside ours
     Experiment(Box<experiment::Arguments>),
     /// Look at, make, convert workload traces, and turn jobs into reservation requests
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Whatif(arguments) => whatif::run(&arguments),
         Command::SimulateGrid(arguments) => grid::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
+        Command::Torture(arguments) => torture::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
         Command::Workload(command) => workload::run(&command),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -249,6 +249,7 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bookahead_tests::fuzz::{self, Corpus};
 
     const STREAM: &str = "\u{feff}: welcome\n\nid: 7\nevent: committed\ndata: {\"a\":\ndata: 1}\n\n:\r\n\
         id:8\rdata\rdata:  x\r\r\n: é\nevent: nothing\n\nunknown: 1\ndata: last\r\n\r\ndata: cut off";
@@ -281,6 +282,22 @@ mod tests {
         assert_eq!(last("\n"), (0, "7".into()));
         assert_eq!(last("id: 8\ndata: x\n"), (0, "7".into()), "its message is not complete");
         assert_eq!(last("\n"), (1, "8".into()));
+    }
+
+    #[test]
+    fn any_stream_gives_the_same_messages_however_it_is_cut_and_is_bounded() {
+        let corpus =
+            Corpus { inputs: &[STREAM.as_bytes()], words: &["data:", "\nid: ", "\r\n\r\n", "event:", "\0"] };
+        let accepted = fuzz::run(corpus, 5_000, |bytes| {
+            let whole = Parser::new(200).feed(bytes);
+            let mut parser = Parser::new(200);
+            let pieces: Result<Vec<_>, _> = bytes.chunks(3).map(|piece| parser.feed(piece)).collect();
+            assert_eq!(whole, pieces.map(|messages| messages.concat()));
+            let messages = whole.unwrap_or_default();
+            assert!(messages.iter().all(|message| message.data.len() <= 200 && message.id.len() <= 200 * 3));
+            !messages.is_empty()
+        });
+        assert_eq!(accepted, 1);
     }
 
     #[test]

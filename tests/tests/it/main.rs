@@ -1,7 +1,8 @@
-//! House rules and documents, one binary.
+//! House rules, documents and fuzzing, one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod documents;
+mod fuzzing;
 mod generated;
 mod life_cycle;
 mod markdown;

@@ -6,6 +6,7 @@
 //! so that it can be seen whether anything grows.
 
 use super::grid::Grid;
+use crate::chance::Chance;
 use crate::output::say;
 use anyhow::Result;
 use bookahead_api as api;
@@ -193,19 +194,6 @@ impl Visit {
 
 fn count(visits: &Mutex<Visits>, which: fn(&mut Visits) -> &mut u64) {
     *which(&mut visits.lock().unwrap_or_else(PoisonError::into_inner)) += 1;
-}
-
-/// Numbers that follow from a seed (SplitMix64).
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let high = u128::from(mixed ^ (mixed >> 31)) * u128::from(bound);
-        u32::try_from(high >> 64).unwrap_or(0)
-    }
 }
 
 /// How it was at a moment.

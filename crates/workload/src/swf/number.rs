@@ -116,7 +116,8 @@ pub(super) fn real(token: &[u8]) -> Result<f64, Reason> {
     let decimal = token.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let text = std::str::from_utf8(token).map_err(|_| Reason::MalformedLine)?;
     match text.parse::<f64>() {
-        Ok(value) if decimal && value.is_finite() => Ok(value),
+        // Zero has no sign, as where it is read the short way.
+        Ok(value) if decimal && value.is_finite() => Ok(value + 0.0),
         Ok(_) if decimal => Err(Reason::NumberOutOfRange),
         _ => Err(Reason::MalformedLine),
     }

@@ -20,9 +20,9 @@ mod negotiation;
 mod notices;
 pub(crate) mod process;
 mod races;
-mod random_kills;
 mod schemathesis;
 mod stopping;
+mod torture;
 mod watching;
 pub(crate) mod witness;
 
