@@ -125,10 +125,17 @@ impl Worker {
         let at = self.draw(self.live.len());
         let (party, promise) = self.live.swap_remove(at);
         match promise.expected {
-            Expected::Over => Ok(self.over.push(promise)),
+            Expected::Over => {
+                self.over.push(promise);
+                Ok(())
+            }
             Expected::Held { at_least, .. } if at_least - now_ms() < ENOUGH_MS => {
-                let expired = promise.is_over(now_ms());
-                Ok(if expired { self.over.push(promise) } else { self.live.push((party, promise)) })
+                if promise.is_over(now_ms()) {
+                    self.over.push(promise);
+                } else {
+                    self.live.push((party, promise));
+                }
+                Ok(())
             }
             Expected::Held { at_least, .. } => match self.draw(10) {
                 0..7 => self.commit(party, promise, at_least).await,
@@ -193,7 +200,10 @@ impl Worker {
                 wrong.map_or(Ok(()), Err)
             }
             // All tries together took longer than the hold.
-            Answer::Problem(_) if now_ms() > until => Ok(self.live.push((party, promise))),
+            Answer::Problem(_) if now_ms() > until => {
+                self.live.push((party, promise));
+                Ok(())
+            }
             _ => Err(unfit("commit", &promise, &answer)),
         }
     }

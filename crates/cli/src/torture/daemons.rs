@@ -140,7 +140,7 @@ impl Daemon {
         let mut reservations = Vec::new();
         loop {
             let page = client.list(&query).await?;
-            reservations.extend(page.reservations.into_iter().map(|one| listed(&self.name, one.into())));
+            reservations.extend(page.reservations.into_iter().map(|one| listed(&self.name, &one.into())));
             query.cursor = page.next;
             if query.cursor.is_none() {
                 break;
@@ -165,7 +165,7 @@ impl Drop for Daemon {
     }
 }
 
-fn listed(party: &str, reservation: bookahead_protocol::Reservation) -> Listed {
+fn listed(party: &str, reservation: &bookahead_protocol::Reservation) -> Listed {
     let whole = reservation.condition == bookahead_protocol::Condition::Whole;
     Listed {
         id: reservation.id,

@@ -29,7 +29,7 @@ impl Asking {
     /// Asks a site of this description that runs programs.
     #[track_caller]
     pub(crate) fn site_with_programs(description: &str) -> Asking {
-        Asking::site(&format!("{}\n{description}", PROGRAMS))
+        Asking::site(&format!("{PROGRAMS}\n{description}"))
     }
 
     /// The binary with these arguments.

@@ -67,7 +67,7 @@ fn nobody_else_reaches_the_socket_in_the_state_folder() {
 
 #[test]
 fn where_jobs_can_be_run_an_address_without_authentication_is_refused_unless_the_operator_says_so() {
-    let open = format!("listen = \"127.0.0.1:0\"\n{}\n{SITE}", PROGRAMS);
+    let open = format!("listen = \"127.0.0.1:0\"\n{PROGRAMS}\n{SITE}");
     let folder = Folder::with("site.toml", &open);
     for line in ["site --config site.toml", "site --config site.toml --check"] {
         let words = ["listen", "run programs as the account", "trust_local_users = true", "Unix socket"];

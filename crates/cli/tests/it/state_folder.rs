@@ -35,7 +35,7 @@ fn all_below(path: &Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn nobody_else_can_look_into_the_state_of_a_site() {
-    let folder = Folder::with("north.toml", format!("{}\n{NORTH}", PROGRAMS));
+    let folder = Folder::with("north.toml", format!("{PROGRAMS}\n{NORTH}"));
     let site = Service::start(&folder, "site --config north.toml");
     assert_eq!(site.book(1).status, 201);
     for name in ["", "/jobs"] {

@@ -31,7 +31,7 @@ fn jobs_in_a_co_reservation_start_on_the_promised_second_at_two_slurms_and_a_pla
         for (name, cluster) in SITES.iter().zip(&clusters) {
             grid.start("site", name, &cluster.site(name, "", ""), None).await;
         }
-        grid.start("site", "west", &format!("{}\n{PLAIN}", PROGRAMS), None).await;
+        grid.start("site", "west", &format!("{PROGRAMS}\n{PLAIN}"), None).await;
         let text = grid.broker_of("grid", "", &SITES);
         grid.start("broker", "grid", &text, None).await;
     });
