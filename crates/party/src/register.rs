@@ -25,8 +25,8 @@ pub struct Heartbeat {
     pub name: Name,
     /// Where it can be asked.
     pub url: String,
-    /// At a broker that authenticates its callers: the subject of the token with which a peer registered itself at this address. The
-    /// broker's tokens for it are for this subject. It is never sent.
+    /// At a broker that authenticates its callers: the subject of the token, or the account, with which a peer registered itself at this
+    /// address. The broker's tokens for it are for this subject. It is never sent.
     pub registered_by: Option<Name>,
     /// What it is.
     pub role: Role,

@@ -5,7 +5,7 @@
 use super::running::Running;
 use super::{DaemonError, VERSION};
 use crate::config::{BrokerLink, Calls, Common, url_below};
-use crate::http::listener::{Listen, Listener};
+use crate::http::listener::{Listen, Listener, UNIX};
 use crate::http::serve::Bounds;
 use crate::http::{About, Limits, Served, Stop, answer, router, serve};
 use crate::notify::{Outbox, deliver};
@@ -137,7 +137,9 @@ impl Front {
     /// Makes tokens for the brokers that it registers with, where they have an audience and no token file.
     pub(super) fn mint_with(&mut self, key: &Arc<CallsKey>) {
         for (broker, credentials) in &mut self.brokers {
-            let audience = broker.audience.as_ref().filter(|_| carries_tokens(&broker.url));
+            // On a Unix socket the account says who calls.
+            let by_network = carries_tokens(&broker.url) && !broker.url.starts_with(UNIX);
+            let audience = broker.audience.as_ref().filter(|_| by_network);
             if let (None, Some(audience)) = (&credentials.token_file, audience) {
                 credentials.options.minter = Some(key.minter(audience));
             }

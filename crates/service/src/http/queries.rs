@@ -172,7 +172,9 @@ pub(super) async fn register(
         return Err(Refusal::bad_request(why));
     }
     requester.is_about(&heartbeat.name);
-    let registered_by = (!shared.authenticator.is_open()).then(|| requester.subject().clone());
+    // At an address where nobody is asked who calls, nobody is known; on a socket the account is.
+    let is_known = is_local || !shared.authenticator.is_open();
+    let registered_by = is_known.then(|| requester.subject().clone());
     let heartbeat = Heartbeat { registered_by, ..answer::heartbeat_from(heartbeat) };
     let heard = shared.party.register(shared.limits.patience.duration(), heartbeat, None).await;
     heard.map_err(|why| shared.unanswered(why))??;

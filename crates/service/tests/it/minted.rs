@@ -8,7 +8,7 @@ use bookahead_api as api;
 use bookahead_client::{Client, Options};
 use bookahead_service::config::{BrokerConfig, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal};
-use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
+use bookahead_service::security::{Claims, Keys, Role, mint, new_secret, own_account};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -177,6 +177,20 @@ async fn nobody_gets_a_token_for_another_by_registering() {
     assert_eq!(audiences(&mallory), ["mallory".to_owned()].into());
     assert_eq!(namesake.tokens(), Vec::<String>::new(), "that audience is a configured peer's");
     assert!(claims(&named.tokens()[0])["act"].is_null(), "whether it is there the broker asks for itself");
+    stop(grid).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_registers_through_a_socket_gets_tokens_for_its_account() {
+    let folder = TempDir::new().unwrap();
+    let text = "name = \"grid\"\nheartbeat = \"100ms\"\nopen = true\n";
+    let grid = daemon::broker(&broker(text), folder.path()).await.unwrap();
+    let peer = FakePeer::site("south").await;
+    let asked = Client::new(grid.url(), Options::default()).unwrap();
+    register(&asked, "south", &peer.url).await;
+    eventually("it sees a token", || async { (!peer.tokens().is_empty()).then_some(()) }).await;
+    let account = own_account().unwrap().to_string();
+    assert_eq!(audiences(&peer), [account].into(), "and not for the name that it gives");
     stop(grid).await;
 }
 
