@@ -218,7 +218,7 @@ fn no_token_file_goes_over_plain_http_to_another_machine() {
     write(&folder.path().join("own.token"), "a.b.c");
     let calls = "[calls]\ntoken_file = \"own.token\"\n";
     let for_peer = |url: &str| {
-        let text = format!("{GRID}[[peer]]\nname = \"north\"\nurl = \"{url}\"\n{calls}");
+        let text = format!("name = \"grid\"\n[[peer]]\nname = \"north\"\nurl = \"{url}\"\n{calls}");
         daemon::check_broker(&broker(&text), folder.path()).map_err(|why| why.to_string())
     };
     let for_broker = |url: &str| {
@@ -241,7 +241,7 @@ fn no_token_file_goes_over_plain_http_to_another_machine() {
 fn a_token_for_several_peers_is_warned_of_and_settings_without_effect_are_refused() {
     let text = |more: &str| {
         format!(
-            "{GRID}[[peer]]\nname = \"north\"\nurl = \"http://127.0.0.1:1\"\n\
+            "name = \"grid\"\n[[peer]]\nname = \"north\"\nurl = \"http://127.0.0.1:1\"\n\
              [[peer]]\nname = \"south\"\nurl = \"http://127.0.0.1:2\"\n{more}"
         )
     };
