@@ -168,7 +168,7 @@ fn no_token_is_believed_but_one_that_was_signed() {
         if believed(bytes) {
             let (scheme, token) = bytes.split_at(bytes.len().min(7));
             let is_same = |input: &&[u8]| input[7..] == *token.trim_ascii();
-            assert!(scheme.eq_ignore_ascii_case(b"Bearer ") && inputs.iter().any(|input| is_same(input)));
+            assert!(scheme.eq_ignore_ascii_case(b"Bearer ") && inputs.iter().any(is_same));
         }
         false
     });
