@@ -88,18 +88,14 @@ fn where_jobs_can_be_run_an_address_without_authentication_is_refused_unless_the
 fn a_broker_that_asks_nobody_has_no_credentials_to_lend() {
     let folder = Folder::with("own.token", "x");
     let peer = "listen = \"127.0.0.1:0\"\n[[peer]]\nname = \"north\"\nurl = ";
-    for (at, more) in [
+    for more in [
         format!("{peer}\"unix:north.sock\"\n"),
         format!("{peer}\"http://127.0.0.1:1\"\ntoken_file = \"own.token\"\n"),
         format!("{peer}\"http://127.0.0.1:1\"\n[calls]\ntoken_file = \"own.token\"\n"),
-    ]
-    .iter()
-    .enumerate()
-    {
+    ] {
         folder.write("grid.toml", format!("name = \"grid\"\n{more}"));
         let refused = folder.run("broker --config grid.toml --check");
         refused.assert_refused(1, &["be anybody at the sites", "trust_local_users"]);
-        assert!(at < 3);
     }
 }
 

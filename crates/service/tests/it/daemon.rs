@@ -182,6 +182,20 @@ async fn nobody_listens_beyond_this_machine_without_asking_who_calls() {
     stop(running).await;
 }
 
+/// A token for an hour, signed with the secret among these keys.
+pub(crate) fn signed(keys: &Keys, user: &str, role: Role) -> String {
+    let claims = Claims {
+        user: user.into(),
+        roles: [role].into(),
+        expires: jiff::Timestamp::now().as_second() + 3_600,
+        not_before: None,
+        issued: None,
+        audience: None,
+        issuer: None,
+    };
+    mint(keys.secret().unwrap(), &claims)
+}
+
 pub(crate) fn private(path: &Path) {
     #[cfg(unix)]
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
@@ -254,18 +268,7 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
         path
     };
     let keys = Keys::read(&in_folder("secret.key", &new_secret().unwrap())).unwrap();
-    let token = |user: &str, role: Role| {
-        let claims = Claims {
-            user: user.into(),
-            roles: [role].into(),
-            expires: jiff::Timestamp::now().as_second() + 3_600,
-            not_before: None,
-            issued: None,
-            audience: None,
-            issuer: None,
-        };
-        mint(keys.secret().unwrap(), &claims)
-    };
+    let token = |user: &str, role: Role| signed(&keys, user, role);
     let security = "[security]\nkeys = \"secret.key\"\n";
     in_folder("own.token", "not-a-token");
     let calls = format!(

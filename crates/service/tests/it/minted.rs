@@ -1,14 +1,14 @@
 //! The tokens that a broker shows its peers: each is for one peer, and of use nowhere else.
 
 use crate::daemon::{
-    GRID, book, broker, eventually, north, private, registered, site, stop, wanted, with_token,
+    GRID, book, broker, eventually, north, private, registered, signed, site, stop, wanted, with_token,
 };
 use crate::fake_peer::FakePeer;
 use bookahead_api as api;
 use bookahead_client::{Client, Options};
 use bookahead_service::config::{BrokerConfig, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal};
-use bookahead_service::security::{Claims, Keys, Role, mint, new_secret, own_account};
+use bookahead_service::security::{Keys, Role, new_secret, own_account};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,16 +34,7 @@ impl Realm {
     }
 
     fn token(&self, user: &str, role: Role) -> String {
-        let claims = Claims {
-            user: user.into(),
-            roles: [role].into(),
-            expires: jiff::Timestamp::now().as_second() + 3_600,
-            not_before: None,
-            issued: None,
-            audience: None,
-            issuer: None,
-        };
-        mint(self.keys.secret().unwrap(), &claims)
+        signed(&self.keys, user, role)
     }
 }
 
