@@ -46,6 +46,7 @@ use requester::Rates;
 use shares::Shares;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::sync::Semaphore;
 
 /// What is served, and how.
 #[derive(Clone)]
@@ -117,6 +118,8 @@ struct Shared {
     rates: Rates,
     /// Places for requests whose bodies are being read.
     reading: Shares<Name>,
+    /// The turn to parse a large body.
+    large_bodies: Arc<Semaphore>,
     /// Places for requests that are being worked on.
     places: Shares<Name>,
     /// Places for those who watch.
@@ -135,6 +138,7 @@ impl Shared {
             under_way: Arc::default(),
             rates: Rates::new(limits.requests_per_second, limits.burst),
             reading: Shares::quarters(limits.concurrent.min(MOST_READING)),
+            large_bodies: Arc::new(Semaphore::new(1)),
             places: Shares::quarters(limits.concurrent),
             watchers: Shares::quarters(limits.watchers),
             proxied: Shares::new(usize::MAX, limits.connections_per_address),
