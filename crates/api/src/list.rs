@@ -27,6 +27,9 @@ pub struct Reservations {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
+    /// Only those whose id begins with this: `rsv_` and 1 to 32 hexadecimal digits.
+    #[param(example = "rsv_4f3c2b", pattern = "^rsv_[0-9a-f]{1,32}$")]
+    pub id: Option<String>,
     /// Only those of this user.
     #[param(value_type = Option<NameText>)]
     pub owner: Option<Name>,
@@ -53,6 +56,9 @@ pub struct ListQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobsQuery {
+    /// Only those whose id begins with this: `job_` and 1 to 32 hexadecimal digits.
+    #[param(example = "job_9d8e7f", pattern = "^job_[0-9a-f]{1,32}$")]
+    pub id: Option<String>,
     /// Only those of this user.
     #[param(value_type = Option<NameText>)]
     pub owner: Option<Name>,

@@ -3,6 +3,7 @@
 //! terms: what is not named stays as it is, and the old terms stand if the new ones cannot be had. Several parts get other
 //! terms all together or not at all.
 
+use super::ids::IdText;
 use super::place::Place;
 use super::refusal::Usage;
 use super::request::terms_of;
@@ -10,7 +11,7 @@ use super::request::values::{Length, some_time};
 use super::reserve::{show, with_commands};
 use super::session::{Session, by_clock};
 use super::when::When;
-use crate::output::say;
+use crate::output::{plural, say};
 use crate::times::written;
 use anyhow::{Result, bail};
 use bookahead_api::{
@@ -24,11 +25,11 @@ use clap::Args;
 pub(crate) struct CommitArguments {
     /// The reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
     /// A waiting job of yours that is to run in it; may be repeated
     #[arg(long, value_name = "job_ID")]
-    job: Vec<JobId>,
+    job: Vec<IdText<JobId>>,
 
     #[command(flatten)]
     place: Place,
@@ -36,8 +37,10 @@ pub(crate) struct CommitArguments {
 
 pub(crate) fn commit(arguments: &CommitArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let commit = Commit { jobs: arguments.job.clone() };
-    let reservation = session.ask("committing", session.client.commit(arguments.id, &commit))?;
+    let id = session.reservation_id(&arguments.id)?;
+    let jobs = arguments.job.iter().map(|job| session.job_id(job)).collect::<Result<_>>()?;
+    let commit = Commit { jobs };
+    let reservation = session.ask("committing", session.client.commit(id, &commit))?;
     show(&session, &reservation)
 }
 
@@ -45,7 +48,7 @@ pub(crate) fn commit(arguments: &CommitArguments) -> Result<()> {
 pub(crate) struct HoldArguments {
     /// The reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
     /// How long from now on, on your clock; less may be granted
     #[arg(long = "for", value_name = "LENGTH", default_value = "5m", value_parser = some_time)]
@@ -57,8 +60,9 @@ pub(crate) struct HoldArguments {
 
 pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
     by_clock(&arguments.place, |session| {
+        let id = session.reservation_id(&arguments.id)?;
         let hold = Hold { hold_for_ms: session.hold_ms(arguments.hold.0) };
-        let reservation = session.ask("holding longer", session.timed_client().hold(arguments.id, &hold))?;
+        let reservation = session.ask("holding longer", session.timed_client().hold(id, &hold))?;
         show(session, &reservation)
     })
 }
@@ -67,10 +71,10 @@ pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
 pub(crate) struct ExtendArguments {
     /// The reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
     /// How much longer
-    #[arg(long, value_name = "LENGTH", value_parser = some_time, required_unless_present = "until")]
+    #[arg(long = "for", alias = "by", value_name = "LENGTH", value_parser = some_time)]
     by: Option<Length>,
 
     /// Its new end; of several parts those get it that end last
@@ -86,9 +90,17 @@ pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
 }
 
 fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
-    let now = session.ask("looking", session.client.show(arguments.id))?;
+    if arguments.by.is_none() && arguments.until.is_none() {
+        bail!(Usage(format!(
+            "how much longer? To make the reservation longer: bookahead extend {0} --for 1h; to hold it longer before \
+             you commit: bookahead hold {0} --for 5m",
+            arguments.id
+        )));
+    }
+    let id = session.reservation_id(&arguments.id)?;
+    let now = session.ask("looking", session.client.show(id))?;
     let Some(ends) = now.slots.iter().map(|slot| slot.end).max() else {
-        bail!("{} has no slots any more", arguments.id);
+        bail!("{id} has no slots any more");
     };
     let end = match (&arguments.until, &arguments.by) {
         (Some(until), _) => session.read(until)?,
@@ -96,24 +108,29 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
         (None, None) => ends,
     };
     if end <= ends {
-        let end = session.dates.wall(ends);
+        let end = session.dates().wall(ends);
         bail!(Usage(format!("it ends at {end}; give a later end (to end earlier: bookahead release)")));
     }
     let (client, extend) = (session.timed_client(), Extend { end });
-    let extended = client.extend(arguments.id, Some(now.version), &extend);
+    let extended = client.extend(id, Some(now.version), &extend);
     let reservation = session.ask("extending", extended)?;
     show(session, &reservation)
+}
+
+fn part_number(text: &str) -> Result<usize, String> {
+    let number = text.parse::<usize>().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("'{text}' is not a part; parts are numbered from 1"))
 }
 
 #[derive(Args)]
 pub(crate) struct ReleaseArguments {
     /// The reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
-    /// Which of its parts, counted from 0 as 'bookahead show' does; required if it has several ('bookahead
+    /// Which of its parts, numbered from 1 as 'bookahead show' does; required if it has several ('bookahead
     /// cancel' gives back all)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = part_number)]
     part: Option<usize>,
 
     /// From when on
@@ -131,12 +148,14 @@ pub(crate) struct ReleaseArguments {
 pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
     by_clock(&arguments.place, |session| {
         let from = session.read(&arguments.from)?;
-        let release = Release { part: arguments.part, from, keep: arguments.keep };
-        let reservation = session.ask("releasing", session.timed_client().release(arguments.id, &release))?;
+        let id = session.reservation_id(&arguments.id)?;
+        let part = arguments.part.map(|part| part - 1);
+        let release = Release { part, from, keep: arguments.keep };
+        let reservation = session.ask("releasing", session.timed_client().release(id, &release))?;
         show(session, &reservation)?;
         // The table shows what it has now.
         if arguments.keep > 0 && from > session.server_now() {
-            say!("from {} on it has {}", session.dates.wall(from), arguments.keep);
+            say!("from {} on it has {}", session.dates().wall(from), arguments.keep);
         }
         Ok(())
     })
@@ -146,10 +165,10 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
 pub(crate) struct ChangeArguments {
     /// The reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
-    /// Only this part, counted from 0 as 'bookahead show' does [default: all parts]
-    #[arg(long, value_name = "N")]
+    /// Only this part, numbered from 1 as 'bookahead show' does [default: all parts]
+    #[arg(long, value_name = "N", value_parser = part_number)]
     part: Option<usize>,
 
     /// How much of the resource instead; if it has several parts, of the one that --part names
@@ -182,16 +201,17 @@ pub(crate) struct ChangeArguments {
 
 pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let reservation = session.ask("looking", session.client.show(arguments.id))?;
+    let id = session.reservation_id(&arguments.id)?;
+    let reservation = session.ask("looking", session.client.show(id))?;
     let parts = parts_wanted(arguments, &session, &reservation.slots)?;
     // Without constraints those stay that it was reserved with.
     let request = Request::new(parts, Vec::new());
     let terms = Change { request };
     let version = version(arguments, &reservation);
-    let answer = session.ask("changing", session.timed_client().change(arguments.id, version, &terms));
+    let answer = session.ask("changing", session.timed_client().change(id, version, &terms));
     let again = |part: &Part| {
-        let change = ["change".to_owned(), arguments.id.to_string()];
-        change.into_iter().chain(terms_of(part, &session.dates)).collect()
+        let change = ["change".to_owned(), id.to_string()];
+        change.into_iter().chain(terms_of(part, &session.dates())).collect()
     };
     let changed = answer.map_err(|error| with_commands(error, &session, &terms.request, again))?;
     show(&session, &changed)
@@ -205,8 +225,8 @@ fn version(arguments: &ChangeArguments, seen: &Reservation) -> Option<u32> {
 /// The terms of all parts, with what is to be different.
 fn parts_wanted(arguments: &ChangeArguments, session: &Session, slots: &[Slot]) -> Result<Vec<Part>> {
     let several = slots.len() > 1;
-    if let Some(part) = arguments.part.filter(|part| *part >= slots.len()) {
-        bail!(Usage(format!("there is no part {part}; it has {}, counted from 0", slots.len())));
+    if let Some(part) = arguments.part.filter(|part| *part > slots.len()) {
+        bail!(Usage(format!("there is no part {part}; it has {}", plural(slots.len() as u64, "part"))));
     }
     if several && arguments.part.is_none() && arguments.capacity.is_some() {
         bail!(Usage(format!(
@@ -214,7 +234,7 @@ fn parts_wanted(arguments: &ChangeArguments, session: &Session, slots: &[Slot]) 
             slots.len()
         )));
     }
-    let chosen = |at: usize| arguments.part.is_none_or(|part| part == at);
+    let chosen = |at: usize| arguments.part.is_none_or(|part| part == at + 1);
     let from = arguments.from.as_ref().map(|from| session.read(from)).transpose()?;
     let first = slots.iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, slot)| slot.begin).min();
     let later = from.zip(first).map_or(Seconds::ZERO, |(from, first)| from.time() - first.time());
@@ -263,7 +283,7 @@ fn wanted(
     let ends: Timestamp = (earliest_start.time() + Seconds(duration)).try_into()?;
     let latest_end = until.unwrap_or(ends);
     if ends > latest_end {
-        let (begin, end) = (session.dates.wall(earliest_start), session.dates.wall(latest_end));
+        let (begin, end) = (session.dates().wall(earliest_start), session.dates().wall(latest_end));
         let takes = written(Seconds(duration));
         bail!(Usage(format!(
             "it cannot end by {end} if it begins at {begin} and takes {takes}; give a later --until, an earlier \

@@ -1,6 +1,7 @@
 //! `bookahead show` and `bookahead cancel`: one thing, or several, by their ids; `bookahead sites` and `bookahead calendar`:
 //! what there is around, and when one's own reservations are.
 
+use super::ids::IdText;
 use super::place::Place;
 use super::reserve::show as show_reservation;
 use super::session::Session;
@@ -29,9 +30,13 @@ pub(crate) fn show(arguments: &Arguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     each(&arguments.ids, |thing| match thing {
         Thing::Reservation(id) => {
+            let id = session.reservation_id(id)?;
             show_reservation(&session, &session.ask("looking", session.client.show(id))?)
         }
-        Thing::Job(id) => show_job(&session, &session.ask("looking", session.client.job(id))?),
+        Thing::Job(id) => {
+            let id = session.job_id(id)?;
+            show_job(&session, &session.ask("looking", session.client.job(id))?)
+        }
     })
 }
 
@@ -39,17 +44,21 @@ pub(crate) fn cancel(arguments: &Arguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     each(&arguments.ids, |thing| match thing {
         Thing::Reservation(id) => {
+            let id = session.reservation_id(id)?;
             show_reservation(&session, &session.ask("cancelling", session.client.cancel(id))?)
         }
-        Thing::Job(id) => show_job(&session, &session.ask("cancelling", session.client.cancel_job(id))?),
+        Thing::Job(id) => {
+            let id = session.job_id(id)?;
+            show_job(&session, &session.ask("cancelling", session.client.cancel_job(id))?)
+        }
     })
 }
 
 /// Does it with all of them, also after one has failed; what failed first decides how the command ends.
-fn each(ids: &[Thing], act: impl Fn(Thing) -> Result<()>) -> Result<()> {
+fn each(ids: &[Thing], act: impl Fn(&Thing) -> Result<()>) -> Result<()> {
     let mut first = None;
     for thing in ids {
-        let Err(error) = act(*thing) else { continue };
+        let Err(error) = act(thing) else { continue };
         let error = if ids.len() > 1 { error.context(thing.to_string()) } else { error };
         match first {
             None => first = Some(error),
@@ -61,13 +70,13 @@ fn each(ids: &[Thing], act: impl Fn(Thing) -> Result<()>) -> Result<()> {
 
 /// Shows a job as every command does that has changed one.
 pub(crate) fn show_job(session: &Session, job: &Job) -> Result<()> {
-    session.print(job, || view::print_jobs(std::slice::from_ref(job), &session.dates))
+    session.print(job, || view::print_job(job, session))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Thing {
-    Reservation(ReservationId),
-    Job(JobId),
+    Reservation(IdText<ReservationId>),
+    Job(IdText<JobId>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +111,7 @@ pub(crate) struct SitesArguments {
 pub(crate) fn sites(arguments: &SitesArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let sites = session.ask("asking who is there", session.client.sites())?;
-    session.print(&sites, || view::print_sites(&sites.sites, &session.dates))
+    session.print(&sites, || view::print_sites(&sites.sites, &session.dates()))
 }
 
 #[derive(Args)]

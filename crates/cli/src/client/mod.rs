@@ -9,6 +9,7 @@
 
 mod dates;
 mod holding;
+mod ids;
 mod list;
 mod looking;
 mod place;

@@ -64,6 +64,10 @@ pub(crate) struct Place {
     #[arg(long, value_name = "ZONE", help_heading = "Output")]
     zone: Option<String>,
 
+    /// Show ids whole; by default tables show the first digits, which every command takes as well
+    #[arg(long, help_heading = "Output")]
+    pub(crate) full_ids: bool,
+
     /// Print the document of the server as JSON
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

@@ -33,8 +33,8 @@ pub(crate) struct Session {
     runtime: Runtime,
     pub(crate) client: Client,
     zone: TimeZone,
-    pub(crate) dates: Dates,
     pub(crate) json: bool,
+    pub(crate) full_ids: bool,
     again: Vec<String>,
     user: Option<String>,
     /// Whether something that is to be sent was computed by a clock.
@@ -69,9 +69,9 @@ impl Session {
         Ok(Session {
             runtime,
             client,
-            dates: Dates::new(decided.zone.clone()),
             zone: decided.zone,
             json: place.json,
+            full_ids: place.full_ids,
             again: place.again(),
             user,
             by_clock: Cell::new(false),
@@ -108,7 +108,7 @@ impl Session {
 
     /// What it means to the user that there is no answer. Programs get the document of a refusal.
     pub(crate) fn failure(&self, error: ClientError) -> anyhow::Error {
-        let failure = failure(error, Some(&self.dates));
+        let failure = failure(error, Some(&self.dates()));
         if let Some(refused) = failure.downcast_ref::<Refused>().filter(|_| self.json)
             && !is_other_clock(&failure)
             && let Err(error) = print_json(&refused.problem)
@@ -142,6 +142,11 @@ impl Session {
         self.notes.borrow_mut().extend(reader.take_assumed());
     }
 
+    /// The zone in which times are shown, and what today is by the server's clock.
+    pub(crate) fn dates(&self) -> Dates {
+        Dates::new(self.zone.clone(), self.server_now())
+    }
+
     /// The present by the server's clock, as far as its answers have told it.
     pub(crate) fn server_now(&self) -> Timestamp {
         let Some(clock) = self.client.server_clock() else { return wall() };
@@ -157,7 +162,7 @@ impl Session {
         if !differs || !self.by_clock.get() || self.clock_is_told.replace(true) {
             return;
         }
-        let now = self.dates.both(now);
+        let now = self.dates().both(now);
         match self.speed() {
             1 => say!("note: the clock of the server says {now}; times count by yours"),
             speed => say!(

@@ -65,6 +65,7 @@ pub(super) async fn list(
     Filters(query): Filters<api::JobsQuery>,
 ) -> Result<Response, Refusal> {
     let owner = requester.whose(query.owner)?;
+    let id = query.id;
     let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
     let limit = limit.min(shared.limits.most_page);
     let after = query.cursor.as_deref().map(identity::<JobId>).transpose();
@@ -73,6 +74,7 @@ pub(super) async fn list(
     let page = shared.read_long(move |queries, _| {
         let jobs = queries.jobs(&viewer).into_iter();
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
+        let jobs = jobs.filter(|job| id.as_ref().is_none_or(|id| job.id.to_string().starts_with(id)));
         page(jobs, after, limit)
     });
     written(&page.await??)

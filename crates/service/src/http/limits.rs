@@ -285,8 +285,20 @@ fn value(what: &str, value: &AttributeValue) -> Result<(), Refusal> {
     }
 }
 
+/// The begin of an id, `kind` included.
+fn id_prefix(kind: &str, id: Option<&str>) -> Result<(), Refusal> {
+    let Some(id) = id else { return Ok(()) };
+    let digits = id.strip_prefix(kind).unwrap_or_default();
+    let plain = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if plain && (1..=32).contains(&digits.len()) {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(format!("id should be {kind} and 1 to 32 hexadecimal digits in small letters")))
+}
+
 impl Checked for ListQuery {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        id_prefix("rsv_", self.id.as_deref())?;
         optional_name("owner", self.owner.as_ref())?;
         optional_name("resource", self.resource.as_ref())?;
         page(self.limit, limits)?;
@@ -301,6 +313,7 @@ impl Checked for ListQuery {
 
 impl Checked for JobsQuery {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        id_prefix("job_", self.id.as_deref())?;
         optional_name("owner", self.owner.as_ref())?;
         page(self.limit, limits)
     }

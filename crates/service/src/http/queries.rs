@@ -51,8 +51,13 @@ pub(super) async fn list(
 
 /// Whether the whole book may have to be walked through for one page.
 fn is_narrow(filter: &Filter) -> bool {
-    let Filter { owner, states, resource, from, until, .. } = filter;
-    owner.is_some() || !states.is_empty() || resource.is_some() || from.is_some() || until.is_some()
+    let Filter { id, owner, states, resource, from, until, .. } = filter;
+    id.is_some()
+        || owner.is_some()
+        || !states.is_empty()
+        || resource.is_some()
+        || from.is_some()
+        || until.is_some()
 }
 
 fn filter(shared: &Shared, requester: &Requester, query: api::ListQuery) -> Result<Filter, Refusal> {
@@ -60,6 +65,7 @@ fn filter(shared: &Shared, requester: &Requester, query: api::ListQuery) -> Resu
     let after = query.cursor.as_deref().map(identity).transpose();
     let after = after.map_err(|_| Refusal::bad_request("cursor is not the next of any page"))?;
     Ok(Filter {
+        id: query.id,
         owner: requester.whose(query.owner)?,
         states: query.state.unwrap_or_default().0.into_iter().map(Into::into).collect(),
         resource: query.resource,
