@@ -44,9 +44,7 @@ pub enum ClientError {
     Refused(Box<Problem>),
     #[error("the same call is still in progress; repeat it in a moment with the same key")]
     KeyInFlight(Box<Problem>),
-    #[error(
-        "{url} is not a Bookahead server (status {status}, {beginning:?}); check the URL"
-    )]
+    #[error("{url} is not a Bookahead server (status {status}, {beginning:?}); check the URL")]
     NotOurKind { url: String, status: u16, beginning: String },
     #[error("the answer of {url} exceeds {most} bytes and was not read; request less")]
     TooLarge { url: String, most: usize },

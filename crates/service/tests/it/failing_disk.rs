@@ -59,7 +59,7 @@ fn a_write_that_really_fails_reaches_everybody() {
     assert!(!acks.is_empty(), "{said}");
     let failed = said.lines().filter(|line| line.starts_with("failed ")).count();
     assert_eq!(failed, crate::children::WRITERS as usize, "{said}");
-    assert!(said.contains("\nafter the journal takes nothing any more"), "{said}");
+    assert!(said.contains("\nafter the journal accepts no more writes"), "{said}");
     assert!(said.contains("\nclosed "), "{said}");
     assert_kept(&path, &acks);
 }

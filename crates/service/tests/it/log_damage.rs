@@ -68,7 +68,7 @@ fn damage_in_the_middle_of_a_log_is_found() {
             let before_the_last_two = frame < left.ends[left.ends.len() - 3];
             if before_the_last_two || place >= 24 {
                 let error = read.expect_err(&format!("byte {place} of the frame at {frame}"));
-                assert!(error.to_string().contains("whole transactions follow"), "{error}");
+                assert!(error.to_string().contains("complete transactions follow"), "{error}");
                 assert!(!sound);
             }
         }
