@@ -95,7 +95,7 @@ fn a_broker_that_asks_nobody_has_no_credentials_to_lend() {
     ] {
         folder.write("grid.toml", format!("name = \"grid\"\n{more}"));
         let refused = folder.run("broker --config grid.toml --check");
-        refused.assert_refused(1, &["be anybody at the sites", "trust_local_users"]);
+        refused.assert_refused(1, &["act as any user at the sites", "trust_local_users"]);
     }
 }
 

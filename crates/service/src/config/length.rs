@@ -1,4 +1,4 @@
-//! Lengths of time as operators write them: `90s`, `2h30m`, `1d`, and `50ms` where the network is meant.
+//! Durations in configuration files: `90s`, `2h30m`, `1d`, and `50ms` for network timeouts.
 
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Millis, Moment};
@@ -8,21 +8,19 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Text such as `90s`, `2h30m` or `50ms`. Never negative.
+/// A duration, written as `90s`, `2h30m` or `50ms`. Never negative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Length(pub Millis);
 
-/// A text that is no length of time.
+/// A text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "\"{0}\" is no length of time; give milliseconds (\"50ms\") or larger units (\"90s\", \"2h30m\", \"1d\")"
-)]
+#[error("invalid duration \"{0}\"; use milliseconds (\"50ms\") or larger units (\"90s\", \"2h30m\", \"1d\")")]
 pub struct BadLength(String);
 
-/// What the letters stand for, in seconds; the largest first.
+/// Units in seconds, largest first.
 const UNITS: [(char, i64); 5] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
-/// Reads `5400`, `90m`, `2h30m`, `1d12h`, `1w`, and as ISO 8601 has it `PT2H30M`, `P1DT12H`.
+/// Parses `5400`, `90m`, `2h30m`, `1d12h`, `1w`, and ISO 8601: `PT2H30M`, `P1DT12H`.
 pub fn whole_seconds(text: &str) -> Option<Seconds> {
     let seconds = match text.strip_prefix('P') {
         Some(rest) => iso_sum(rest),
@@ -31,7 +29,7 @@ pub fn whole_seconds(text: &str) -> Option<Seconds> {
     seconds.map(Seconds)
 }
 
-/// What follows the `P`: weeks and days, and behind a `T` hours, minutes and seconds.
+/// Parses the part after `P`: weeks and days, and after `T` hours, minutes and seconds.
 fn iso_sum(text: &str) -> Option<i64> {
     let small = text.to_ascii_lowercase();
     let (days, units) = UNITS.split_at(2);
@@ -42,7 +40,7 @@ fn iso_sum(text: &str) -> Option<i64> {
     }
 }
 
-/// Adds up `2h 30m`; None where something is not a whole number with one of the units, or nothing is there.
+/// Adds up `2h 30m`. `None` if the text is empty, or a part is not a whole number with a unit.
 fn sum(text: &str, units: &[(char, i64)]) -> Option<i64> {
     let mut total = 0i64;
     let mut rest = text;
@@ -94,7 +92,7 @@ impl fmt::Display for Length {
         if rest == 0 {
             return f.write_str("0s");
         }
-        // Weeks are read, but nobody thinks of ten days as a week and three days.
+        // Weeks are parsed but not printed: `10d` is easier to read than `1w3d`.
         for (letter, unit) in UNITS.into_iter().skip(1) {
             if rest >= unit {
                 write!(f, "{}{letter}", rest / unit)?;
@@ -106,27 +104,27 @@ impl fmt::Display for Length {
 }
 
 impl Length {
-    /// So many seconds.
+    /// A duration in seconds.
     pub const fn of_seconds(seconds: i64) -> Length {
         Length(Millis::seconds(seconds))
     }
 
-    /// As an instant so long after the beginning of time.
+    /// The instant this long after 1970.
     pub fn moment(self) -> Moment {
         Moment(self.0.0)
     }
 
-    /// In whole seconds, as plans are made: what is begun counts.
+    /// In whole seconds, rounded up, as plans count.
     pub fn seconds(self) -> Seconds {
         Seconds(self.0.0.saturating_add(999).div_euclid(1_000))
     }
 
-    /// As an instant of plans, so long after the beginning of time.
+    /// The instant this long after 1970, as plans count.
     pub fn time(self) -> Time {
         Time(self.seconds().0)
     }
 
-    /// As the system counts it.
+    /// As `std::time::Duration`.
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.0.0.max(0).unsigned_abs())
     }
