@@ -169,7 +169,7 @@ fn a_site_that_cannot_write_its_journal_answers_nothing_more_and_ends_with_the_c
     assert!((1..2_000).contains(&acknowledged), "{acknowledged}");
     let (status, said) = site.ended();
     assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("error: ") && said.contains("start again; what was answered is safe"), "{said}");
+    assert!(said.contains("error: ") && said.contains("start again; acknowledged calls are safe"), "{said}");
 
     let site = Service::start(&folder, "site --config north.toml");
     let listed: Value =

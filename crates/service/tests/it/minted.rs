@@ -221,7 +221,7 @@ fn no_token_file_goes_over_plain_http_to_another_machine() {
     };
     for refused in [for_peer("http://192.0.2.1:7420"), for_broker("http://grid.example.org")] {
         let why = refused.unwrap_err();
-        assert!(why.contains("could be read on its way") && why.contains("use https://"), "{why}");
+        assert!(why.contains("would be sent unencrypted") && why.contains("use https://"), "{why}");
     }
     for url in ["http://127.0.0.1:7420", "http://localhost:7420"] {
         assert_eq!((for_peer(url), for_broker(url)), (Ok(()), Ok(())));
