@@ -105,7 +105,7 @@ async fn only_so_many_watch_and_all_are_let_go_at_the_end() {
         // The place is free as soon as it is noticed that the second has left.
         match bob.watch(None, None).await {
             Ok(watch) => break watch,
-            Err(refused) => assert!(refused.to_string().contains("2 watch already"), "{refused}"),
+            Err(refused) => assert!(refused.to_string().contains("2 event streams"), "{refused}"),
         }
     };
     let ended = tokio::spawn(async move {
