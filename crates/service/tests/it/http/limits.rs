@@ -80,7 +80,7 @@ async fn one_user_has_a_quarter_of_the_places_and_leaves_the_rest_to_others() {
     let held = north.hold_up();
     let (crowded, waiting) = crowd(std::slice::from_ref(&ada), &ada).await;
     assert_eq!(crowded.problem(), (429, "too-many-requests".into()));
-    assert!(crowded.body.contains("2 requests of ada"), "{crowded:?}");
+    assert!(crowded.body.contains("ada has 2 requests"), "{crowded:?}");
     north.wire("grace", Role::User).get("/v1/resources").await.document(200);
     drop(held);
     all_are_answered(waiting, 429).await;
