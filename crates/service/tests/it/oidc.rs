@@ -256,7 +256,7 @@ async fn keys_are_not_used_for_ever_while_the_issuer_fails() {
     guarded.until(ProviderState::NoKeys).await;
     let token = signer.sign(&claims(&provider.issuer));
     let (status, detail) = guarded.ask(&token).await;
-    assert!(status == 503 && detail.contains("ask again"), "{status} {detail}");
+    assert!(status == 503 && detail.contains("try again"), "{status} {detail}");
     assert_eq!(guarded.status("x.y.z").await, 401, "what is no token is refused in any case");
     provider.fail(None);
     guarded.until(ProviderState::Ok).await;
