@@ -11,15 +11,15 @@ use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::request::MOST_PARTS;
 use bookahead_protocol::{Answer, Name};
 
-/// Largest answer to a call, in bytes. A thousand slots, the most that a peer is asked for, take about 300 kB; at
-/// most 256 calls to a peer are in progress.
+/// Largest answer to a call, in bytes. A thousand slots, the largest number requested from a peer, take about 300
+/// kB; at most 256 calls to a peer are in progress.
 pub(crate) const MOST_CALL_BYTES: usize = 4 << 20;
 
 /// Largest list of sites, in bytes: a thousand sites with ten resources each, at a few hundred bytes, listed by
 /// site and again by the broker that offers them. Only one such list is fetched from a peer at a time.
 pub(crate) const MOST_LIST_BYTES: usize = 16 << 20;
 
-/// Most offers, and most slots in all of them: ten times the default number that a peer is asked for.
+/// Most offers, and most slots in all of them: ten times the default number requested from a peer.
 const MOST_OFFERED: usize = 10_000;
 
 /// Most jobs of a reservation; no site accepts more.

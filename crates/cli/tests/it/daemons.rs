@@ -130,7 +130,10 @@ fn what_was_written_down_can_be_looked_through_and_shortened_and_means_the_same(
     let compacted = folder.succeed("journal compact --config north.toml");
     assert!(compacted.err.contains(&format!("records dropped: {}", lines.len())), "{compacted:?}");
     let checked = folder.succeed("journal check bookahead-north");
-    assert!(checked.out.contains("0 records") && checked.out.contains("checksums are correct"), "{checked:?}");
+    assert!(
+        checked.out.contains("0 records") && checked.out.contains("checksums are correct"),
+        "{checked:?}"
+    );
     folder.succeed("journal export bookahead-north --out lines.json");
     assert_eq!(folder.text("lines.json").lines().count(), 1, "a snapshot stands for all");
 

@@ -40,7 +40,7 @@ impl Mark {
         };
         let why = format!(
             "{found}, but records up to {marked} were acknowledged; restore it from a backup together with the files \
-             next to it, or, to continue with what is left, delete {}",
+             next to it, or, to continue with the rest, delete {}",
             self.path.display()
         );
         Err(JournalError::Damaged { path: journal.to_owned(), damage: Damage::Unreadable(why), more: 0 })

@@ -1,10 +1,10 @@
-//! Damage to the file: found and explained, or without effect; never passed over.
+//! Damage to the file: found and explained, or without effect; never skipped silently.
 
 use crate::*;
 use bookahead_service::journal::{Damage, check};
 use std::fs;
 
-/// A filled journal after `hand` has been at it with SQLite: what opening says, and what a check finds.
+/// A filled journal after a manual change with SQLite: the error of opening it, and the damages of a check.
 fn after(hand: &str) -> (JournalError, Vec<Damage>) {
     let (_folder, path) = folder();
     filled(&path);
@@ -104,7 +104,7 @@ fn nothing_is_dropped_from_a_damaged_journal() {
     assert_eq!(left, 40);
 }
 
-/// Opens a journal with these bytes, and says what is in it.
+/// Opens a journal with these bytes and returns its contents.
 fn read(bytes: &[u8]) -> Result<Vec<Note>, JournalError> {
     let (_folder, path) = folder();
     fs::write(&path, bytes).unwrap();

@@ -1,9 +1,9 @@
-//! A disk that is full or fails: everybody learns of it, and nothing is acknowledged that is not there.
+//! A full or failing disk: all callers learn of it, and nothing is acknowledged that is not on disk.
 
 use crate::*;
 use bookahead_service::journal::Ticket;
 
-/// Room for some, but not for many.
+/// Space for some records, but not for many.
 fn small() -> Options {
     Options { most_pages: Some(24), ..unsynced() }
 }

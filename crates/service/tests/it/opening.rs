@@ -1,4 +1,4 @@
-//! Who may open a journal, and which.
+//! Opening of journals, and refusals.
 
 use crate::children::child;
 use crate::*;

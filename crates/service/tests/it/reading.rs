@@ -1,4 +1,4 @@
-//! Checking and exporting: read-only, verified, and possible while the journal is open.
+//! Check and export: read-only, verified, and possible while the journal is open.
 
 use crate::*;
 use bookahead_service::journal::{Damage, check, export};
