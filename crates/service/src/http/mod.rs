@@ -47,6 +47,7 @@ use requester::Rates;
 use shares::Shares;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::sync::Semaphore;
 
 /// Everything that the routes need.
 #[derive(Clone)]
@@ -119,6 +120,8 @@ struct Shared {
     rates: Rates,
     /// Slots for reading bodies.
     reading: Shares<Name>,
+    /// Permit to parse a large body; one at a time.
+    large_bodies: Arc<Semaphore>,
     /// Slots for requests in progress.
     places: Shares<Name>,
     /// Slots for event streams.
@@ -137,6 +140,7 @@ impl Shared {
             under_way: Arc::default(),
             rates: Rates::new(limits.requests_per_second, limits.burst),
             reading: Shares::quarters(limits.concurrent.min(MOST_READING)),
+            large_bodies: Arc::new(Semaphore::new(1)),
             places: Shares::quarters(limits.concurrent),
             watchers: Shares::quarters(limits.watchers),
             proxied: Shares::new(usize::MAX, limits.connections_per_address),

@@ -102,6 +102,21 @@ impl Grid {
         }
     }
 
+    /// Whether the site at the end of the line kept a reservation until it was over by the site's clock.
+    fn ran_its_time(&self, party: &Name, id: ReservationId) -> bool {
+        let Some(at) = self.place(party) else { return false };
+        match &self.parties[at].role {
+            Role::Site(_) => self.state_at(party, id) == Some(State::Completed),
+            Role::Broker(broker) => {
+                let children = broker.head().booking(id).map(|booking| booking.children.as_slice());
+                let children = children.unwrap_or_default();
+                let all = children.iter().all(|child| self.ran_its_time(&child.pick.peer, child.pick.child));
+                all && !children.is_empty()
+            }
+            Role::Client(_) => false,
+        }
+    }
+
     /// Whether somebody did something to a reservation at a party, behind the back of who made it, or what it rests on failed.
     fn is_interfered(&self, party: &Name, id: ReservationId) -> bool {
         let Some(at) = self.place(party) else { return false };
@@ -153,9 +168,11 @@ impl Grid {
                     if state.is_some_and(State::is_standing) {
                         continue;
                     }
-                    // What was over before its broker could hear of it does nobody any harm.
+                    // What was over before its broker could hear of it does nobody any harm. A broker in between calls a
+                    // part broken that ended too early by its own clock, though the site kept the promise by its clock.
                     let over = booking.state == State::Completed;
-                    if over && self.is_interfered(&child.pick.peer, child.pick.child) {
+                    let over = over && self.is_interfered(&child.pick.peer, child.pick.child);
+                    if over || self.ran_its_time(&child.pick.peer, child.pick.child) {
                         unseen += 1;
                         continue;
                     }
