@@ -106,6 +106,7 @@ impl FromStr for States {
     type Err = NotAState;
 
     fn from_str(text: &str) -> Result<States, NotAState> {
+        // A trailing comma, and an empty list, are allowed.
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         words.map(state).collect::<Result<_, _>>().map(States)
     }

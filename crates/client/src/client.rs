@@ -177,6 +177,7 @@ impl Client {
             Method::Delete => reqwest::Method::DELETE,
         };
         let mut headers = self.headers.clone();
+        // Headers of the call replace those of the client.
         headers.extend(order.headers.clone());
         // Minted for each attempt, so that a repeated request never carries an expired token.
         if let (None, Some(minter)) = (&self.options.token, &self.options.minter) {
@@ -229,6 +230,7 @@ fn varied(pause: Duration) -> Result<Duration, ClientError> {
 
 fn secret(token: &str) -> Result<HeaderValue, ClientError> {
     let mut value = value_of("the token", &format!("Bearer {token}"))?;
+    // Keeps the token out of debug output of the HTTP library.
     value.set_sensitive(true);
     Ok(value)
 }

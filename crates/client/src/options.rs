@@ -169,6 +169,7 @@ fn authorities(url: &str, ca: Option<&Path>) -> Result<RootCertStore, ClientErro
 
 fn system_file() -> Option<PathBuf> {
     let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    // SSL_CERT_FILE is also read by OpenSSL and curl, so one setting works for all of them.
     named.or_else(|| SYSTEM.iter().map(PathBuf::from).find(|path| path.exists()))
 }
 

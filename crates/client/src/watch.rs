@@ -63,6 +63,7 @@ impl Watch {
             if let Some(message) = self.messages.pop_front() {
                 let event = self.event(&message)?;
                 self.last = Some(event.sequence);
+                // An event proves that the connection works again.
                 self.pause = FIRST_PAUSE;
                 return Ok(Some(event));
             }
@@ -74,6 +75,8 @@ impl Watch {
                     self.last = stream.parser.last_id().parse().ok().or(self.last);
                 }
                 Ok(Some(messages)) => self.messages.extend(messages),
+                // The server ended the stream on purpose, for instance because it stops. Reconnecting is up to the
+                // caller.
                 Ok(None) => self.stream = None,
                 Err(failure) => self.stream = Some(self.reconnect(failure).await?),
             }
@@ -197,6 +200,7 @@ impl Parser {
             match byte {
                 b'\n' if belongs_to_return => {}
                 b'\r' | b'\n' => messages.extend(self.end_of_line()?),
+                // Checked for every byte: a line without an end must not fill the memory.
                 _ if self.line.len() >= self.most => return Err(TooLong),
                 _ => self.line.push(byte),
             }

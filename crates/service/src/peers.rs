@@ -123,6 +123,7 @@ impl PeerCalls {
         options.most_bytes = MOST_CALL_BYTES;
         let client = Client::new(url, options)?.via(std::slice::from_ref(&self.identity));
         let mut peers = self.peers();
+        // New credentials must not let a call in progress be sent twice.
         let known = peers.remove(peer).map(|known| (known.under_way, known.refused));
         let (under_way, refused) = known.unwrap_or_default();
         peers.insert(peer.clone(), Peer { url: url.to_owned(), client, named, under_way, refused });
@@ -307,6 +308,7 @@ pub struct Heartbeats {
 pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     let mut missed: BTreeMap<Name, u32> = BTreeMap::new();
     let mut rounds = tokio::time::interval(heartbeats.every);
+    // A slow round must not be followed by a burst of others.
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;

@@ -144,6 +144,7 @@ impl Problem {
 
     /// Whether repeating the call is useless: the refusal depends neither on time nor on credentials.
     pub fn is_final(&self) -> bool {
+        // These are 4xx, too, but may succeed later: tokens are renewed.
         let passing = [Code::KeyInFlight, Code::TooManyRequests, Code::Unauthenticated];
         let is = |code: &Code| code.word() == self.code;
         (400..500).contains(&self.status) && !passing.iter().any(is)

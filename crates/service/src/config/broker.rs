@@ -181,6 +181,7 @@ impl BrokerConfig {
     /// authentication.
     pub fn is_open(&self) -> bool {
         let guarded = self.security.is_guarded();
+        // Unix sockets are local by nature, so only TCP addresses count.
         let mut tcp = Listeners::tcp_addresses(self.listen.as_ref());
         self.open.unwrap_or(!guarded && tcp.all(|address| address.ip().to_canonical().is_loopback()))
     }

@@ -282,6 +282,7 @@ impl SiteConfig {
     pub fn server_limits(&self) -> http::Limits {
         let mut limits = self.server.clone();
         if let Some(batch) = &self.batch {
+            // HTTP must not give up before the batch system does: the caller would not learn the outcome.
             limits.patience = limits.patience.max(Length(batch.answer_within.0 + BEYOND_BATCH));
         }
         limits

@@ -303,6 +303,7 @@ pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, ev
         if let (Some(client), Ok(())) = (&client, &told) {
             peer_clock::compare(party.clock(), client);
         }
+        // Brokers that are down should not be flooded, but found again within a minute.
         pause = if told.is_ok() { every } else { (pause * 2).min(LONGEST_PAUSE.max(every)) };
         standing.note(party.name(), &broker.url, told);
         tokio::time::sleep(pause).await;
@@ -362,6 +363,7 @@ impl Credentials {
             ca: calls.ca.as_ref().map(below),
             identity,
             connect_timeout: CONNECT_WITHIN,
+            // The broker and the heartbeats repeat their calls themselves.
             patience: Duration::ZERO,
             ..Options::default()
         };

@@ -174,6 +174,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
     request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, logged));
     let response = next.run(request).await;
     let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
+    // Handlers have noted a more specific outcome, if they know one.
     line.note_outcome(told.unwrap_or(response.status().as_str()));
     response
 }
@@ -260,6 +261,7 @@ fn forwarded_for(headers: &HeaderMap, is_proxy: impl Fn(&IpAddr) -> bool) -> Opt
 
 /// Checks rate, clock and cycles. Returns the brokers that the call came through.
 fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Via, Refusal> {
+    // Counted after authentication, because limits are per user.
     shared.rates.take(&identity.user, Instant::now()).map_err(|wait| {
         shared.metrics.turned_away("rate");
         let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;

@@ -65,6 +65,7 @@ pub(crate) fn create(path: &Path, kind: &Kind) -> Result<(), JournalError> {
             _ => {}
         }
     }
+    // Created before SQLite opens it, because SQLite would use the umask.
     make_private(&unfinished).map_err(|error| io(&error))?;
     fill(&unfinished, kind).map_err(|error| JournalError::sqlite(path, "making it", &error))?;
     fs::rename(&unfinished, path).and_then(|()| sync_folder(path)).map_err(|error| io(&error))
@@ -208,6 +209,7 @@ fn refuse_empty(path: &Path) -> Result<(), JournalError> {
 fn careful(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "cell_size_check", true)?;
+    // The file may come from elsewhere: its schema must not run functions.
     connection.pragma_update(None, "trusted_schema", false)
 }
 
@@ -256,6 +258,7 @@ fn migrate(
         return Ok(());
     }
     let mut go = || {
+        // Takes the write lock first, so that it cannot fail halfway for a lock.
         let moving = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for migration in steps.iter().filter(|migration| migration.to > found) {
             (migration.step)(&moving)?;

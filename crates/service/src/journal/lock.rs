@@ -28,6 +28,7 @@ impl Lock {
         let path = beside(journal, ".lock");
         let failed = |error: &std::io::Error| JournalError::io(journal, "locking it", error);
         let mut options = OpenOptions::new();
+        // Not truncated: another holder's process id may be in it.
         let options = options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(&path).map_err(|error| failed(&error))?;
         match file.try_lock() {

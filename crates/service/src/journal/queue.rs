@@ -150,6 +150,7 @@ impl Queue {
         }
         state.waiting -= events;
         drop(state);
+        // All of them: one large transaction may make room for many appends.
         self.room.notify_all();
         batches
     }

@@ -95,6 +95,7 @@ pub(crate) fn records(
         records: 0,
         damages: snapshots.damages.clone(),
     };
+    // A snapshot may end exactly at the base.
     walk.meet_snapshot();
     let query = "SELECT sequence, schema, written_at, event, checksum FROM records ORDER BY sequence";
     each_row(path, connection, query, |row| {
@@ -105,6 +106,7 @@ pub(crate) fn records(
         }
         Ok(())
     })?;
+    // Detects records that were removed from the end.
     if walk.last != meta.tail || !walk.chains.contains(&meta.tail_chain) {
         walk.damages.push(Damage::Tail { said: meta.tail, found: walk.last });
     }

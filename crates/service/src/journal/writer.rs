@@ -217,6 +217,7 @@ impl Writer {
         work: impl FnOnce(&Writer) -> rusqlite::Result<T>,
     ) -> Result<T, JournalError> {
         let go = || {
+            // Takes the write lock at once. A deferred transaction could fail at its first write.
             self.connection.execute_batch("BEGIN IMMEDIATE")?;
             let outcome = work(self)?;
             self.connection.execute_batch("COMMIT")?;

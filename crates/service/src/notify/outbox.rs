@@ -273,6 +273,7 @@ impl Outbox {
 
     /// Writes the file.
     pub(crate) fn save(&self) -> io::Result<()> {
+        // `queues` is not locked while the file is written, so that the party never waits for the disk here.
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let queues = self.queues();
         let waiting = queues.waiting.iter().flat_map(BTreeMap::values).cloned().collect();

@@ -103,6 +103,7 @@ impl Content {
     /// Reads a file. Fails if all users can write to it.
     pub(crate) fn read(what: &'static str, path: &Path) -> Result<Content, SecurityError> {
         let unreadable = |source| SecurityError::Unreadable { what, path: path.into(), source };
+        // Opened once: permissions and content are those of the same file, even if the path is replaced meanwhile.
         let file = File::open(path).map_err(unreadable)?;
         let mode = permissions(&file).map_err(unreadable)?;
         if mode & 0o002 != 0 {

@@ -114,6 +114,7 @@ impl PartyHandle {
         if self.shared.closing.load(Ordering::Acquire) {
             return Err(NoReply::Gone);
         }
+        // Registered before the call is sent: the reply may arrive at once.
         let waiting = self.shared.replies.expect();
         self.enqueue(input(waiting.call))?;
         waiting.reply(patience).await
@@ -207,6 +208,7 @@ impl PartyHandle {
 
     fn enqueue(&self, input: Input) -> Result<(), NoReply> {
         let queued = &self.shared.queued;
+        // Added first and taken back: two callers must not both take the last place.
         if queued.fetch_add(1, Ordering::AcqRel) >= INBOX {
             queued.fetch_sub(1, Ordering::AcqRel);
             return Err(NoReply::Full);
