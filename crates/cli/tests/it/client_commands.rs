@@ -340,7 +340,7 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     folder.run("list --state gone").assert_refused(2, &["change-requested", "or all"]);
     folder.run("change rsv_1").assert_refused(2, &["--capacity"]);
     folder.run("submit run.sh").assert_refused(2, &["--limit"]);
-    folder.run("list --server north").assert_refused(2, &["is not the address of a server"]);
+    folder.run("list --server north").assert_refused(2, &["is not a valid server URL"]);
     folder.run("list --zone Mars/Olympus").assert_refused(2, &["'Mars/Olympus' is no time zone"]);
     folder.run("list --profile none").assert_refused(2, &["there is no profile none"]);
 }
