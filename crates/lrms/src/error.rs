@@ -84,13 +84,17 @@ pub enum LrmsError {
         said: String,
     },
     /// The output of a command could not be parsed.
-    #[error("cannot parse the output of {command}: {why}; check that this version of the batch system is supported")]
+    #[error(
+        "cannot parse the output of {command}: {why}; check that this version of the batch system is supported"
+    )]
     Unreadable { command: String, why: String },
     /// The backing could not be made as requested.
     #[error("the room for {id} is not reserved as requested: {why}; {kept}")]
     NotBacked { id: ReservationId, why: Box<LrmsError>, kept: Kept },
     /// The user is not mapped to an account of the cluster.
-    #[error("{owner} has no account on the cluster: {why}; add one for this user to the site's configuration")]
+    #[error(
+        "{owner} has no account on the cluster: {why}; add one for this user to the site's configuration"
+    )]
     NoAccount { owner: Name, why: String },
     /// The configuration is invalid.
     #[error("cannot be set up: {0}")]

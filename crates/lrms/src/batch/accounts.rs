@@ -5,7 +5,7 @@ use crate::error::LrmsError;
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest name of an account or project. Far above the limits of real systems; it only keeps command lines short.
+/// Longest name of an account or project. Well above the 32 characters that Linux allows for accounts.
 const LONGEST: usize = 128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -373,7 +373,8 @@ impl State {
 
     fn wanted(&self, order: &Order, number: u32, span: Span) -> Result<Wanted, LrmsError> {
         let tag = Tag { id: order.id, piece: number, owner: Some(order.owner.clone()) };
-        let too_long = || refused(order.id, "the limit of the batch system on names of reservations is too low".into());
+        let too_long =
+            || refused(order.id, "the limit of the batch system on names of reservations is too low".into());
         Ok(Wanted {
             name: tag.name(&self.settings.site, self.traits.longest_name).ok_or_else(too_long)?,
             place: order.place.clone(),

@@ -80,7 +80,11 @@ fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding>
     if !unusable.is_empty() {
         let shown = unusable.iter().take(10).copied().collect::<Vec<_>>().join(", ");
         let seen = format!("{} cannot be used: {shown}", unusable.len());
-        findings.push(Finding::doubtful(format!("nodes of {}", place.resource), seen, "return them to service"));
+        findings.push(Finding::doubtful(
+            format!("nodes of {}", place.resource),
+            seen,
+            "return them to service",
+        ));
     }
     findings
 }

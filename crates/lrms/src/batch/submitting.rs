@@ -84,7 +84,9 @@ impl Batch {
             let state = self.state();
             let latest = state.now.second() - self.settings.go_within;
             if state.jobs.get(id).and_then(|entry| entry.claims_since).is_some_and(|since| since <= latest) {
-                return Err(refused("it has claimed for too long and may give up before the go-ahead arrives"));
+                return Err(refused(
+                    "it has claimed for too long and may give up before the go-ahead arrives",
+                ));
             }
             state.live_native(id).ok_or_else(|| refused("it is unknown or over"))?
         };

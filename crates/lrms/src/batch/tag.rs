@@ -12,8 +12,8 @@
 
 use bookahead_protocol::{JobId, Name, ReservationId};
 
-/// A batch system must allow names of this length, in characters: `ba_`, 6 digits of the site, up to 25 of the id, up
-/// to 2 of the piece, and separators.
+/// A batch system must allow names of this length, in characters: `ba_`, 6 digits of the site, up to 25 of the id, the
+/// piece, and separators.
 pub const SHORTEST: usize = 39;
 
 /// With limits below this only plain names are used: such batch systems also restrict the characters.

@@ -96,7 +96,9 @@ impl Ssh {
             ));
         }
         private_folder(folder).map_err(LrmsError::files("make the control folder", folder))?;
-        if !is_ours_alone(folder).map_err(LrmsError::files("read the permissions of the control folder", folder))? {
+        if !is_ours_alone(folder)
+            .map_err(LrmsError::files("read the permissions of the control folder", folder))?
+        {
             return self.refused(&format!(
                 "other accounts may write to the control folder {}; it must belong to this account and have mode 0700",
                 folder.display()

@@ -133,7 +133,9 @@ impl Transport {
                 return Err(LrmsError::Silent { what: program, after: self.time_out, said: None });
             }
             End::Unknown(why) => return Err(failed(program, format!("its exit status is unknown: {why}"))),
-            End::Stopped => return Err(failed(program, "it was ended because its result is no longer needed".into())),
+            End::Stopped => {
+                return Err(failed(program, "it was ended because its result is no longer needed".into()));
+            }
             End::TooMuch(output) => {
                 let most = MOST_OUTPUT >> 20;
                 return Err(failed(

@@ -193,7 +193,7 @@ fn an_account_is_reached_by_the_prefix_and_the_environment_behind_it_is_whole() 
 fn an_account_without_a_prefix_and_an_odd_account_are_refused() {
     let command = Command::new("true").account(Some("ann".into()));
     let refused = Runner::local(LONG).run(&command).unwrap_err().to_string();
-    assert!(refused.contains("configure a prefix"), "{refused}");
+    assert!(refused.contains("no prefix is configured"), "{refused}");
     let runner = Runner::local(LONG).becoming(vec!["env".into()]);
     let refused = runner.run(&Command::new("true").account(Some("-x".into()))).unwrap_err();
     assert!(matches!(refused, LrmsError::NotRunnable { .. }), "{refused}");

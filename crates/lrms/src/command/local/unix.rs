@@ -106,7 +106,9 @@ impl Started {
     /// The exit status. Only for a process that has exited.
     fn status(self) -> io::Result<ExitStatus> {
         drop(self.release);
-        self.waiter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that waits for the process failed")))
+        self.waiter
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that waits for the process failed")))
     }
 
     /// Kills the whole group. It is no error if some processes are gone or belong to another account.

@@ -194,7 +194,7 @@ fn the_old_one_is_not_given_up_for_a_new_one_that_has_no_room() {
     pretend.world().reserve_foreign("maintenance", &[1], 15, 25);
     let refused = batch.keep(at(2), &backing(1, &[span(12, 20, 12)])).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
-    assert!(refused.to_string().contains("what was kept before is kept"), "{refused}");
+    assert!(refused.to_string().contains("the previous reservation is unchanged"), "{refused}");
     assert_eq!(verbs(&pretend.world()), ["create", "create"], "nothing was deleted");
     assert_eq!(kept(&pretend.world()), [(10, 20, 8)]);
 }

@@ -477,7 +477,7 @@ fn no_go_is_given_once_the_job_may_give_up_before_it_hears_of_it() {
     let batch = claiming(&pretend);
     pretend.world().pass(59);
     let late = batch.go(at(61), JobId(1)).unwrap_err();
-    assert!(late.is_refusal() && late.to_string().contains("claims for too long"), "{late}");
+    assert!(late.is_refusal() && late.to_string().contains("has claimed for too long"), "{late}");
     assert_eq!(told(&batch, 61), [], "it has not got it, and waits on");
     pretend.world().pass(40);
     assert_eq!(told(&batch, 101), [(1, JobState::Killed(Ended::NoGo), 91)]);

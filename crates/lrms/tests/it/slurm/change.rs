@@ -159,7 +159,7 @@ fn whoever_comes_in_between_keeps_what_he_got_and_the_old_terms_are_put_back() {
     ));
     site.slurm = dialect(&site.cluster, vec![cores()], Some(fakes.bin()));
     let said = refusal(site.change(&handle, &moved(&wanted, 0, 200)));
-    assert!(said.contains("took the same cores meanwhile; the old terms were put back"), "{said}");
+    assert!(said.contains("took the same cores meanwhile; the old times were restored"), "{said}");
     keeps(&mut site, &wanted);
     // An update that does something else than it was told.
     fakes.put(

@@ -186,7 +186,7 @@ fn words_that_could_be_taken_for_others_never_reach_slurm() {
     let good = site.wanted("ba.one", &place, 100, 60, 1);
     for hostile in ["", "a b", "a,b", "a=b", "x\nFlags=FLEX", "-x", "a;b", "$(id)", "é"] {
         let named = super::Wanted { name: hostile.into(), ..good.clone() };
-        assert!(refusal(site.create(&named)).contains("is no name"), "{hostile:?}");
+        assert!(refusal(site.create(&named)).contains("is not a valid name"), "{hostile:?}");
         let owned = super::Wanted { account: hostile.into(), ..good.clone() };
         refusal(site.create(&owned));
         let placed = Place { partition: Some(hostile.into()), ..place.clone() };
@@ -194,7 +194,7 @@ fn words_that_could_be_taken_for_others_never_reach_slurm() {
     }
     let nobody = super::Wanted { account: "no-such-account".into(), ..good.clone() };
     let said = refusal(site.create(&nobody));
-    assert!(said.contains("; no-such-account is no account that the controller knows"), "{said}");
+    assert!(said.contains("; the controller does not know the account no-such-account"), "{said}");
     let elsewhere = Place { partition: Some("nowhere".into()), ..place };
     let said = refusal(site.create(&super::Wanted { place: elsewhere, ..good.clone() }));
     assert!(said.contains("correct the partition"), "{said}");
@@ -203,6 +203,6 @@ fn words_that_could_be_taken_for_others_never_reach_slurm() {
     refusal(site.create(&never));
     let over = Interval::new(site.now() - Seconds(1000), site.now() - Seconds(900));
     let said = refusal(site.create(&super::Wanted { interval: over, ..good }));
-    assert!(said.contains("that time is over"), "{said}");
+    assert!(said.contains("that time is in the past"), "{said}");
     assert_eq!(site.look().reservations, []);
 }

@@ -53,7 +53,7 @@ fn a_reservation_that_is_never_let_go_is_reported_in_time() {
     let runner = bookahead_lrms::command::Runner::local(std::time::Duration::from_secs(30));
     let slurm = bookahead_lrms::slurm::Slurm::new(runner, settings);
     let said = refusal(slurm.delete(&handle));
-    assert!(said.contains("Requested reservation is in use; jobs in it do not end"), "{said}");
+    assert!(said.contains("Requested reservation is in use; its jobs do not end"), "{said}");
     // The next time it goes.
     site.slurm.delete(&handle).unwrap();
 }

@@ -96,7 +96,7 @@ fn a_daemon_that_does_not_start_shows_its_log() {
     let mut settings = OwnClusterSettings::new("c", folder.path());
     settings.extra = vec!["PartitionName=odd Nodes=nonexistent".into()];
     let why = OwnCluster::start(&settings).unwrap_err().to_string();
-    assert!(why.contains("ended by itself") && why.contains("nonexistent"), "{why}");
+    assert!(why.contains("exited unexpectedly") && why.contains("nonexistent"), "{why}");
     assert_eq!(processes_of(folder.path()), Vec::<String>::new());
 }
 

@@ -136,7 +136,7 @@ fn a_project_that_slurm_does_not_know_is_refused_with_words_and_leaves_nothing_b
     }
     for word in ["a,b", "-x", "+x", "", "a b"] {
         let terms = wanted(&mut all, "ba.one", Some(word));
-        assert!(refusal(all.site.create(&terms)).contains("is no name"), "{word}");
+        assert!(refusal(all.site.create(&terms)).contains("is not a valid name"), "{word}");
         let job = submission(&all, ADA, Some(word), &[]);
         assert!(matches!(all.site.slurm.submit(&job), Err(LrmsError::Malformed(_))), "{word}");
     }
@@ -148,9 +148,9 @@ fn a_project_that_slurm_does_not_know_is_refused_with_words_and_leaves_nothing_b
     let findings = speaking(&all, None, members.into()).examine();
     let grade = |what: &str| (finding(&findings, what).grade, finding(&findings, what).advice.as_deref());
     assert_eq!(grade("the project Physics"), (Grade::Well, None));
-    let advice = "say `sacctmgr add user news account=chem`";
+    let advice = "run `sacctmgr add user news account=chem`";
     assert_eq!(grade("the project chem"), (Grade::Wrong, Some(advice)));
-    let advice = "correct project and projects, or say `sacctmgr add account nope`";
+    let advice = "correct project and projects, or run `sacctmgr add account nope`";
     assert_eq!(grade("the project nope"), (Grade::Wrong, Some(advice)));
     assert_eq!(finding(&findings, "the project Physics").seen, "known, with 2 users in it");
     assert!(findings.iter().all(|finding| finding.what != "projects"), "{findings:?}");

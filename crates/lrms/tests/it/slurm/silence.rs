@@ -69,7 +69,7 @@ fn a_short_grant_is_undone_and_refused() {
     site.slurm = dialect(&site.cluster, vec![nodes()], Some(fakes.bin()));
     let wanted = site.wanted("ba.two", &nodes(), 1000, 60, 2);
     let said = refusal(site.create(&wanted));
-    assert!(said.contains("it has nodes in part only"), "{said}");
+    assert!(said.contains("it has only parts of some nodes"), "{said}");
     // Another time than was asked for.
     fakes.put("scontrol", "for word; do shift; case \"$word\" in EndTime=*) word=EndTime=now+5000;; esac; set -- \"$@\" \"$word\"; done");
     let said = refusal(site.create(&wanted));

@@ -178,10 +178,7 @@ fn what_cannot_be_submitted_is_refused_with_the_reason() {
     }
     let job = Submission { reservations: vec![Handle("ba.none".into())], ..base.clone() };
     let said = refusal(site.slurm.submit(&job));
-    assert!(
-        said.contains("Requested reservation is invalid; there is no such reservation any more"),
-        "{said}"
-    );
+    assert!(said.contains("Requested reservation is invalid; the reservation no longer exists"), "{said}");
     let mut job = base.clone();
     job.place.partition = Some("nowhere".into());
     let said = refusal(site.slurm.submit(&job));
