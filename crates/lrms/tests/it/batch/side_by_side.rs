@@ -332,7 +332,7 @@ fn what_is_refused_and_what_is_not_known_are_told_apart() {
     assert!(matches!(site.outcome(3), Err(BatchError::Refused(_))));
     let go = BatchOrder::Go { order: OrderId(4), job: JobId(9) };
     site.worker.order(go);
-    assert!(matches!(site.outcome(4), Err(BatchError::Refused(said)) if said.contains("nobody knows it")));
+    assert!(matches!(site.outcome(4), Err(BatchError::Refused(said)) if said.contains("it is unknown")));
     site.worker.order(BatchOrder::Cancel { order: OrderId(5), job: JobId(9) });
     site.outcome(5).unwrap();
     site.held.pretend.world().deaf = true;
