@@ -57,7 +57,7 @@ fn a_grant_that_is_not_what_was_wanted_is_undone_and_refused() {
         (shown(5, end, "all.q@a"), "it has 5 instead of 4"),
         (shown(4, "2026-11-15T11:34:59", "all.q@a"), "was granted instead of"),
         (shown(4, end, "all.q@b"), "not usable"),
-        (shown(4, end, "other.q@a"), "not of cpu"),
+        (shown(4, end, "other.q@a"), "not belong to cpu"),
     ];
     for (qrstat, expected) in cases {
         let commands = granting();
@@ -68,7 +68,7 @@ fn a_grant_that_is_not_what_was_wanted_is_undone_and_refused() {
     }
     let commands = granting();
     commands.answers("qrstat", "<qrstat><ar_unknown><id>7</id></ar_unknown></qrstat>", "", 1);
-    assert!(refusal(create(&commands)).contains("is not there"));
+    assert!(refusal(create(&commands)).contains("does not exist"));
     assert_eq!(commands.calls().last().unwrap(), "qrdel|7");
 
     let commands = granting();

@@ -41,7 +41,7 @@ fn a_denial_with_exit_code_zero_is_a_refusal() {
     commands.prints("pbs_rsub", 0, "R9.pbs1 DENIED\n");
     // R1 of the fixture is being deleted.
     commands.prints("pbs_rstat", 0, "");
-    assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("denies"));
+    assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("denied"));
     assert!(commands.calls_of("pbs_rdel").is_empty());
     commands.prints("pbs_rsub", 159, "pbs_rsub: Unauthorized Request");
     assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("Unauthorized"));
@@ -75,7 +75,7 @@ fn a_grant_that_is_not_what_was_wanted_is_undone_and_refused() {
             "it is called ba.site.0123456789abcdef0123456789 instead of",
         ),
         (free(begin, end, four).replace("RESV_CONFIRMED", "RESV_UNCONFIRMED"), "not confirmed"),
-        (String::new(), "is not there"),
+        (String::new(), "does not exist"),
     ];
     for (text, expected) in cases {
         let commands = commands();
@@ -139,7 +139,7 @@ fn whole_vnodes_are_asked_for_alone_and_must_be_alone() {
     assert!(commands.calls_of("pbs_rsub")[0].contains("-l|select=2:ncpus=8|-l|place=scatter:excl"));
     let shared = shown("11:33:20", "11:35:00", "2:ncpus=8", "scatter", nodes);
     commands.prints_in_turn("pbs_rstat", &[(0, &shared), (0, "")]);
-    assert!(refusal(pbs(&commands).create(&two, &picture)).contains("others may use"));
+    assert!(refusal(pbs(&commands).create(&two, &picture)).contains("not exclusive"));
 }
 
 #[test]
@@ -210,12 +210,12 @@ fn a_change_that_is_denied_or_comes_out_otherwise_leaves_the_old_terms() {
     commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 DENIED\n");
     assert!(
         refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture))
-            .contains("old terms hold")
+            .contains("old terms remain")
     );
     commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 CONFIRMED\n");
     commands.prints_in_turn("pbs_rstat", &[(0, &old), (0, &four_until("11:36:39"))]);
     let told = refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture));
-    assert!(told.contains("put back"), "{told}");
+    assert!(told.contains("restored"), "{told}");
     assert_eq!(
         commands.calls_of("pbs_ralter").last().unwrap(),
         "pbs_ralter|-I|10|-E|202611161135.00|R9.pbs1"
@@ -305,7 +305,10 @@ fn vnodes_that_are_given_as_a_whole_are_not_counted_in_cores() {
     commands.prints("pbs_rsub", 0, CONFIRMED);
     for sharing in ["default_excl", "force_excl", "default_exclhost", "force_exclhost"] {
         let (made, picture) = with(sharing, Unit::Cores, 1);
-        assert!(refusal(made).contains("one core takes all of it; count the resource in nodes"), "{sharing}");
+        assert!(
+            refusal(made).contains("one core occupies all of it; count the resource in nodes"),
+            "{sharing}"
+        );
         // A job of two cores on n1 takes all of it.
         let job = picture.jobs.iter().find(|job| job.native == "8.pbs1").unwrap();
         let expected = if sharing.ends_with("host") { 16 } else { 8 };

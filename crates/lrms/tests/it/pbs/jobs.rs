@@ -60,7 +60,7 @@ fn what_is_refused_and_what_is_odd_are_told_apart() {
     commands.prints("qsub", 0, "submitted, maybe\n");
     assert!(matches!(pbs(&commands).submit(&job(Unit::Cores, true)), Err(LrmsError::Unreadable { .. })));
     commands.prints("pbs_rstat", 0, "");
-    assert!(refusal(pbs(&commands).submit(&job(Unit::Cores, true))).contains("not there"));
+    assert!(refusal(pbs(&commands).submit(&job(Unit::Cores, true))).contains("no longer exists"));
     commands.prints("qsub", 15, "qsub: cannot connect to server pbs1 (errno=15010)");
     assert!(matches!(pbs(&commands).submit(&job(Unit::Cores, false)), Err(LrmsError::Silent { .. })));
 }

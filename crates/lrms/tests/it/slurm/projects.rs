@@ -76,7 +76,7 @@ fn a_reservation_for_a_project_lets_in_jobs_of_its_user_for_this_project_alone()
     for (user, project) in [(ADA, "chem"), (BOB, "physics")] {
         let other = submission(&all, user, Some(project), &[&handle]);
         let said = refusal(all.site.slurm.submit(&other));
-        assert!(said.contains("Access denied") && said.contains("project of the job"), "{said}");
+        assert!(said.contains("Access denied") && said.contains("another account or project"), "{said}");
     }
     // In the queue too; whatever a script says.
     let text = "#!/bin/sh\n#SBATCH --account=physics\n".to_owned();
