@@ -149,6 +149,7 @@ impl Batch {
     /// Changes of jobs since the last call, in order of time.
     pub fn changes(&self) -> Vec<JobChange> {
         let mut changes = std::mem::take(&mut self.state().untold);
+        // The sort is stable: changes of one job in the same second keep their order.
         changes.sort_by_key(|change| change.at);
         changes
     }
@@ -201,6 +202,7 @@ impl Batch {
         // The wait may have been long, and `now` is the time of the call.
         let now = state.reach(now + since(asked));
         state.looks.begin(now);
+        // The command may take seconds, and orders must not wait for the lock meanwhile.
         drop(state);
         let began = Instant::now();
         let seen = self.system.look();
@@ -270,6 +272,7 @@ impl State {
     fn end_look(&mut self, seen: Result<Picture, LrmsError>, took: Millis) -> Looked {
         let is_first = !self.looks.is_there();
         let looked = self.looks.end(seen.and_then(|picture| self.all_ours(picture)), took);
+        // A failed look leaves the last picture as it is.
         if looked.outcome.is_ok() {
             let now = self.terms_now();
             self.pieces.learn(&self.looks.picture, looked.number, &self.settings, now);

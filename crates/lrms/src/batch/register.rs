@@ -128,6 +128,7 @@ impl Register {
         }
         entry.state = state.clone();
         match state {
+            // The batch system put the job back into its queue.
             JobState::Waiting => entry.started = None,
             JobState::Claiming => (entry.started, entry.claims_since) = (None, Some(at)),
             JobState::Running => entry.started = Some(at),

@@ -102,6 +102,7 @@ impl Batch {
         let begun = state.looks.begun;
         if let Some(entry) = state.jobs.get_mut(id) {
             entry.stamp = begun;
+            // Without an answer the job may live on; the next look cancels it again.
             entry.unheard |= ended.as_ref().is_err_and(|why| !why.is_refusal());
         }
         if ended.is_ok() {

@@ -44,6 +44,7 @@ impl Tag {
     /// Parses a name; None if `site` did not give it.
     pub fn read(name: &str, site: &Name) -> Option<Tag> {
         let tag = if name.starts_with("ba.") { read_long(name)? } else { read_plain(name)? };
+        // A name is ours only if this site would give exactly the same one.
         let names = [tag.with_owner(site), Some(tag.without_owner(site)), Some(tag.plain(site))];
         names.into_iter().flatten().any(|given| given == name).then_some(tag)
     }

@@ -61,6 +61,7 @@ impl<'a> ResourceView<'a> {
             Unit::Cores => jobs.filter_map(|job| self.running_on_cores(job)).collect(),
             Unit::Nodes => self.running_on_nodes(jobs),
         };
+        // Jobs that end last matter most for plans, so they keep their capacity if the sum is too large.
         running.sort_by_key(|job| std::cmp::Reverse(job.expected_end));
         let mut left = self.capacity.0;
         for job in &mut running {
@@ -132,6 +133,7 @@ impl<'a> ResourceView<'a> {
     fn end(&self, job: &JobFact) -> Time {
         let started = job.started.unwrap_or(self.now);
         let end = job.limit.map_or(Time::MAX, |limit| started + limit);
+        // A job past its limit still runs, so it ends in a second at the earliest.
         end.clamp(self.now + Seconds(1), self.now + FAR)
     }
 
@@ -140,6 +142,7 @@ impl<'a> ResourceView<'a> {
         let here = |job: &&JobFact| job.resources.contains(&self.place.resource);
         let waiting = self.picture.jobs.iter().filter(|job| job.state == FactState::Waiting).filter(here);
         let outside = waiting.filter(|job| job.reservations.is_empty());
+        // Descending priorities make the planner keep the batch system's order.
         let asked = (0_i32..).zip(outside).map(|(rank, job)| Waiting {
             submit: job.submitted,
             estimate: job.limit.unwrap_or(FAR).clamp(Seconds(1), FAR),
@@ -235,6 +238,7 @@ fn on_nodes_away(view: &ResourceView<'_>, reserved: &Reserved) -> u32 {
 
 /// Whether others reserved nodes of this reservation of ours.
 fn is_taken(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) -> bool {
+    // Conflicts in the past no longer matter.
     let interval = Interval::new(asked.begin.max(view.now), asked.end);
     let (strangers, friends) = others(view, interval);
     let edges: Vec<Time> = strangers.iter().map(|other| other.interval.begin.max(interval.begin)).collect();
@@ -254,6 +258,7 @@ fn not_taken(view: &ResourceView<'_>, reserved: &Reserved, piece: &Piece) -> Vec
     let asked = piece.span.interval;
     let (strangers, friends) = others(view, asked);
     let mut edges = vec![asked.begin, asked.end];
+    // Without other reservations, the whole interval is one span.
     if !strangers.is_empty() {
         let all = strangers.iter().chain(&friends);
         let inside = all.flat_map(|other| [other.interval.begin, other.interval.end]);
@@ -276,7 +281,7 @@ fn not_taken(view: &ResourceView<'_>, reserved: &Reserved, piece: &Piece) -> Vec
     spans
 }
 
-/// Whether others reserved so much of a node that our reservation cannot be honoured: the batch system allowed it and
+/// Whether reservations of others leave too little of a node to honour ours: the batch system allowed it and
 /// prefers them. If the cores for each node are not exact, only a reservation of the whole node counts.
 fn is_taken_from_us(node: &Node, at: Time, strangers: &[&Reserved], friends: &[&Reserved]) -> bool {
     let on =

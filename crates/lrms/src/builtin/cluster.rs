@@ -138,6 +138,7 @@ impl Cluster {
             let ahead = Interval::new(self.scheduler.now(), Time::MAX);
             self.scheduler.profile().min_free(ahead) < 0
         };
+        // Without waiting jobs it matters only if more is promised than available.
         self.scheduler.next_chance().filter(|_| self.scheduler.waiting() > 0 || overbooked())
     }
 
@@ -336,6 +337,7 @@ impl Cluster {
 
     /// Sets the reserved spans of `id`.
     pub(super) fn back(&mut self, id: ReservationId, spans: &[Span]) {
+        // A repeated order needs no new scheduling pass.
         if self.reserved.spans(id) == spans {
             return;
         }

@@ -218,6 +218,7 @@ impl Builtin {
         self.now = self.now.max(now);
         self.look_after_processes();
         match self.phase {
+            // Nothing starts yet: the site must first order its reservations again.
             Phase::Asleep => self.phase = Phase::Looked,
             Phase::Looked | Phase::Awake => {
                 self.phase = Phase::Awake;
@@ -234,6 +235,7 @@ impl Builtin {
                 let outcome = Err(BatchError::Unknown(why.to_string()));
                 reports.push(BatchReport::Looked { order: None, at: self.now, outcome });
             }
+            // After a write error, a look is reported even without changes: it tells that writing works again.
             Ok(()) if was_troubled || self.shown != Some(self.version()) => reports.push(self.looked(None)),
             _ => {}
         }
@@ -247,6 +249,7 @@ impl Builtin {
         }
         let planned = self.clusters.values().filter_map(Cluster::next_event).min().map(Moment::of);
         let busy = self.processes.as_ref().is_some_and(Processes::is_busy) || !self.unwritten.is_empty();
+        // The end of a process is not signalled, so running programs are polled.
         let look = busy.then_some(self.now + LOOK_EVERY);
         [planned, look].into_iter().flatten().min().map(|event| event.max(self.now))
     }
@@ -295,6 +298,7 @@ impl Builtin {
             return Ok(());
         }
         let record = Record { job: job.clone(), submitted: known.submitted, order: known.order };
+        // Check first: the record on disk must not change if the order is refused.
         self.check_room(job)?;
         if let Some(processes) = &self.processes {
             processes.add(&record)?;

@@ -58,6 +58,7 @@ impl Reserved {
             self.backings.insert(id, spans.to_vec())
         };
         let before = before.unwrap_or_default();
+        // Only if the end changed: the entry of the new spans must stay.
         if let Some(old) = end(&before).filter(|old| Some(*old) != end(spans)) {
             self.ends.remove(&(old, id));
         }
@@ -143,6 +144,7 @@ impl Reserved {
             let mut room = u64::from(room(spans, now).0).saturating_sub(used(guests)).min(left);
             for guest in guests.iter_mut().filter(|guest| guest.started.is_none()) {
                 let needed = u64::from(guest.capacity.0);
+                // No stop at the first that does not fit: smaller guests may start before it.
                 if needed <= room {
                     guest.started = Some(now);
                     changes.push(JobChange { id: guest.id, state: guest.go.first_state(), at: now });

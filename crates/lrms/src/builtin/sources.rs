@@ -154,6 +154,7 @@ impl Chance {
 
     /// A number below `end`; zero if `end` is zero.
     fn below(&mut self, end: u64) -> u64 {
+        // Multiply and shift: a remainder would favour small numbers.
         let product = u128::from(self.number()) * u128::from(end);
         u64::try_from(product >> 64).unwrap_or(0)
     }

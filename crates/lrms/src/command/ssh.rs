@@ -116,6 +116,7 @@ impl Ssh {
         if let Some(file) = &self.config_file {
             ssh.arg("-F").arg(file);
         }
+        // No terminal: it would change line ends and merge both outputs.
         ssh.arg("-T");
         for option in self.options(time_out) {
             ssh.arg("-o").arg(option);
@@ -139,8 +140,10 @@ impl Ssh {
             "ConnectionAttempts=1".into(),
             format!("StrictHostKeyChecking={}", if self.accept_new { "accept-new" } else { "yes" }),
             "UpdateHostKeys=no".into(),
+            // A dead connection is noticed after 15 seconds.
             "ServerAliveInterval=5".into(),
             "ServerAliveCountMax=3".into(),
+            // The ssh configuration of the account must not open ports or run other commands.
             "ClearAllForwardings=yes".into(),
             "ForwardAgent=no".into(),
             "ForwardX11=no".into(),

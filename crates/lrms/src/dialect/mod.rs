@@ -113,6 +113,7 @@ impl Tools {
         let mut outcomes = self.run_all(commands).into_iter();
         commands
             .each_ref()
+            // `run_all` returns a result for each command; the fallback only avoids a panic.
             .map(|command| printed(command, outcomes.next().unwrap_or_else(|| self.run(command))?))
     }
 
@@ -242,6 +243,7 @@ pub(crate) fn submitted(command: &Command, outcome: &Outcome) -> Result<String, 
 
 /// The error for a failed command that creates something: a refusal, unless it printed nothing or a signal ended it.
 pub(crate) fn denied(what: String, command: &Command, outcome: &Outcome) -> LrmsError {
+    // Without a message the command may have stopped halfway.
     let unknown = outcome.code.is_none() || outcome.said().is_empty();
     if unknown { failed(command, outcome) } else { refused(what, said(outcome)) }
 }

@@ -64,6 +64,7 @@ pub(crate) fn read(document: &str) -> Result<Element, String> {
                     end(&mut open, &name)?;
                 }
             }
+            // A stray `<` in text, or a tag that is nested too deep.
             Tag::Text | Tag::Begin { .. } => {
                 open.last_mut().into_iter().for_each(|inside| inside.text.push('<'));
             }
@@ -112,6 +113,7 @@ fn tag_end(text: &str) -> Result<Option<usize>, String> {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate().skip(1) {
         match (quote, byte) {
+            // Even in quotes: a `<` in text of a user must not swallow the tags that follow.
             (_, b'<') => return Ok(None),
             (None, b'>') => return Ok(Some(at)),
             (None, b'"' | b'\'') => quote = Some(byte),
@@ -140,6 +142,7 @@ fn element(inside: &str) -> Element {
     let mut rest = &inside[name.len()..];
     while let Some((key, after)) = rest.split_once('=') {
         let after = after.trim_start();
+        // An attribute without quotes ends the list; the rest is ignored.
         let Some(quote) = after.chars().next().filter(|quote| matches!(quote, '"' | '\'')) else { break };
         let Some((value, after)) = after[1..].split_once(quote) else { break };
         let mut unescaped = String::new();

@@ -23,6 +23,7 @@ impl ReservationSystem for GridEngine {
             Ok(Some(granted)) => as_wanted(wanted, picture, &granted, at_once).map(|()| granted.reserved),
             Ok(None) => Err("it was granted, but does not exist".into()),
             Err(error) => {
+                // It was granted but cannot be verified, so it must not stay.
                 self.delete(&handle)?;
                 return Err(error);
             }
@@ -140,6 +141,7 @@ fn as_wanted(wanted: &Wanted, picture: &Picture, granted: &Granted, at_once: boo
         return Err("slots were granted where no job can run; check qrstat -explain".into());
     }
     let (asked, got) = (wanted.interval, granted.reserved.interval);
+    // Without a begin, Grid Engine takes its own present time.
     let begins = if at_once { got.begin >= asked.begin } else { got.begin == asked.begin };
     if !begins || got.end != asked.end {
         let (begin, end) = (asked.begin, asked.end);

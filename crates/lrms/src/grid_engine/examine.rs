@@ -123,6 +123,8 @@ fn accounting(tools: &Tools, settings: &Settings) -> Finding {
     let finished = value(&text, "finished_jobs").and_then(|number| number.parse::<u32>().ok()).unwrap_or(0);
     let readable = tools.run(&tools.command("qacct").args(["-j", "0"]));
     let seen = readable.map_or_else(|error| error.to_string(), |outcome| outcome.said().to_owned());
+    // Job 0 never exists, so `not found` proves that the file can be read. It is missing until the first job has
+    // ended.
     let readable = seen.contains("not found") || seen.contains("No such file");
     if settings.accounting.is_none() {
         Finding::doubtful(what, "it is not used", "the results of jobs will be unknown; configure it")

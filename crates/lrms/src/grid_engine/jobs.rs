@@ -67,6 +67,7 @@ impl Listing {
             return Err(unreadable(&command, format!("it begins with <{}>", document.name)));
         }
         let mut listing = Listing { document, details: BTreeMap::new(), slack };
+        // A failure of the details does not matter if no job is listed.
         if !listing.is_complete() {
             listing.details = read_details(&details(tools), &detailed?)?;
         }
@@ -138,6 +139,7 @@ fn running(listing: &Listing, queues: &Queues) -> Vec<JobFact> {
             Entry::Vacant(new) => {
                 let mut fact = common.fact(native, FactState::Running);
                 fact.started = started;
+                // Summed up over its rows below.
                 fact.cores = 0;
                 new.insert(fact)
             }
@@ -169,6 +171,7 @@ fn waiting(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Vec<JobFa
         // Printed with five decimal places, so this is exact and can be sorted.
         let rank = Reverse((priority * 1e5) as i64);
         for task in tasks(row.text_of("tasks").unwrap_or(""), left) {
+            // Only tasks of arrays count against the limit.
             left -= usize::from(!task.is_empty());
             let mut fact = common.fact(native(common.number, &task), common.state(clock));
             fact.resources.clone_from(&resources);
@@ -260,7 +263,7 @@ fn native(number: u64, task: &str) -> String {
     if task.is_empty() { number.to_string() } else { format!("{number}.{task}") }
 }
 
-/// Expands tasks such as `1-9:2,12`, at most `most`; a single empty one for a job that is no array.
+/// Expands tasks such as `1-9:2,12`, at most `most`; a single empty one for a job outside of an array.
 fn tasks(text: &str, most: usize) -> Vec<String> {
     if text.is_empty() {
         return vec![String::new()];

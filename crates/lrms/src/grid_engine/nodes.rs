@@ -61,6 +61,7 @@ pub(super) fn find(
     let mut selected = tools.run_all(&selections).into_iter().zip(&selections);
     let mut queues = Queues::default();
     for place in places {
+        // Only places with a selection have a result, in the same order.
         let members = match selection(tools, place).and_then(|_| selected.next()) {
             Some((outcome, command)) => chosen(command, &outcome?)?,
             None => of_queue(place.partition.as_deref(), &instances),

@@ -40,6 +40,7 @@ pub(super) fn change(
     match (interval == change.old.interval, more_or_less) {
         (true, Ordering::Equal) => Ok(Some(change.old)),
         (false, Ordering::Equal) => change.move_it(),
+        // LSF cannot change times and size at once; the caller replaces the reservation.
         (false, _) => Ok(None),
         (true, Ordering::Greater) => match change.growing() {
             Some(shares) => change.resize(["addhost", "rmhost"], shares),
@@ -89,6 +90,7 @@ impl Change<'_> {
             Err(why) if outcome.is_success() => why,
             Err(_) => outcome.said().to_owned(),
         };
+        // A refused command changed nothing and needs no undo.
         if self.there()?.as_ref() != Some(old) {
             tools.run(&times(old.interval))?;
         }

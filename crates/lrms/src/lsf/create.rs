@@ -76,6 +76,7 @@ impl ReservationSystem for Lsf {
         }
         let command = tools.command("brsvdel").arg(&handle.0);
         let outcome = tools.run(&command)?;
+        // The list decides, not the exit code: the reservation may have been gone before.
         match reservations::one(tools, &handle.0, clock)? {
             None => Ok(()),
             Some(_) => Err(failed(&command, &outcome)),

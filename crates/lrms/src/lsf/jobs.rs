@@ -157,6 +157,7 @@ pub(super) fn ended(reason: &str, code: Option<i32>, began: bool) -> FactState {
         "TERM_RUNLIMIT" | "TERM_DEADLINE" | "TERM_WINDOW" => FactState::OutOfTime,
         "TERM_OWNER" | "TERM_FORCE_OWNER" | "TERM_ADMIN" | "TERM_FORCE_ADMIN" => FactState::Cancelled,
         _ if word.starts_with("TERM_") && word != "TERM_UNKNOWN" => FactState::Failed { why: reason.into() },
+        // It ended without a start and without a reason, so it was killed while it waited.
         _ if !began => FactState::Cancelled,
         _ => FactState::Done { exit: code.unwrap_or(1) },
     }

@@ -93,6 +93,7 @@ impl BatchSystem for Lsf {
     fn look(&self) -> Result<Picture, LrmsError> {
         let tools = self.tools.for_looks();
         let clock = tools.clock()?;
+        // Taken out, so the lock is not held while commands run. A parallel look reads them again.
         let known = self.members.lock().unwrap_or_else(PoisonError::into_inner).take();
         let members = nodes::members(&tools, &self.places, known, clock)?;
         let nodes = nodes::all(&tools, &members)?;

@@ -101,6 +101,7 @@ impl Used {
                 word.trim_end_matches('/').to_owned()
             };
             match word.strip_prefix('~') {
+                // No command resolves `others` or hosts of other clusters.
                 _ if word.contains('@') || plain(word) == "others" => {
                     return Err(format!(
                         "the queue uses {word}, whose hosts cannot be determined; list them in lsb.queues"
@@ -134,6 +135,7 @@ pub(super) fn all(tools: &Tools, members: &Members) -> Result<Vec<Node>, LrmsErr
     let mut nodes = Vec::new();
     for record in records(tools, &command, &[])?.0 {
         let (name, status) = (record.get("HOST_NAME"), record.get("STATUS"));
+        // A host that is skipped would count as removed from the cluster.
         if name.is_empty() || status.is_empty() {
             return Err(unreadable(&command, "a host has no HOST_NAME or no STATUS"));
         }

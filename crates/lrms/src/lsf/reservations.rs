@@ -84,6 +84,7 @@ fn rows(text: &str, clock: Time) -> Result<Vec<Row>, String> {
             rows.push(Row::read(&words, clock)?);
         }
     }
+    // Without its times, the hosts of a reservation would seem free.
     match rows.iter().find(|row| row.window.is_none() && !row.hosts.is_empty()) {
         Some(row) => Err(format!("it does not show the times of {}", row.id)),
         None => Ok(rows),
@@ -113,6 +114,7 @@ impl Row {
         }
         let is_count = |word: &String| {
             let total = word.rsplit('/').next().unwrap_or_default();
+            // System reservations show only the total.
             (word.contains('/') || kind == "sys")
                 && total.parse::<u32>().is_ok()
                 && !word.contains([':', '-'])

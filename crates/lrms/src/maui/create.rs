@@ -70,6 +70,7 @@ impl ReservationSystem for Maui {
 fn setres(commands: &Commands, wanted: &Wanted, clock: Option<Time>) -> Command {
     let command = commands.maui.command("setres").args(["-u", &wanted.account, "-n", &wanted.name]);
     let mut command = command.args(["-e", &asked(wanted.interval.end)]);
+    // Without `-s` it begins at once.
     if clock.is_none_or(|clock| wanted.interval.begin > clock) {
         command = command.args(["-s", &asked(wanted.interval.begin)]);
     }

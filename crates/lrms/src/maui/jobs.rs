@@ -73,6 +73,7 @@ fn job(element: &Element) -> Option<Job> {
         state: state(letter, status, ran.zip(limit).is_some_and(|(ran, limit)| ran >= limit)),
         cores: if on_nodes > 0 { on_nodes } else { cores },
         nodes: count(placed.len()).max(nodes),
+        // Finished jobs still show their hosts, but no longer use them.
         placed: if ["R", "E", "S"].contains(&letter) { placed } else { BTreeMap::new() },
         submitted: time("ctime").or_else(|| time("qtime"))?,
         started,
@@ -153,7 +154,9 @@ fn ended(status: Option<i32>, out_of_time: bool) -> FactState {
             FactState::Failed { why: format!("Torque ended it with status {status}") }
         }
         Some(status) if status >= 256 && out_of_time => FactState::OutOfTime,
+        // SIGKILL and SIGTERM, as sent by `qdel`.
         Some(265 | 271) => FactState::Cancelled,
+        // Converted to the convention of shells, 128 plus the signal.
         Some(status) if status >= 256 => FactState::Done { exit: status.saturating_sub(128) },
         Some(exit) => FactState::Done { exit },
     }

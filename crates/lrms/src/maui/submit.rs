@@ -24,6 +24,7 @@ impl JobSystem for Maui {
             return Err(refused(the_job(job), NO_CLAIMS));
         }
         let input = job_script(job, self.output.as_deref(), Some("#PBS"), "")?;
+        // Torque rejects longer names; the full one is in the variable.
         let name: String = job.name.chars().take(LONGEST_NAME).collect();
         let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
         let mut command = command.args(["-l", &resources(job)?]);

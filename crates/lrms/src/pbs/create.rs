@@ -86,6 +86,7 @@ impl ReservationSystem for Pbs {
         let now = picture.clock.unwrap_or(Time(0));
         let has_begun = old.reserved.interval.begin <= now;
         let (begin, end) = (wanted.interval.begin, wanted.interval.end);
+        // A reservation that has begun keeps its begin and cannot be postponed.
         let begin = match (has_begun, begin <= now) {
             (true, true) => old.reserved.interval.begin,
             (true, false) => return Ok(None),
@@ -206,6 +207,7 @@ impl<'a> Request<'a> {
         let command = command.args(["-U", &wanted.account]);
         let outcome = self.deciding(&command)?;
         if !outcome.is_success() {
+            // The begin passed before the server received it; the caller tries a later one.
             return if outcome.said().contains("Bad time") {
                 Ok(None)
             } else {
@@ -245,6 +247,7 @@ impl<'a> Request<'a> {
         let found = match reservations::one(&self.pbs.tools, handle, &self.vnodes) {
             Ok(found) => found,
             Err(error) => {
+                // It was granted but cannot be verified, so it must not stay.
                 self.pbs.delete(handle)?;
                 return Err(error);
             }

@@ -59,6 +59,7 @@ fn scheduler(tools: &Tools, server: &Record) -> Finding {
     if !server.is_true("scheduling") {
         return Finding::wrong(what, "it is off", "run: qmgr -c 'set server scheduling = true'");
     }
+    // A failure only means that the state of the scheduler is unknown.
     let listed = tools.ask(&tools.command("qmgr").args(["-c", "list sched"])).unwrap_or_default();
     let states = listed.lines().filter_map(|line| line.trim().strip_prefix("state = "));
     let states: Vec<&str> = states.map(str::trim).collect();

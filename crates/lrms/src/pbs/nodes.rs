@@ -114,6 +114,7 @@ impl Vnodes {
             }
             let sum = taken.entry(name.to_owned()).or_default();
             *sum = sum.saturating_add(cores);
+            // A vnode outside of our places: its sharing is unknown, but does not matter here.
             let Some(vnode) = self.0.get(name) else { continue };
             match takes(&vnode.sharing, place) {
                 Takes::ItsCores => {}

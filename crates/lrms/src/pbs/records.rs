@@ -56,6 +56,7 @@ pub(super) fn read(out: &str, head: &Head) -> Option<Vec<Record>> {
             begins.push(at);
         }
         at += line.len();
+        // The end of a line may be the byte 0xCA, see above.
         may_go_on = line.trim_end_matches('\n').ends_with('^');
     }
     if begins.is_empty() {

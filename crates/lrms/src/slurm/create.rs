@@ -26,6 +26,7 @@ impl ReservationSystem for Slurm {
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         check(wanted, picture)?;
         let tools = &self.tools;
+        // The caller chooses nodes under its lock; only the test reservation of `examine` comes without.
         let nodes = if wanted.nodes.is_empty() { choose(wanted, picture)? } else { wanted.nodes.clone() };
         let command = command(self, wanted, picture.clock, &nodes)?;
         let outcome = tools.run(&command)?;
@@ -223,6 +224,7 @@ pub(super) fn whole_nodes(wanted: &Wanted, picture: &Picture) -> Result<Vec<Shar
 pub(super) fn cores(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, String> {
     let mut free: Vec<(usize, Share)> =
         room(wanted, picture).map(|(node, free)| (node.name.clone(), free)).enumerate().collect();
+    // Largest first, to use few nodes. Slurm's order is restored below.
     free.sort_by_key(|(_, (_, free))| std::cmp::Reverse(*free));
     let mut left = wanted.amount;
     let mut chosen = Vec::new();

@@ -108,6 +108,7 @@ fn cores_and_memory(config: &str) -> Finding {
     let plugin = setting(config, "SelectType").unwrap_or("unknown");
     let how = setting(config, "SelectTypeParameters").unwrap_or("unknown");
     let seen = format!("{plugin}, {how}");
+    // `cons_res` and `cons_tres` allocate cores; `linear` allocates only whole nodes.
     if !plugin.contains("cons_") {
         let advice = "set SelectType=select/cons_tres; reservations in cores require it";
         return Finding::wrong(what, seen, advice);
@@ -204,6 +205,7 @@ fn accounting(tools: &Tools, config: &str, settings: &Settings) -> Finding {
         let age = setting(config, "MinJobAge").unwrap_or("a while");
         return Finding::well(what, format!("not used; the controller remembers finished jobs for {age}"));
     }
+    // This lists hardly any jobs, but fails if slurmdbd does not answer.
     let asked = tools.ask(&reader(tools, "sacct").args(["-X", "-n", "-P", "-S", "now", "-o", "JobID"]));
     match asked {
         Ok(_) => Finding::well(what, "sacct answers"),
@@ -233,8 +235,10 @@ fn privilege(slurm: &Slurm) -> Finding {
             wanted = Wanted { account: account.clone(), project: Some(project.clone()), ..wanted };
         }
         let made = slurm.create(&wanted, &picture)?;
+        // No jobs can be in it, so Slurm releases it at once.
         delete::delete(tools, &made.handle, Duration::from_secs(5))
     });
+    // Reservations are permitted then; only this account is missing in its project.
     if finding.grade == Grade::Wrong && is_about_projects(&finding.seen) {
         let advice = "check that the accounts of all owners are in their projects; others get no reservation";
         return Finding::doubtful(what, format!("it is allowed, but {}", finding.seen), advice);

@@ -53,6 +53,7 @@ fn each(before: String, rest: &str, hosts: &mut Vec<String>) -> Option<()> {
     for range in inside.split(',') {
         // `07-09` are `07`, `08`, `09`: keep the width.
         let width = range.split('-').next()?.len();
+        // One more than allowed, so that `each` notices the excess.
         for number in numbers(range, MOST_HOSTS + 1)? {
             each(format!("{before}{plain}{number:0width$}"), after, hosts)?;
         }

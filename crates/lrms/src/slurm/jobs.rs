@@ -69,6 +69,7 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         return None;
     }
     let time = |number: Option<i64>| number.filter(|time| *time > 0).map(Time);
+    // For a job that never had nodes, the start time is only an expectation.
     let was_started = runs || (state.is_over() && !job.nodes.text().is_empty());
     let start = time(job.start_time.0);
     let (started, ended) = (start.filter(|_| was_started), time(job.end_time.0).filter(|_| state.is_over()));

@@ -30,6 +30,7 @@ pub(super) fn outcome(
     }
     let words = ["-j", native, "-X", "-n", "-P", "-D", "-S", "1970-01-02", "-o", COLUMNS];
     let printed = tools.ask(&reader(tools, "sacct").args(words))?;
+    // `-D` also lists earlier jobs with the same id; the last line is the latest.
     Ok(printed.lines().rev().find_map(|line| accounted(line, native, settings)))
 }
 

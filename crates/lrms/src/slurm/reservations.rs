@@ -39,6 +39,7 @@ pub(super) fn read(printed: &str) -> Result<Vec<Booked>, LrmsError> {
         if let Some(begun) = head(line) {
             found.push(begun);
             headed = true;
+        // The lines of a reservation without a readable head must not be added to the previous one.
         } else if line.starts_with("   Nodes=") && !std::mem::take(&mut headed) {
             return Err(unreadable("the times of a reservation cannot be parsed".into()));
         } else if let Some(last) = found.last_mut() {
@@ -122,6 +123,7 @@ impl Booked {
         }
         let whole = |node: &String| Some((node.clone(), cores_of(node)?));
         let all: BTreeMap<String, u32> = self.nodes.iter().filter_map(whole).collect();
+        // The sizes of its nodes add up, so it has them as a whole.
         if all.len() == self.nodes.len() && total(&all) == self.cores {
             return (all, true);
         }

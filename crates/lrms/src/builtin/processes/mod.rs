@@ -101,9 +101,11 @@ impl Processes {
     pub fn open(folder: &Path, account: Option<Account>) -> Result<Processes, LrmsError> {
         let jobs = folder.join("jobs");
         system::create_private_all(&jobs).map_err(LrmsError::files("make", &jobs))?;
+        // The account must reach its own folder, but need not list the others.
         if account.is_some() {
             system::let_through(&jobs).map_err(LrmsError::files("open", &jobs))?;
         }
+        // Processes are recognised by this path, so it must not depend on symbolic links.
         let jobs = jobs.canonicalize().map_err(LrmsError::files("open", &jobs))?;
         let path = folder.join("lock");
         let lock = File::create(&path).map_err(LrmsError::files("open", &path))?;

@@ -34,6 +34,7 @@ pub(super) fn processes(jobs: &Path) -> BTreeMap<JobId, Vec<i32>> {
 
 /// The job of a process, if it is alive and the folder of the job is in `jobs`.
 pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
+    // This fails for processes of other accounts unless we are root; they are not our jobs then.
     let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     variables.find_map(|variable| {

@@ -54,6 +54,7 @@ pub(in super::super) fn run(
     limits: Limits<'_>,
 ) -> io::Result<End> {
     process.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    // Its own process group, so that one signal reaches all its children.
     process.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let (started, mut pipes) = Started::start(process)?;
     let early = match pipes.watch(input.unwrap_or_default().as_bytes(), &started.exited, limits) {

@@ -107,6 +107,7 @@ impl OwnCluster {
         let folder =
             fs::canonicalize(&settings.folder).map_err(LrmsError::files("find", &settings.folder))?;
         let settings = OwnClusterSettings { folder, ..settings.clone() };
+        // Once more, as the path without links may be longer.
         config::check(&settings)?;
         let mut attempt = 1;
         loop {
@@ -194,7 +195,7 @@ impl OwnCluster {
     /// Sets the state of a node: `down`, `drain` or `resume`.
     pub fn set_node(&self, node: &str, state: &str) -> Result<(), OwnClusterError> {
         let words = ["update".to_owned(), format!("NodeName={node}"), format!("State={state}")];
-        self.run(self.command("scontrol").args(words).arg("Reason=as it was asked for"))?;
+        self.run(self.command("scontrol").args(words).arg("Reason=set by bookahead"))?;
         Ok(())
     }
 
