@@ -22,7 +22,8 @@ pub enum LrmsError {
     SameName { resource: Name },
     /// A job refers to a reservation that has no backing here.
     #[error(
-        "nothing is kept free on {resource} for {id}: it is not committed, or has ended; commit it first, or submit the job without a reservation"
+        "nothing is kept free on {resource} for {id}: it is not committed, or has ended; commit it first, or \
+         submit the job without a reservation"
     )]
     NoBacking { resource: Name, id: ReservationId },
     /// The job can never fit: it needs more than the resource or its reservation has.

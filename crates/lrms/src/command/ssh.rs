@@ -90,7 +90,8 @@ impl Ssh {
         let length = folder.as_os_str().len();
         if length > LONGEST_CONTROL_FOLDER {
             return self.refused(&format!(
-                "the path of the control folder {} has {length} bytes; the limit is {LONGEST_CONTROL_FOLDER}, to leave room for \
+                "the path of the control folder {} has {length} bytes; the limit is {LONGEST_CONTROL_FOLDER}, \
+                 to leave room for \
                  the name of a socket; take a shorter one, such as /run/bookahead/ssh",
                 folder.display()
             ));
@@ -206,7 +207,8 @@ impl Line {
         if text.len() > LONGEST_LINE {
             let length = text.len();
             return Err(refused(format!(
-                "the command line has {length} bytes, at most {LONGEST_LINE} are possible; pass the data on standard input"
+                "the command line has {length} bytes, at most {LONGEST_LINE} are possible; pass the data on \
+                 standard input"
             )));
         }
         Ok(Line { text, own_255 })

@@ -102,7 +102,8 @@ fn schedule(tools: &Tools) -> Vec<Finding> {
     let default = value(&text, "default_duration").unwrap_or("");
     let seen = format!("default_duration is {default}");
     let endless = default.eq_ignore_ascii_case("infinity");
-    let advice = "jobs without h_rt are planned with this length but run on, even into reservations; set it to INFINITY, and give \
+    let advice = "jobs without h_rt are planned with this length but run on, even into reservations; set it to \
+                  INFINITY, and give \
          the queue a limit or all jobs an h_rt";
     let limits = if endless {
         Finding::well("jobs without a limit", format!("{seen}: no reservation is granted where one runs"))
@@ -114,7 +115,8 @@ fn schedule(tools: &Tools) -> Vec<Finding> {
 
 fn accounting(tools: &Tools, settings: &Settings) -> Finding {
     let what = "accounting";
-    let advice = "the results of jobs will be unknown; set accounting=true in reporting_params and finished_jobs to 100 or more \
+    let advice = "the results of jobs will be unknown; set accounting=true in reporting_params and \
+                  finished_jobs to 100 or more \
          with qconf -mconf";
     let Ok(text) = tools.ask(&tools.command("qconf").arg("-sconf")) else {
         return Finding::doubtful(what, "qconf -sconf failed", advice);

@@ -207,7 +207,8 @@ pub(super) fn compare(
 
 fn short(there: u32) -> String {
     format!(
-        "only {there} are free at that time, besides other reservations and jobs that may still run; request less, or later"
+        "only {there} are free at that time, besides other reservations and jobs that may still run; request \
+         less, or later"
     )
 }
 

@@ -16,7 +16,8 @@ pub(super) fn examine(maui: &Maui) -> Vec<Finding> {
     let picture = match maui.look() {
         Ok(picture) => picture,
         Err(why) => {
-            let advice = "run the command by hand as the account of this service, which must be in ADMIN1 or ADMIN2 of maui.cfg";
+            let advice = "run the command by hand as the account of this service, which must be in ADMIN1 or \
+                          ADMIN2 of maui.cfg";
             findings.push(Finding::wrong(what, why, advice));
             return findings;
         }

@@ -37,7 +37,8 @@ impl ReservationSystem for Pbs {
         let request = Request::new(self, wanted, picture)?;
         if !self.tools.has_account(&wanted.account)? {
             let why = format!(
-                "there is no account {} where the commands run (id {0} fails), but PBS would create the reservation anyway",
+                "there is no account {} where the commands run (id {0} fails), but PBS would create the \
+                 reservation anyway",
                 wanted.account
             );
             return Err(refused(what(wanted), why));
@@ -63,7 +64,8 @@ impl ReservationSystem for Pbs {
             Verdict::Denied => return Err(request.no_room(NO_ROOM)),
             Verdict::Undecided(handle) => {
                 let why = format!(
-                    "the scheduler did not decide within {} s; increase confirm_within in the configuration of the site",
+                    "the scheduler did not decide within {} s; increase confirm_within in the configuration of \
+                     the site",
                     self.settings.confirm_within.0
                 );
                 return Err(undone(what(wanted), &handle, &why, self.delete(&handle)));

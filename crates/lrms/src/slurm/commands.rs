@@ -107,11 +107,13 @@ pub(super) fn invalid_project(
     let see = format!("check `sacctmgr show assoc user={user}`");
     let said = match project {
         Some(project) => format!(
-            "{first}; in Slurm, {user} is not in the project (which it calls account) {project}: {see}; an administrator can add it with \
+            "{first}; in Slurm, {user} is not in the project (which it calls account) {project}: {see}; an \
+             administrator can add it with \
              `sacctmgr add user {user} account={project}`, or correct the project in the site's configuration"
         ),
         None => format!(
-            "{first}; Slurm requires a project (which it calls account), and {user} is in none: {see}; an administrator can add it with \
+            "{first}; Slurm requires a project (which it calls account), and {user} is in none: {see}; an \
+             administrator can add it with \
              `sacctmgr add user {user} account=…`"
         ),
     };
@@ -132,8 +134,10 @@ pub(super) fn invalid_user(tools: &Tools, what: String, account: &str, outcome: 
         format!("{first}; the controller does not know the account {account}: create it, or use another")
     } else {
         format!(
-            "{first}; {us} may not create reservations, or the controller does not know the account {account}: run the commands as \
-             root or {slurm}, have an administrator run `sacctmgr modify user {us} set adminlevel=operator`, or create the account"
+            "{first}; {us} may not create reservations, or the controller does not know the account {account}: \
+             run the commands as \
+             root or {slurm}, have an administrator run `sacctmgr modify user {us} set adminlevel=operator`, or \
+             create the account"
         )
     };
     dialect::refused(what, said)

@@ -114,7 +114,8 @@ fn cores_and_memory(config: &str) -> Finding {
         return Finding::wrong(what, seen, advice);
     }
     if how.to_ascii_uppercase().contains("MEMORY") {
-        let advice = "reservations reserve cores, not memory: set DefMemPerCPU, so that jobs on other cores of a node leave some";
+        let advice = "reservations reserve cores, not memory: set DefMemPerCPU, so that jobs on other cores of \
+                      a node leave some";
         return Finding::doubtful(what, seen, advice);
     }
     Finding::well(what, seen)

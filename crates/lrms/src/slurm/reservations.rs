@@ -39,8 +39,8 @@ pub(super) fn read(printed: &str) -> Result<Vec<Booked>, LrmsError> {
         if let Some(begun) = head(line) {
             found.push(begun);
             headed = true;
-        // The lines of a reservation without a readable head must not be added to the previous one.
         } else if line.starts_with("   Nodes=") && !std::mem::take(&mut headed) {
+            // The lines of a reservation without a readable head must not be added to the previous one.
             return Err(unreadable("the times of a reservation cannot be parsed".into()));
         } else if let Some(last) = found.last_mut() {
             last.add(line)

@@ -68,7 +68,8 @@ pub enum OwnClusterError {
     NotInstalled { program: String },
     /// The path of the folder leaves no room for sockets.
     #[error(
-        "the path {} is too long by {by} characters for the sockets in it; take a shorter one, such as /tmp/c1", folder.display()
+        "the path {} is too long by {by} characters for the sockets in it; take a shorter one, such as \
+         /tmp/c1", folder.display()
     )]
     FolderTooLong { folder: PathBuf, by: usize },
     /// The settings are invalid.
