@@ -1,4 +1,4 @@
-//! What a site may ask, and what it is told.
+//! Orders of a site, and their answers.
 
 use crate::{Drive, at, backing, builtin, hosted, job, span, state, status};
 use bookahead_lrms::{Builtin, LrmsError};

@@ -1,4 +1,4 @@
-//! What an operator is told.
+//! Findings for operators.
 
 use super::pretend::Pretend;
 use super::{batch, place, settings};

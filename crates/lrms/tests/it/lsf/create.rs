@@ -1,4 +1,4 @@
-//! Making and deleting reservations.
+//! Creating and deleting reservations.
 
 use super::{
     HEAD, NO_JOBS, NONE, WINDOW, WINDOW_WITHOUT_YEAR, at, commands, handle, listed, lsf, picture, place,

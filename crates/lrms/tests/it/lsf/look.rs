@@ -1,4 +1,4 @@
-//! What is to be seen.
+//! Looks and findings.
 
 use super::{BHOSTS, BJOBS, HEAD, NO_JOBS, NONE, at, commands, lsf, place, with};
 use bookahead_lrms::LrmsError;

@@ -1,4 +1,4 @@
-//! Making and releasing reservations.
+//! Creating and releasing reservations.
 
 use super::{NO_JOBS, QSTAT, at, commands, diagnose, handle, maui, picture, place, showres, wanted, with};
 use crate::scripted::Scripted;
@@ -13,7 +13,7 @@ const CREATED: &str =
 const GRANTED: [(&str, &str, u32, &str); 2] =
     [("n1", "ba.7.0.0", 4, "02:00:00"), ("n2", "ba.7.0.0", 2, "02:00:00")];
 
-/// What is there before and after: reservations by node, and what a task of them is.
+/// The state before and after: reservations by node, and the size of their tasks.
 fn there(commands: &Scripted, rows: &[(&str, &str, u32, &str)], procs: &str, user: &str) {
     commands.says("showres", &showres(rows));
     let mut ids: Vec<&str> = rows.iter().map(|row| row.1).collect();

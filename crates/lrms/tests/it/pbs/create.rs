@@ -1,4 +1,4 @@
-//! Making, changing and deleting reservations.
+//! Creating, changing and deleting reservations.
 
 use super::{commands, four_until, impatient, pbs, place, shown, wanted};
 use crate::scripted::{Scripted, refusal};
@@ -175,7 +175,7 @@ fn a_change_that_is_confirmed_keeps_the_handle() {
     let changed = pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture).unwrap();
     assert_eq!(changed.unwrap().handle, handle());
     assert_eq!(commands.calls_of("pbs_ralter"), ["pbs_ralter|-I|10|-E|202611161136.40|R9.pbs1"]);
-    // Saying it again changes nothing.
+    // A repeated order changes nothing.
     let again = pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture).unwrap();
     assert_eq!(again.unwrap().handle, handle());
     assert_eq!(commands.calls_of("pbs_ralter").len(), 1);
@@ -233,7 +233,7 @@ fn what_pbs_cannot_change_is_left_to_the_caller() {
     assert_eq!(change(&Wanted { account: "bob".into(), ..until(1_794_828_900, 4) }, &picture), None);
     let whole = Wanted { place: place(Unit::Nodes), ..until(1_794_828_900, 1) };
     assert_eq!(change(&whole, &picture), None);
-    // It has begun, and is to begin later.
+    // It has begun, and should begin later.
     picture.clock = Some(Time(1_794_828_810));
     let later = Wanted { interval: Interval::new(Time(1_794_828_850), Time(1_794_828_900)), ..wanted(4) };
     assert_eq!(change(&later, &picture), None);
@@ -268,7 +268,7 @@ fn a_denial_says_that_cores_are_still_being_freed() {
     commands.prints("pbs_rstat", 0, &format!("{}{leaving}", four_until("11:35:00")));
     let told = refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture));
     assert!(told.starts_with("cores are still being freed by R8.pbs1"), "{told}");
-    // One that is over before has nothing to do with it.
+    // A reservation that is over before does not matter.
     commands.prints("pbs_rstat", 0, &leaving.replace("11:33:20", "11:20:20").replace("11:35:00", "11:30:00"));
     assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("no room"));
 }
@@ -286,7 +286,7 @@ fn an_account_that_does_not_exist_gets_no_reservation() {
     for _ in 0..3 {
         pbs.create(&wanted(4), &picture).unwrap();
     }
-    // It is asked once for each account that exists.
+    // `id` runs only once for each account that exists.
     assert_eq!(commands.calls_of("id").len(), 2);
 }
 
@@ -309,7 +309,7 @@ fn vnodes_that_are_given_as_a_whole_are_not_counted_in_cores() {
             refusal(made).contains("one core occupies all of it; count the resource in nodes"),
             "{sharing}"
         );
-        // A job of two cores on n1 takes all of it.
+        // A job of two cores on n1 occupies all of it.
         let job = picture.jobs.iter().find(|job| job.native == "8.pbs1").unwrap();
         let expected = if sharing.ends_with("host") { 16 } else { 8 };
         assert_eq!(job.cores, expected, "{sharing}");
@@ -342,7 +342,7 @@ fn a_booking_takes_two_commands_beside_looks() {
     batch.keep(now + Millis::seconds(9), &hold).unwrap();
     let calls: Vec<String> = commands.calls().split_off(looked);
     let programs: Vec<&str> = calls.iter().map(|call| call.split('|').next().unwrap()).collect();
-    // id is no command of PBS, and runs once for each account.
+    // `id` does not belong to PBS, and runs once for each account.
     assert_eq!(programs, ["id", "pbs_rsub", "pbs_rstat"]);
     batch.keep(now + Millis::seconds(12), &crate::backing(7, &[])).unwrap();
     assert_eq!(commands.calls().split_off(looked + 3), ["pbs_rdel|R9.pbs1"]);

@@ -1,4 +1,4 @@
-//! Looking a cluster over.
+//! Findings for a cluster.
 
 use super::{Place, cores, dialect, plain, start};
 use bookahead_lrms::batch::{BatchSystem, Finding, Grade};
