@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Longest name of an account or project. Well above the 32 characters that Linux allows for accounts.
 const LONGEST: usize = 128;
 
+/// Accounts of the cluster that own reservations and run jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Accounts {
     /// All reservations and jobs belong to this account, the one of the service.
