@@ -332,7 +332,7 @@ impl State {
         let place = self.place(&backing.resource)?.0.clone();
         let mut wanted = plan::of(&backing.spans, self.terms_now());
         if !self.traits.moves_jobs {
-            // Jobs could not move on from one piece to the next, so each piece must last as long as possible.
+            // Jobs cannot follow from one piece to the next, so avoid a piece that ends in a moment.
             wanted = plan::lasting(wanted, self.now.second());
         }
         if wanted.len() >= MOST_PIECES as usize {

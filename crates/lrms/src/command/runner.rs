@@ -255,7 +255,7 @@ fn not_run(command: &Command, silent_for: Duration) -> LrmsError {
 }
 
 fn too_many(command: &Command, waited: Duration) -> LrmsError {
-    // Reads as: "x was not run: the commands that run already did not answer within …".
+    // Reads as: "x was not run: the commands already running did not answer within …".
     let what = format!("{} was not run: the commands already running", command.program);
     LrmsError::Silent { what, after: waited, said: None }
 }

@@ -133,7 +133,7 @@ impl Ssh {
     }
 
     fn options(&self, time_out: Duration) -> Vec<String> {
-        // Well below the timeout, to tell an unreachable host from a command that hangs.
+        // At most half of the timeout, to tell an unreachable host from a command that hangs.
         let connect = (transport::whole_seconds(time_out) / 2).clamp(1, 10);
         let mut options = vec![
             "BatchMode=yes".into(),

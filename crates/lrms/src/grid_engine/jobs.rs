@@ -168,7 +168,7 @@ fn waiting(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Vec<JobFa
             continue;
         }
         let priority = row.text_of("JAT_prio").and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-        // Printed with five decimal places, so this is exact and can be sorted.
+        // Printed with five decimal places, so an integer keeps the order.
         let rank = Reverse((priority * 1e5) as i64);
         for task in tasks(row.text_of("tasks").unwrap_or(""), left) {
             // Only tasks of arrays count against the limit.

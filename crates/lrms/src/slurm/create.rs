@@ -26,7 +26,7 @@ impl ReservationSystem for Slurm {
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         check(wanted, picture)?;
         let tools = &self.tools;
-        // The caller chooses nodes under its lock; only the test reservation of `examine` comes without.
+        // The caller has chosen nodes under its lock, except for the test reservation of `examine`.
         let nodes = if wanted.nodes.is_empty() { choose(wanted, picture)? } else { wanted.nodes.clone() };
         let command = command(self, wanted, picture.clock, &nodes)?;
         let outcome = tools.run(&command)?;

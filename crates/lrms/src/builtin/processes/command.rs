@@ -60,7 +60,7 @@ pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {
                     "its first line does not name an interpreter by an absolute path; correct it".into(),
                 );
             }
-            // The text of a script may contain any byte.
+            // The text of a script may contain any character.
             arguments.iter().map(String::as_str).collect()
         }
         Work::Program { program, arguments, folder, environment } => {

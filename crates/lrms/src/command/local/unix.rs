@@ -138,13 +138,13 @@ fn start_and_wait(
         err: Output::new("standard error", child.stderr.take().map(OwnedFd::from)),
     };
     let _heard = tell.send((group, pipes));
-    // `NOWAIT` leaves the process unreaped, so its pid stays valid for signals.
     drop(tell);
     if let Some(process) = group {
+        // `NOWAIT` leaves the process unreaped, so its pid stays valid for signals.
         let over = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        // Tells the watcher that the process exited. The exit code is read only after `released`.
         while waitid(WaitId::Pid(process), over).is_err_and(|why| why == Errno::INTR) {}
     }
+    // Tells the watcher that the process exited. It is reaped only after `released`.
     drop(exit);
     let _released = released.recv();
     child.wait()
