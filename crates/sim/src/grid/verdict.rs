@@ -316,7 +316,7 @@ impl Grid {
         orphans
     }
 
-    /// Whether a broker made the reservation for a job. Clients with jobs only own no other reservations.
+    /// Whether a broker made the reservation for a job: its owner is a client that only submits jobs.
     fn is_for_a_job(&self, at: &Party, id: ReservationId) -> bool {
         let owner = match &at.role {
             Role::Site(site) => site.ledger().entry(id).map(|entry| entry.owner.clone()),
@@ -461,8 +461,11 @@ fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
         let unseen =
             |id: &&JobId| ended(**id).is_none_or(|ended| ended <= since) && !cluster.ended_after(**id, since);
         for id in live.symmetric_difference(&booked).filter(unseen) {
-            let what =
-                if live.contains(id) { "is an orphaned job" } else { "is in the ledger and not in the batch system" };
+            let what = if live.contains(id) {
+                "is an orphaned job"
+            } else {
+                "is in the ledger and not in the batch system"
+            };
             found.push((Rule::NothingOrphaned, format!("{id} {what}")));
         }
     }

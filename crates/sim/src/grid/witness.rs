@@ -14,8 +14,8 @@ use bookahead_protocol::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Slack beyond the site's own limit for answering a call that waits for a batch system: the longest sum of clock jumps
-/// (3 s each) and of the time to write.
+/// Slack beyond the site's own limit for answering a call that waits for a batch system: clocks jump by up to 3 s at a time,
+/// and writing takes time.
 const MARGIN: Millis = Millis(6_000);
 
 /// Upper bound of the time from a crash until the site has restarted and polled its batch system: faults end after 40
@@ -205,7 +205,7 @@ impl Witness {
         let intervals = slots.iter().map(|slot| slot.interval).collect();
         let promise = Promise { state: *state, intervals, until, until_latest };
         let before = self.promises.get(&(by, *id));
-        // The network may deliver a repeated old answer late; it does not withdraw a newer promise.
+        // A repeated call gets its old answer, which does not withdraw a newer promise.
         let stale = before.is_some_and(|before| {
             before.state != State::Held && *state == State::Held
                 || before.state == *state && before.until > until
