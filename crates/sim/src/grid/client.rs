@@ -273,7 +273,7 @@ impl Client {
     }
 
     pub(super) fn hear(&mut self, now: Moment, message: &Message) {
-        // A passing problem is no answer: the call stays pending and is repeated.
+        // After a passing problem the call stays pending and is repeated.
         if matches!(message, Message::Answer { answer: Answer::Problem(problem), .. } if problem.why.is_passing())
         {
             return;

@@ -1,5 +1,5 @@
 //! One resource of a simulated batch system: a scheduler that runs local and submitted jobs in virtual time around the
-//! backings of reservations. It knows nothing of the ledgers: it is the ground truth of what is reserved and what runs.
+//! backings of reservations. It knows nothing of the ledgers: it is the ground truth of backings and running jobs.
 //! Jobs inside reservations are in [`super::guests`].
 
 use super::external::covers;
