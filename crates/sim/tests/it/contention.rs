@@ -16,8 +16,8 @@ const WANTED: u32 = 12;
 const PROCESSORS: u32 = 16;
 const HOUR: i64 = 3_600;
 
-/// Lets `clients` request `parts` parts each at the same moment, over `sites` sites with room for `hours` hours.
-/// Returns the granted clients, and the times to the last answers in ascending order.
+/// Lets `askers` clients request `parts` parts each at the same moment, over `sites` sites with `hours` hours of room.
+/// Returns the number of granted requests, and the times to the last answers in ascending order.
 fn granted(askers: usize, parts: usize, sites: usize, hours: i64, seed: u64) -> (usize, Vec<Millis>) {
     let names: Vec<String> = (0..sites).map(|at| format!("site{at}")).collect();
     let resource = |name: &str| Resource::new(name, "cluster", "processors", PROCESSORS);
