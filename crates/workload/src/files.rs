@@ -112,6 +112,7 @@ impl<R: Read> Unpacked<R> {
             return Ok(Unpacked::Plain(whole));
         }
         let buffered = BufReader::with_capacity(COMPRESSED_BUFFER, whole);
+        // Several gzip members in one file are one text, as for gzip itself.
         Ok(Unpacked::Gzip(Box::new(MultiGzDecoder::new(buffered))))
     }
 }

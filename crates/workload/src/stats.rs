@@ -24,6 +24,7 @@ impl Distribution {
             return Distribution::default();
         }
         values.sort_unstable();
+        // The sum of millions of large times could exceed an `i64`.
         let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
         let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Distribution { mean: sum as f64 / values.len() as f64, median: quantile(50), p95: quantile(95) }

@@ -224,6 +224,7 @@ impl Client {
             Step::Change(request) => Call::Change { id, version: None, request: *request },
             Step::Extend(by) => Call::Extend { id, version: None, end: end + by },
             Step::Release(after, keep) => {
+                // Keeping nothing ends the reservation, like a cancel.
                 record.cancelled |= keep == Capacity::ZERO;
                 Call::Release { id, part: Some(0), from: begin + after, keep }
             }
@@ -278,6 +279,7 @@ impl Client {
         {
             return;
         }
+        // Without a pending call it is a duplicate, or a second answer to a repeated call.
         let Some(Pending { message: asked, record, .. }) = self.pending.remove(&message.about()) else {
             return;
         };

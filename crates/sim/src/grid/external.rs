@@ -133,6 +133,7 @@ impl External {
             BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => Lane::Job(*job),
             BatchOrder::Look { .. } => Lane::Look,
         };
+        // Like the worker of a site: orders of one lane wait for each other, others overlap.
         let free = self.busy.get(&lane).copied().unwrap_or(now).max(now);
         self.newest = order.order();
         let (by, fate) = (now + timeout, self.fate(&order));
@@ -152,6 +153,7 @@ impl External {
                 _ => Fate::UnknownLate(Millis(self.chance.whole(500, SLOWEST.0))),
             };
         }
+        // A poll is never refused; it can only stay without an answer.
         if !looks && self.happens(refuses) {
             return Fate::Refused;
         }
@@ -297,6 +299,7 @@ impl Batch {
                     return (self.carry_out(order, false), None);
                 };
                 self.tally.count("batch_granted_less_unnoticed");
+                // The adapter has not noticed, so the site cannot know before its next poll.
                 self.touched.insert(backing.id);
                 let lowered = less(&backing.spans, Capacity(1));
                 let other = Backing { spans: lowered, ..backing.clone() };
@@ -322,6 +325,7 @@ impl Batch {
             let why = BatchError::Refused("there is no such resource".to_owned());
             return BatchReport::Kept { order, id, outcome: Err(why) };
         };
+        // A late order can undo a newer one. The site cannot prevent that, only correct it after its next poll.
         if late {
             self.touched.insert(id);
         }

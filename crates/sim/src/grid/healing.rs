@@ -61,6 +61,7 @@ impl Grid {
                 let part = Part { resource: Some(resource.clone()), ..part.clone() };
                 let was_here =
                     child.pick.slot.site == party.name && is_of(&child.pick.slot.resource, resource);
+                // A broker does not put a part back on a resource whose operator cancelled it.
                 let revoked = child.loss.is_some_and(|loss| loss.why == Lost::Revoked);
                 if !offered.resource.suits(&part) || was_here && revoked {
                     continue;

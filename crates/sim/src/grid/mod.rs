@@ -269,6 +269,7 @@ impl Grid {
                 self.arrive(*packet);
             }
             Happening::Wake(at) => {
+                // Cleared first, so that the wake-up itself can arrange the next one.
                 self.parties[at].wakes = None;
                 if self.parties[at].up {
                     self.wake(at);

@@ -150,6 +150,7 @@ impl Grid {
         let now = if site.asks() { self.now } else { self.now + self.parties[at].ahead };
         let Role::Site(site) = &mut self.parties[at].role else { return };
         site.batch.advance(now);
+        // The failed nodes belong to a random half of the backings.
         let odd = self.network.draw(2) == 0;
         site.batch.lose(resource, capacity, back, |place| (place % 2 == 1) == odd);
         let heard = site.batch.external.is_none();
@@ -233,6 +234,7 @@ impl Grid {
         };
         self.troubles.count("commands_behind_the_broker");
         self.arranged += 1;
+        // The broker that made the reservation does not know of this command.
         self.witness.interfered.insert((at, id));
         let key = Key((1 << 126) | u128::from(self.arranged));
         self.command(at, Message::Call(Envelope { key, caller, call }));

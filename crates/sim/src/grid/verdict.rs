@@ -23,6 +23,7 @@ impl Grid {
         let now = self.now;
         for party in &mut self.parties {
             if let Role::Site(site) = &mut party.role {
+                // An in-process batch system runs by the clock of its site, an external one by its own.
                 let time = if site.asks() { now } else { now + party.ahead };
                 site.batch.advance(time);
             }

@@ -154,6 +154,7 @@ impl LublinParameters {
         let high = libm::log2(f64::from(machine));
         let low = self.size_low.min(high);
         let middle = (high - self.size_break).max(low);
+        // Drawn for serial jobs too, so that every job takes the same number of draws.
         let lower = stream.unit() <= self.size_low_share;
         let power = if lower { stream.uniform(low, middle) } else { stream.uniform(middle, high) };
         if kind <= self.serial {

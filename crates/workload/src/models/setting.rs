@@ -107,6 +107,7 @@ impl Setting {
 }
 
 fn job(number: i64, drawn: &Drawn) -> Result<Job, ModelError> {
+    // This also refuses NaN.
     if !(0.0..=LONGEST as f64).contains(&drawn.submit) {
         return Err(ModelError::TooLong);
     }

@@ -131,6 +131,7 @@ fn keep(header: &mut Header, room: &mut usize, line: &[u8]) {
         *room -= line.len() + 1;
         header.push_line(line.trim_ascii_start().to_vec());
     } else {
+        // No later line is kept either, so that the header has no gap.
         *room = 0;
     }
 }

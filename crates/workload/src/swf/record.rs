@@ -118,6 +118,7 @@ impl Fields<'_> {
             return Ok(UNKNOWN);
         }
         if number::is_minus_one(self.line, self.at) {
+            // Two characters and the blank behind them.
             self.at += 3;
             return Ok(UNKNOWN);
         }

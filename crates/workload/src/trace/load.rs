@@ -180,6 +180,7 @@ fn machine(name: &str, header: &Header, options: &LoadOptions) -> Result<Capacit
         return Err(LoadError::NoMachine { name: name.to_owned() });
     };
     let unit = options.unit;
+    // Processors beyond the last complete node cannot be used.
     match u32::try_from(processors / i64::from(unit)) {
         Ok(units) if units > 0 && processors <= LARGEST => Ok(Capacity(units)),
         _ => Err(LoadError::BadMachine { name: name.to_owned(), processors, unit }),

@@ -58,6 +58,7 @@ pub fn replay(seed: u64, flaw: Option<Flaw>) -> (Outcome, Grid) {
 
 fn finish(seed: u64, grid: &mut Grid, kinds: &Kinds) -> Outcome {
     grid.run(HEALED);
+    // Gives brokers time to replace lost parts.
     if kinds.losses {
         grid.run(HEALED + LOOKED_FOR);
     }
@@ -355,6 +356,7 @@ fn heal(grid: &mut Grid, fallible: &[usize], asked: &[usize], hung: &[usize]) {
     grid.arrange(HEALED, Trouble::Network(calm));
     grid.arrange(HEALED, Trouble::Reunite);
     asked.iter().for_each(|&at| grid.arrange(HEALED, Trouble::Batch(at, BatchTrouble::Temper(Temper::CALM))));
+    // Events of one instant happen in the order of scheduling: these sites crash before they are restarted.
     hung.iter().for_each(|&at| grid.arrange(HEALED, Trouble::Crash(at, CrashPoint::Idle)));
     fallible.iter().for_each(|&at| grid.arrange(HEALED, Trouble::Restart(at)));
 }

@@ -98,6 +98,7 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
     let mut rules = SiteRules::new(name.as_str(), resources);
     rules.holds.longest = Millis::seconds(draw.whole(3, 60));
     rules.holds.late_commits = kinds.late_commits;
+    // Nothing is forgotten during a schedule, so that the verdict sees all reservations.
     rules.retention = Seconds(1_000_000);
     rules.reveal.slots = draw.whole(1, 8) as usize;
     let mut clusters = BTreeMap::new();
