@@ -5,7 +5,7 @@
 use super::when::{Clock, Unclear, When, zone_name};
 use crate::output;
 use bookahead_api::Timestamp;
-use bookahead_plan::Time;
+use bookahead_plan::{Seconds, Time};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use std::cell::{Cell, RefCell};
@@ -53,6 +53,26 @@ impl Dates {
     /// Whether the user reads in UTC, so that nothing needs to be said twice.
     pub(crate) fn are_utc(&self) -> bool {
         self.zone == TimeZone::UTC || matches!(self.zone.iana_name(), Some("UTC" | "Etc/UTC"))
+    }
+
+    /// The first instant from `begin` on that is round on the wall: a multiple of `step` since midnight.
+    pub(crate) fn first_round(&self, begin: Time, step: Seconds) -> Time {
+        let zoned = self.zoned(Timestamp::nearest(begin));
+        let offset = zoned.map_or(0, |zoned| i64::from(zoned.offset().seconds()));
+        let over = (begin.0.saturating_add(offset)).rem_euclid(step.0.max(1));
+        if over == 0 { begin } else { begin + Seconds(step.0 - over) }
+    }
+
+    /// A time below an axis: `14:00`, at midnight with the day, or the date alone.
+    pub(crate) fn tick(&self, at: Time, dates_only: bool) -> String {
+        let Some(zoned) = self.zoned(Timestamp::nearest(at)) else { return String::new() };
+        let midnight = zoned.hour() == 0 && zoned.minute() == 0;
+        let form = match (dates_only, midnight) {
+            (true, _) => "%a %-d %b",
+            (false, true) => "%a %H:%M",
+            (false, false) => "%H:%M",
+        };
+        zoned.strftime(form).to_string()
     }
 
     /// `Mon 2026-11-16 09:00+01:00`.
@@ -157,7 +177,9 @@ impl Reader {
     pub(crate) fn in_the_past(&self, when: &When, at: Timestamp) -> Option<String> {
         let now = Timestamp::nearest(Time(self.clock.now.as_second()));
         let past = when.needs_now() && !when.is_now() && at < now;
-        past.then(|| format!("'{when}' is in the past: {}, and now it is {}", self.shown(at), self.shown(now)))
+        past.then(|| {
+            format!("'{when}' is in the past: {}, and now it is {}", self.shown(at), self.shown(now))
+        })
     }
 
     /// An instant as an answer shows it.

@@ -4,6 +4,7 @@
 use super::ids::IdText;
 use super::place::Place;
 use super::reserve::show as show_reservation;
+use super::schedule::print_timeline;
 use super::session::Session;
 use super::view;
 use crate::output::{save_and_tell, say, stdout};
@@ -26,12 +27,28 @@ pub(crate) struct Arguments {
     place: Place,
 }
 
-pub(crate) fn show(arguments: &Arguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    each(&arguments.ids, |thing| match thing {
+#[derive(Args)]
+pub(crate) struct ShowArguments {
+    #[command(flatten)]
+    what: Arguments,
+
+    /// Also draw the parts of a reservation on one axis of time
+    #[arg(long, conflicts_with = "json")]
+    timeline: bool,
+}
+
+pub(crate) fn show(arguments: &ShowArguments) -> Result<()> {
+    let ShowArguments { what, timeline } = arguments;
+    let session = Session::open(&what.place)?;
+    each(&what.ids, |thing| match thing {
         Thing::Reservation(id) => {
             let id = session.reservation_id(id)?;
-            show_reservation(&session, &session.ask("looking", session.client.show(id))?)
+            let reservation = session.ask("looking", session.client.show(id))?;
+            show_reservation(&session, &reservation)?;
+            if *timeline {
+                print_timeline(&reservation, &session.dates())?;
+            }
+            Ok(())
         }
         Thing::Job(id) => {
             let id = session.job_id(id)?;

@@ -4,7 +4,7 @@
 //! - [`place`]: where is asked, and as whom; [`session`]: one talk with one server
 //! - [`when`], [`dates`]: times as people write and read them
 //! - [`request`]: what is wanted, by options or from a file
-//! - [`reserve`], [`holding`], [`looking`], [`list`], [`watch`], [`submit`]: the commands
+//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`submit`]: the commands
 //! - [`view`]: what is shown; [`refusal`]: how a command ends otherwise
 
 mod dates;
@@ -16,6 +16,7 @@ mod place;
 mod refusal;
 pub(crate) mod request;
 mod reserve;
+mod schedule;
 mod session;
 mod submit;
 mod view;
@@ -56,7 +57,7 @@ pub(crate) enum Command {
     Cancel(Box<looking::Arguments>),
     /// Show reservations or jobs in every detail
     #[command(after_help = EXIT_CODES)]
-    Show(Box<looking::Arguments>),
+    Show(Box<looking::ShowArguments>),
     /// List reservations
     #[command(after_help = EXIT_CODES)]
     List(Box<list::Arguments>),
@@ -72,6 +73,9 @@ pub(crate) enum Command {
     /// List sites and brokers, and what they offer
     #[command(after_help = EXIT_CODES)]
     Sites(Box<looking::SitesArguments>),
+    /// Draw what is taken and what is free, as bars in the terminal
+    #[command(after_help = EXIT_CODES)]
+    Schedule(Box<schedule::Arguments>),
     /// Print your reservations as a calendar (iCalendar)
     #[command(after_help = EXIT_CODES)]
     Calendar(Box<looking::CalendarArguments>),
@@ -93,6 +97,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Submit(arguments) => submit::run(arguments),
         Command::Jobs(arguments) => list::jobs(arguments),
         Command::Sites(arguments) => looking::sites(arguments),
+        Command::Schedule(arguments) => schedule::run(arguments),
         Command::Calendar(arguments) => looking::calendar(arguments),
     }
 }

@@ -330,7 +330,9 @@ fn who_cannot_be_reached_is_named_at_once_and_the_exit_code_is_1() {
 #[test]
 fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     let folder = Folder::new();
-    folder.run("probe --capacity 4 --from soon").assert_refused(2, &["'soon' is not a time", "tomorrow 9:00"]);
+    folder
+        .run("probe --capacity 4 --from soon")
+        .assert_refused(2, &["'soon' is not a time", "tomorrow 9:00"]);
     folder.run("probe --capacity 4 --require >=4").assert_refused(2, &["'>=4' is no requirement"]);
     folder.run("probe --duration 1h").assert_refused(2, &["--capacity"]);
     folder.run("probe --capacity 4 -f r.toml").assert_refused(2, &["cannot be used with"]);
