@@ -356,8 +356,8 @@ fn a_live_reservation_on_a_resource_that_is_gone_is_named_and_has_its_room_again
         assert_eq!(error, RestoreError::ResourcesGone(vec![(ONE, name("other"))]));
         assert_eq!(
             error.to_string(),
-            "there are live reservations on resources that the site no longer offers: rsv_1 on other; \
-             offer these resources until the reservations are over or cancelled"
+            "live reservations use resources that the site no longer offers: rsv_1 on other; keep these \
+             resources in the configuration until the reservations have ended or are cancelled"
         );
         let mut back = restored(&both, &without.snapshot(), &[]);
         assert_eq!(back.check_resources(), Ok(()));
