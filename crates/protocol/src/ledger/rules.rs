@@ -116,7 +116,7 @@ pub enum RulesError {
     NoResource,
     #[error("two resources are called {0}; give each a name of its own")]
     SameName(Name),
-    #[error("resource {0} has a capacity of 0; set it to at least 1")]
+    #[error("resource {0} has a capacity of 0")]
     NoCapacity(Name),
     #[error("resource {resource} belongs to site {says}, not to {site}")]
     OtherSite { resource: Name, says: Name, site: Name },

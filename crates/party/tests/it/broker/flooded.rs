@@ -28,7 +28,9 @@ fn the_owner_sees_one_job_and_in_the_end_its_site() {
     assert_eq!(desk.said(), ["south Go", "north Drop", "east Drop"]);
     let granted = desk.shown();
     assert_eq!((granted.state, granted.site), (JobWord::Waiting, Some(name("south"))), "it does not run yet");
-    assert!(granted.detail.unwrap().contains("a copy at north is cancelled as soon as the site answers"));
+    assert!(
+        granted.detail.unwrap().contains("a copy at north will be cancelled as soon as the site answers")
+    );
     desk.tell(1_250, "south", Ask::Go, JobWord::Running, Some(1));
     assert_eq!((desk.shown().id, desk.shown().state), (ID, JobWord::Running));
     desk.tell(1_300, "north", Ask::Drop, JobWord::Cancelled, None);
@@ -174,7 +176,7 @@ fn where_all_refuse_the_job_could_not_start_and_says_why() {
     assert_eq!(over.state, JobWord::CouldNotStart);
     assert_eq!(
         over.detail.unwrap(),
-        "no site is left that would run it: north does not take it (north says no); south does not take it (south says no)"
+        "no site is left to run it: north refused it (north says no); south refused it (south says no)"
     );
     let nowhere = flooding(flooded(), &[]).shown();
     assert_eq!(nowhere.state, JobWord::CouldNotStart);
@@ -193,7 +195,7 @@ fn a_job_that_was_lost_where_it_had_its_go_is_lost() {
     desk.reports(11_000, "north", Ask::Look, Err(Why::UnknownJob(ID)));
     let lost = desk.shown();
     assert_eq!((lost.state, lost.site), (JobWord::Lost, Some(name("north"))));
-    assert_eq!(lost.detail.unwrap(), "north knows nothing of it any more");
+    assert_eq!(lost.detail.unwrap(), "north no longer knows it");
     assert_eq!(desk.remarks(), ["job_lost"]);
 }
 
@@ -202,12 +204,12 @@ fn what_a_copy_ran_without_a_go_is_told_also_when_that_is_known_after_the_end() 
     let mut desk = flooding(flooded(), &["north", "south"]);
     desk.tell(100, "north", Ask::Submit, JobWord::Claiming, None);
     desk.tell(30_000, "north", Ask::Go, JobWord::Done, Some(0));
-    assert!(desk.shown().detail.unwrap().contains("at south is cancelled as soon as the site answers"));
+    assert!(desk.shown().detail.unwrap().contains("at south will be cancelled as soon as the site answers"));
     desk.restart(31_000);
     assert_eq!(desk.said(), ["south Drop"]);
     desk.tell(33_000, "south", Ask::Drop, JobWord::Cancelled, Some(0));
     let detail = desk.shown().detail.unwrap();
-    assert_eq!(detail, "a copy at south ran 33 s without having been told to, until it was cancelled");
+    assert_eq!(detail, "a copy at south ran 33 s without permission until it was cancelled");
     assert_eq!(desk.remarks(), ["copy_ran_without_go"]);
     assert_eq!((desk.shown().state, desk.shown().site), (JobWord::Done, Some(name("north"))));
 }
@@ -226,7 +228,7 @@ fn what_makes_no_sense_is_refused_and_the_same_twice_is_taken_once() {
         (JobRequest { copies: Some(33), ..flooded() }, "1 to 32"),
         (JobRequest { copies: Some(2), mode: None, ..flooded() }, "flood"),
         (JobRequest { claims: true, mode: None, ..flooded() }, "flood"),
-        (JobRequest { limit: bookahead_plan::Seconds(0), ..flooded() }, "one second"),
+        (JobRequest { limit: bookahead_plan::Seconds(0), ..flooded() }, "at least 1s"),
     ] {
         let why = refused(job);
         assert!(matches!(&why, Why::MalformedJob(text) if text.contains(word)), "{why:?}");

@@ -307,7 +307,7 @@ fn a_job_whose_site_stays_silent_until_it_would_have_forgotten_it_is_lost() {
     desk.wait_until(2 * a_day_later);
     let lost = desk.shown();
     assert_eq!((lost.state, lost.reservation), (JobWord::Lost, Some(BOOKED)));
-    assert!(lost.detail.unwrap().contains("has not said") && desk.out.calls.is_empty());
+    assert!(lost.detail.unwrap().contains("has not reported") && desk.out.calls.is_empty());
 }
 
 #[test]

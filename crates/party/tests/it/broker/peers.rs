@@ -73,7 +73,7 @@ fn where_a_broker_is_not_open_only_those_that_are_named_may_register() {
     desk.broker = Broker::new(Rules::default(), job_rules(), about, name("grid-1"), named, false);
     desk.hears(0, site("north", 0)).unwrap();
     let why = desk.hears(0, site("south", 0)).unwrap_err().why;
-    assert!(matches!(&why, Why::NotAdmittedAsPeer(text) if text.contains("not named")), "{why:?}");
+    assert!(matches!(&why, Why::NotAdmittedAsPeer(text) if text.contains("not a peer")), "{why:?}");
     assert_eq!(offered(&desk), ["north/cluster"]);
 }
 

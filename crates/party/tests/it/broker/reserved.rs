@@ -126,7 +126,7 @@ fn wherever_the_broker_is_killed_a_job_keeps_its_reservation_or_gives_all_back()
     desk.restart(500);
     assert_eq!(desk.said(), ["north cancel"], "nothing was chosen");
     assert_eq!(desk.shown().state, JobWord::CouldNotStart);
-    assert!(desk.shown().detail.unwrap().contains("interrupted"));
+    assert!(desk.shown().detail.unwrap().contains("restarted"));
     let (mut desk, id) = booked();
     desk.restart(500);
     assert_eq!(desk.said(), ["north Submit"]);
