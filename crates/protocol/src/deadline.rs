@@ -194,7 +194,7 @@ mod tests {
 
     const SITE: Adaptive = Adaptive { target: 800_000, shortest: Millis(100), longest: Millis(100_000_000) };
 
-    /// A thousand holds of 1,200 s each that were committed, and so many that were not.
+    /// 1,000 committed holds of 1,200 s each, and some that expired.
     fn seen(refused: u64, evaporated: u64) -> Observed {
         Observed {
             granted: 1_000 + evaporated,
@@ -215,7 +215,7 @@ mod tests {
         trips.sample(Millis(180));
         // The mean moves by 80/8; the deviation is 3/4 of 50 and 1/4 of 80.
         assert_eq!((trips.mean(), trips.patience(Millis::ZERO)), (Some(Millis(110)), Millis(110 + 230)));
-        assert_eq!(trips.patience(Millis(5_000)), Millis(5_000), "somebody knows that it takes longer");
+        assert_eq!(trips.patience(Millis(5_000)), Millis(5_000), "the caller knows that it takes longer");
         assert_eq!(trips.after_repeats(0, Millis::ZERO), Millis(340));
         assert_eq!(trips.after_repeats(3, Millis::ZERO), Millis(8 * 340));
         assert_eq!(trips.after_repeats(u32::MAX, Millis::ZERO), LONGEST_PATIENCE);
@@ -242,9 +242,9 @@ mod tests {
 
     #[test]
     fn one_rejecter_per_accepter_and_a_rate_of_four_fifths_allow_a_quarter_of_the_lifetime() {
-        // Nobody was refused: α₀ = 1 and T = (1/0.8 − 1)·1200 s, the 300 slots of the paper.
+        // No request was refused: α₀ = 1 and T = (1/0.8 − 1)·1200 s, the 300 slots of the paper.
         assert_eq!(SITE.hold(&seen(0, 1_000), Millis::seconds(60)), Millis::seconds(300));
-        // Half as many who never confirm may take twice as long.
+        // With half as many unconfirmed holds, each may take twice as long.
         assert_eq!(SITE.hold(&seen(0, 500), Millis::seconds(60)), Millis::seconds(600));
         // α = 2/3 at T = 300 s: α₀ = 2/3·1.25 = 5/6, T = (5/6/0.8 − 1)·1200 s.
         assert_eq!(SITE.hold(&seen(1_000, 1_000), Millis::seconds(300)), Millis::seconds(50));

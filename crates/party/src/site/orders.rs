@@ -1,5 +1,6 @@
-//! Orders to the batch system and what it is known to keep. At most one order per reservation is in progress;
-//! when its report comes, the wish of the ledger is compared with what is kept. Does not use the ledger.
+//! Orders to the batch system, and the spans that it is known to keep. At most one order per reservation is
+//! in progress; when its report comes, the promised spans are compared with the kept ones. Does not use the
+//! ledger.
 
 use crate::batch::OrderId;
 use bookahead_plan::{Capacity, Span};
