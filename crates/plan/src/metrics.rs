@@ -76,6 +76,7 @@ impl Summary {
         }
         let mut waits: Vec<Seconds> = jobs.iter().map(Completed::wait).collect();
         waits.sort_unstable();
+        // Nearest rank, so that a percentile is a wait that occurred.
         let within = |share: usize| waits[((waits.len() * share).div_ceil(100)).max(1) - 1];
         let first = jobs.iter().map(|job| job.submit).min().unwrap_or_default();
         let last = jobs.iter().map(|job| job.end).max().unwrap_or_default();

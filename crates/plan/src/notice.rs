@@ -144,6 +144,7 @@ impl QuantileBound {
     /// probability q. So it is a bound with probability P(Binomial(n, q) < k).
     pub fn rank(&self, observations: usize) -> Option<usize> {
         let weights = binomial_weights(observations, f64::from(self.quantile) / 100.0);
+        // The weights are only proportional to probabilities, so the confidence is scaled by their sum.
         let wanted = weights.iter().sum::<f64>() * f64::from(self.confidence) / 100.0;
         let mut below = 0.0;
         for rank in 1..=observations {

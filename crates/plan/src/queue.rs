@@ -122,6 +122,7 @@ impl Queue {
         self.places.insert(at, place);
         self.front = self.front.min(at);
         self.live += 1;
+        // An appended job only adds to the summary of the last block. An insertion shifts all later blocks.
         if at + 1 == self.places.len() && !at.is_multiple_of(BLOCK) {
             self.blocks[at / BLOCK].include(self.capacities[at], self.estimates[at]);
         } else {
@@ -131,6 +132,7 @@ impl Queue {
 
     /// Inserts a job before all others, regardless of its priority.
     pub(crate) fn push_front(&mut self, key: JobKey, job: Waiting) {
+        // No empty place before the first job: make one.
         if self.front == 0 {
             self.places.insert(0, Place { key, job, live: false });
             self.capacities.insert(0, 0);
@@ -189,6 +191,7 @@ impl Queue {
         if at == self.front {
             self.front = self.next_live(at).unwrap_or(self.places.len());
         }
+        // Only the removal of a shortest job can change the summary.
         if was_shortest {
             self.summarise(at / BLOCK);
         }

@@ -388,6 +388,7 @@ impl Resource {
     pub fn meets(&self, requirement: &Requirement) -> bool {
         let own = match requirement.attribute.as_str() {
             "site" => Some(Value::Text(self.site.clone())),
+            // A client may use the name of the resource at any level of a broker hierarchy.
             "name" => return self.own_names().any(|name| requirement.test.holds(&Value::Text(name))),
             _ => self.attributes.get(&requirement.attribute).cloned(),
         };

@@ -113,6 +113,7 @@ impl Broker {
 
     fn call(&mut self, call: CallId, envelope: &Envelope, origin: &Origin, step: &mut Step) {
         let key = envelope.key;
+        // A key must not be used for two reservations. Queries have no effect, so their keys do not matter.
         let known = self.keys.get(&key).filter(|_| !envelope.call.only_asks());
         let under_way = self.waiting.get(&key);
         if known.is_some_and(|known| Some(*known) != envelope.call.id())
@@ -365,6 +366,7 @@ impl Party for Broker {
             Input::Answered { from, key, answer, origin } => {
                 self.origins.remove(&key);
                 let mut effects = jobs::Effects::new(now);
+                // The key tells whether the call was made for a job or by the negotiation.
                 if self.jobs.on_answer(&from, key, &answer, &mut effects) {
                     self.carry_out_for_jobs(effects, &mut step);
                 } else {

@@ -133,6 +133,7 @@ impl Jobs {
             JobEvent::Bound { id, bound } => self.edit(*id, |record| {
                 record.binding = false;
                 if !bound {
+                    // The job stays in the queue, as if it had never been assigned.
                     (record.job.reservation, record.given) = (None, false);
                 }
             }),

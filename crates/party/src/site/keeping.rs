@@ -455,8 +455,8 @@ impl Site {
         match (differs(self.skew), differs(skew)) {
             (false, true) => {
                 let why = format!(
-                    "the batch system's clock is {} s ahead of the site's, so reservations do not start at the promised \
-                     time; synchronize both machines with a time server",
+                    "the batch system's clock is {} s ahead of the site's, so reservations do not start at \
+                     the promised time; synchronize both machines with a time server",
                     skew.0
                 );
                 step.remark(Remark::new(Level::Error, "clocks_differ", why));

@@ -523,6 +523,7 @@ impl Party for Site {
 
     fn step(&mut self, now: Moment, input: Input) -> Output<SiteEvent> {
         let mut step = Step::new(now);
+        // First, so that the input sees everything that has expired or started by now.
         self.pass_time(&mut step);
         match input {
             Input::Call { call, envelope, .. } => self.call(call, envelope, &mut step),

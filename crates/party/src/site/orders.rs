@@ -128,6 +128,7 @@ impl Orders {
 
     /// Drops state about jobs and deleted reservations that this look has confirmed.
     pub(super) fn forget_shown(&mut self, look: OrderId) {
+        // Newer state must stay, because this look does not show it.
         self.jobs_reported.retain(|_, last| *last >= look.0);
         self.keeps.retain(|_, keep| {
             keep.ordered.is_some()
@@ -138,6 +139,7 @@ impl Orders {
 
     /// When the oldest order in progress was given.
     pub(super) fn oldest(&self) -> Option<Moment> {
+        // Numbers grow with time, so the first entry is the oldest.
         self.under_way.values().next().copied()
     }
 }

@@ -63,6 +63,7 @@ impl Site {
     pub(super) fn note_look(&mut self, at: Moment, look: &Look, step: &mut Step) {
         self.facts.silent = None;
         self.tell_end_of_silence(at, step);
+        // The views are shared with readers. They are replaced only if something changed.
         let same = look.resources.iter().all(|(name, seen)| *self.facts.views.on(name) == seen.view);
         if !same || self.facts.views.0.len() != look.resources.len() {
             let views = look.resources.iter().map(|(name, seen)| (name.clone(), seen.view.clone()));
@@ -120,6 +121,7 @@ impl Site {
         let Some(silence) = &mut self.silence else { return };
         let answers = *silence.answers.get_or_insert(at);
         if step.now - silence.last < SILENCE_IS_OVER {
+            // Look again in time to log the end of the silence.
             self.next_look = self.next_look.min(silence.last + SILENCE_IS_OVER);
             return;
         }
@@ -143,6 +145,7 @@ impl Site {
 
     /// Updates the published data.
     pub(super) fn publish(&mut self) {
+        // A built-in scheduler holds at once.
         let hold_takes = if self.asks() { self.holds_took.iter().max().copied() } else { Some(Millis::ZERO) };
         let shown = (self.orders.oldest(), hold_takes);
         if shown != (self.facts.oldest_order, self.facts.hold_takes) {
@@ -267,6 +270,7 @@ impl Queries for Site {
         if !call.only_asks() {
             return None;
         }
+        // Before the first look only the party itself can answer: its call waits for the look.
         if self.asks() && self.facts.looked.is_none() && self.may_find(call) {
             return None;
         }
@@ -279,6 +283,7 @@ impl Queries for Site {
             return None;
         }
         let look_age = self.facts.looked.map(|looked| (now - looked).max(Millis::ZERO));
+        // An order without a report counts as slow, later as silent, even if no look has failed.
         let waits = self.facts.oldest_order.filter(|since| now - *since > SLOW);
         let silent = self.facts.silent.or(waits.filter(|since| now - *since > SILENT));
         let (state, since) = match (silent, waits) {

@@ -110,6 +110,8 @@ pub fn workload_end(cluster: &Cluster<'_>) -> Time {
     let mut end = now.0 as f64 + ACCURACY * work as f64 / capacity as f64;
     let mut later: Vec<&Span> = cluster.reservations.iter().filter(|span| span.interval.end > now).collect();
     loop {
+        // Each reservation moves the end later, which may make further ones active. Repeat until none is
+        // added.
         let before = later.len();
         later.retain(|span| {
             let active = (span.interval.begin.0 as f64) < end;
@@ -174,6 +176,7 @@ impl SlotRules {
         let by_gap = usize::try_from(width / self.gap.0.max(1)).unwrap_or(usize::MAX).saturating_add(1);
         let count = self.most.min(by_gap).max(1) as i64;
         for at in 0..count {
+            // Both ends of the window are included.
             let offset =
                 if count == 1 { 0 } else { i128::from(width) * i128::from(at) / i128::from(count - 1) };
             into.push(first + Seconds(offset as i64));

@@ -146,6 +146,7 @@ impl Prober {
 
     fn prepare(&mut self, rules: &Rules, cluster: &Cluster<'_>) {
         self.looked_until = cluster.now;
+        // These methods need no plan of the queue, which is the expensive part of a probe.
         let planless =
             matches!(rules.method, Method::Load | Method::EarliestStart { local_jobs_preferred: false });
         if !(planless && rules.admission.is_unlimited()) {
@@ -209,6 +210,7 @@ impl Prober {
             let in_window = request.earliest_start <= start && start <= request.latest_start();
             in_window && fits(start)
         });
+        // Its start as a job may lie between the tried ones, and is rated too.
         self.add_begin(as_job.map(|(start, _)| start));
         let mut slots = Vec::with_capacity(self.begins.len());
         let mut plans = Vec::with_capacity(self.begins.len());
@@ -245,6 +247,7 @@ impl Prober {
         self.waiting.push(job);
         let with_job = Cluster { waiting: &self.waiting, ..*cluster };
         self.planner.plan(policy, &with_job);
+        // Moved out and back, because `self` is borrowed in between. Keeps its memory.
         let waiting = std::mem::take(&mut self.waiting);
         self.look_at_ends(&waiting);
         self.waiting = waiting;

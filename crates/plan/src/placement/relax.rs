@@ -73,12 +73,15 @@ fn later(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
     let mut step = trial.gap().max(Seconds(1));
     while latest_end <= furthest {
         if let Some(start) = trial.would_do(&Request { latest_end, ..*request }) {
+            // The window was wider than needed. Reduce it to this start, and check that the request is still
+            // granted.
             let by = start + request.duration - request.latest_end;
             let changed = Request { latest_end: request.latest_end + by, ..*request };
             let does = by > Seconds::ZERO && trial.would_do(&changed).is_some();
             return does.then_some(Relaxation::Later(by));
         }
         latest_end = latest_end + step;
+        // Doubled, so that 30 days need only a few trials.
         step = step + step;
     }
     None
@@ -86,6 +89,7 @@ fn later(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
 
 fn shorter(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxation> {
     let longest = trial.longest_vacancy(Interval::new(from, request.latest_end), request.capacity)?;
+    // At least one second less: the request as it is was refused.
     let duration = longest.min(Seconds(request.duration.0 - 1));
     let by = Seconds(request.duration.0 - duration.0);
     let changed = Request { duration, ..*request };
@@ -98,6 +102,7 @@ fn fewer(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
         let need = Need { capacity: Capacity(capacity), length: request.duration };
         trial.earliest_fit(from, need, Some(request.latest_end)).is_some()
     };
+    // Binary search: a smaller capacity fits wherever a larger one does.
     let (mut fitting, mut too_much) = (0, request.capacity.0);
     while too_much - fitting > 1 {
         let middle = fitting + (too_much - fitting) / 2;
@@ -110,6 +115,7 @@ fn fewer(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
 }
 
 fn earlier(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxation> {
+    // A slot that ends by then starts before `from`.
     let deadline = from + request.duration - Seconds(1);
     let start = trial.earliest_fit(trial.first_begin(), request.need(), Some(deadline))?;
     let latest_end = start + request.duration;
@@ -225,6 +231,7 @@ impl Search<'_, '_> {
             .filter(|(_, span)| overlaps(span.interval.begin, span.interval.end))
             .map(|(at, _)| Blocker::Reservation(at));
         let planned = self.prober.planned(self.rules.policy, self.cluster);
+        // Other waiting jobs are not protected, so they do not block a reservation.
         let all = prefers_local_jobs(self.rules);
         let first = planned.iter().zip(self.cluster.waiting).enumerate();
         let head = first.clone().min_by_key(|(_, (_, job))| (std::cmp::Reverse(job.priority), job.submit));
@@ -252,6 +259,7 @@ impl Trial for Search<'_, '_> {
     }
 
     fn longest_vacancy(&self, window: Interval, capacity: Capacity) -> Option<Seconds> {
+        // With a need of one second, a run of starts is as long as its vacancy.
         let second = Need { capacity, length: Seconds(1) };
         self.room.all_fits(window, second).map(|run| (run.last - run.first) + Seconds(1)).max()
     }

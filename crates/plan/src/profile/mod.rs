@@ -209,6 +209,7 @@ impl Profile {
         std::iter::from_fn(move || {
             let first = self.earliest_fit(from?, need, Some(window.end))?;
             let blocked = self.first_below(first, i64::from(need.capacity.0)).map(|(below, _)| below);
+            // Every start between `last` and the block would run into it.
             from = blocked;
             let last = blocked.unwrap_or(Time::MAX).min(window.end) - need.length;
             Some(Starts { first, last })

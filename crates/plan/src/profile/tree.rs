@@ -165,6 +165,7 @@ impl Tree {
             Way::Done => true,
             Way::Into => self.walk_from(child.node, level - 1, from, value, until, guide),
         };
+        // Only the first child can begin before `from`; all later ones are walked whole.
         over || self.walk_children(inner, level, at + 1, value + child.sum, end, guide)
     }
 
@@ -217,6 +218,8 @@ impl Tree {
     pub(super) fn pop_until(&mut self, time: i64) -> Option<i64> {
         let mut popped = None;
         while self.first().is_some_and(|first| first <= time) {
+            // Each round takes steps from the first leaf only. If it gets empty, the next leaf becomes the
+            // first.
             let (sum, outcome) = self.pop_below(self.root, self.height, time);
             popped = Some(popped.unwrap_or(0) + sum);
             if let Outcome::Sparse = outcome {
@@ -276,6 +279,7 @@ impl Tree {
             if leaf.steps[at] != 0 {
                 return Outcome::Kept;
             }
+            // A step of zero is removed: equal functions must have equal trees.
             leaf.remove(at..at + 1);
             self.len -= 1;
             return if leaf.len < LEAF / SPARSE { Outcome::Sparse } else { Outcome::Kept };
@@ -322,6 +326,7 @@ impl Tree {
         } else {
             self.refresh(node, level, at);
             let inner = &self.inners[node as usize];
+            // The right neighbour if there is one, otherwise the left one.
             let left = if at + 1 < inner.len { at } else { at.saturating_sub(1) };
             if left + 1 < inner.len {
                 let (a, b) = (inner.children[left].node, inner.children[left + 1].node);
@@ -337,6 +342,7 @@ impl Tree {
     /// Moves all of `right` into its left neighbour, if that leaves room for growth. Returns whether it did.
     fn merge(&mut self, left: NodeId, right: NodeId, level: usize) -> bool {
         let room = if level == 0 { LEAF } else { FAN };
+        // A quarter stays free. A fuller node would soon be split again.
         if self.node_len(left, level) + self.node_len(right, level) > room * 3 / 4 {
             return false;
         }
@@ -364,6 +370,7 @@ impl Tree {
     fn shrink(&mut self) {
         while self.height > 0 && self.inners[self.root as usize].len <= 1 {
             let old = self.root;
+            // A root without any child means that the tree is empty; it becomes a leaf again.
             let only = self.inners[old as usize].len == 1;
             self.root =
                 if only { self.inners[old as usize].children[0].node } else { self.place_leaf(Leaf::EMPTY) };
@@ -402,6 +409,7 @@ impl Tree {
 }
 
 fn place<T>(nodes: &mut Vec<T>, free: &mut Vec<NodeId>, node: T) -> NodeId {
+    // Discarded nodes are reused, so memory follows the size of the tree and not the number of operations.
     if let Some(id) = free.pop() {
         nodes[id as usize] = node;
         return id;

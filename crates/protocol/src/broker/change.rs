@@ -109,6 +109,7 @@ pub(super) fn wanted(
             if request.parts.len() != booking.children.len() {
                 return Err(Why::Unsupported(Impossible::OtherParts));
             }
+            // A request without constraints means that the current ones stay.
             if request.constraints.is_empty() {
                 request.constraints.clone_from(&before.constraints);
             }

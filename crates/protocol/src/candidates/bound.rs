@@ -104,6 +104,8 @@ impl Bounding {
                 }
                 Stage::Key { narrowed, keying, of_cheapest } => match ready!(keying.advance(scope, meter)) {
                     Some(key) => return Poll::Ready(Some((key, std::mem::take(narrowed)))),
+                    // No candidate has the least cost in every part. The bound with the earliest starts still
+                    // holds.
                     None if *of_cheapest => {
                         (*keying, *of_cheapest) = (Keying::within(scope, narrowed), false);
                     }
@@ -133,6 +135,7 @@ fn cheapest(
         if least.is_none_or(|least| choice.cost < least.cost) {
             *least = Some(Cheapest { cost: choice.cost, from: choice.earliest.max(earliest) });
         }
+        // No slot of the part is cheaper, so the scan can stop.
         if choice.cost == row.cheapest {
             break;
         }

@@ -68,6 +68,7 @@ impl<'a> Scope<'a> {
 impl Scan {
     pub(super) fn new(table: &Table, part: usize, earliest: Time, latest: Time) -> Scan {
         let row = &table.rows[part];
+        // A choice that starts earlier by more than the largest slack cannot reach `earliest`.
         let next = row.choices.partition_point(|choice| choice.earliest < earliest - row.widest);
         Scan { part, earliest, latest, next }
     }

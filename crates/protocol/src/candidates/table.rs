@@ -119,6 +119,7 @@ impl Preparing {
         table.order = (0..table.rows.len()).collect();
         table.order.sort_by_cached_key(|&at| {
             let Row { choices, spatial, .. } = &table.rows[at];
+            // Parts with a single choice come first: deciding them narrows the others at no cost.
             (choices.len() > 1, rank(spatial, at), choices.len(), at)
         });
         Poll::Ready(table)
@@ -131,6 +132,7 @@ impl Preparing {
             return;
         }
         let choice = self.numbers.choice(part, self.slots, found, self.request.objective);
+        // Checks what is known without other parts, such as a link that joins no sites.
         let here = |part| (part == at).then_some(choice.place);
         if choice.earliest <= choice.latest
             && self.row.spatial.iter().all(|constraint| possible(constraint, here))

@@ -153,6 +153,8 @@ impl Entry {
     pub fn takes(&self) -> Vec<Span> {
         match &self.waiting {
             Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) if self.is_live() => {
+                // An extension keeps the missing capacity up to the old end; only the part after it is added
+                // in full.
                 let from = if *extends { self.end() } else { Time::MIN };
                 book::both(&book::less(&self.spans, self.missing), &book::since(spans, from))
             }

@@ -136,6 +136,7 @@ impl Ledger {
     }
 
     fn accept(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
+        // An event for a known id does not fit, and must change nothing.
         if self.entries.contains_key(&id) || self.denied_to(id, &entry.owner).is_some() {
             return None;
         }

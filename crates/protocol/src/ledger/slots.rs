@@ -95,6 +95,7 @@ impl Sight<'_> {
         let mut begins = self.begins(request, search);
         let earliest =
             self.free.earliest_fit(request.earliest_start, request.need(), Some(request.latest_end));
+        // Always included, even if it lies between the spread starts.
         if let Some(earliest) = earliest
             && let Err(at) = begins.binary_search_by_key(&earliest, |(start, _)| *start)
         {

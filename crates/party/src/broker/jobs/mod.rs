@@ -237,11 +237,13 @@ impl Jobs {
         let Submission { caller, key, id, job, via } = submission;
         let is_same = |known: &Record| known.job == job && known.caller.user == caller.user;
         let with_key = self.keys.get(&key).and_then(|known| self.all.get(known));
+        // The key is checked before the id: a key used for another job is an error, even with a new id.
         if with_key.is_some_and(|known| known.id != id || !is_same(known)) {
             return Err(Problem::new(Why::KeyTaken(key)));
         }
         match self.all.get(&id) {
             Some(known) if is_same(known) => return Ok(()),
+            // The id of a copy is taken: reports about it belong to the flooded job.
             None if !self.copies.contains_key(&id) => {}
             _ => return Err(Problem::new(Why::JobTaken(id))),
         }
