@@ -171,7 +171,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
         (replaced("duration = \"1h\"", "duration = \"1 hour\""), &["line 3", "1 hour", "2h30m"]),
         (replaced("duration = \"1h\"", "duration = \"5s\""), &["request 1", "after the simulation"]),
         (replaced("latest = \"50m\"", "latest = \"5m\""), &["part one", "give a later latest"]),
-        (replaced("capacity = 8", "capacity = 0"), &["site a", "cluster", "no capacity"]),
+        (replaced("capacity = 8", "capacity = 0"), &["site a", "cluster", "capacity of 0"]),
         (replaced("intent = \"book\"", "intent = \"buy\""), &["buy", "commit-and-cancel"]),
         (replaced("intent = \"book\"", "intent = \"book\"\nafter = \"5s\""), &["after means nothing"]),
         (replaced("per_hour = 10", "perhour = 10"), &["unknown field `perhour`", "per_hour"]),
