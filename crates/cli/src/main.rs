@@ -8,6 +8,7 @@ mod demo;
 mod experiment;
 mod faults;
 mod grid;
+mod help;
 mod manual;
 mod output;
 mod placement;
@@ -20,7 +21,7 @@ mod whatif;
 mod workload;
 
 use bookahead_workload::FileError;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
@@ -64,7 +65,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&help::command().get_matches()).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Whatif(arguments) => whatif::run(&arguments),
@@ -76,8 +77,8 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Daemon(command) => daemon::run(&command),
         Command::Client(command) => client::run(&command),
-        Command::Completions(arguments) => manual::completions(&arguments, Cli::command()),
-        Command::Man(arguments) => manual::man(&arguments, Cli::command()),
+        Command::Completions(arguments) => manual::completions(&arguments, help::command()),
+        Command::Man(arguments) => manual::man(&arguments, help::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

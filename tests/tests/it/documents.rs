@@ -168,9 +168,38 @@ fn run_some(name: &str, text: &str, mut wanted: impl FnMut(&str) -> bool) -> Tem
             continue;
         }
         let command = command.replace(SHARED, &shared.display().to_string());
-        run(name, &command, folder.path());
+        let printed = run(name, &command, folder.path());
+        assert_fits(name, &command, &printed, NARROW);
     }
     folder
+}
+
+/// Width of the terminal in which commands run, in columns.
+const NARROW: usize = 80;
+
+/// Options and commands whose output is for programs, or is a drawing that has the width that it needs.
+const WIDE: [&str; 8] =
+    ["--json", "--replay", "--print-config", "--trace", " token ", " calendar", " man", " completions"];
+
+/// No line that a command prints for people is longer than the terminal.
+fn assert_fits(page: &str, command: &str, printed: &str, width: usize) {
+    if WIDE.iter().any(|word| command.contains(word)) {
+        return;
+    }
+    let long = printed.lines().find(|line| line.chars().count() > width);
+    assert_eq!(long, None, "{page}: $ {command}\n{printed}");
+}
+
+#[test]
+fn the_tour_fits_a_terminal_of_80_and_of_120_columns() {
+    let folder = TempDir::new().unwrap();
+    for width in [NARROW, 120] {
+        let command = format!("COLUMNS={width} bookahead demo --once --port 0");
+        let printed = run("the tour", &command, folder.path());
+        assert_fits("the tour", &command, &printed, width);
+        let longest = printed.lines().map(|line| line.chars().count()).max();
+        assert!(longest > Some(width / 2), "the width is used: {longest:?}");
+    }
 }
 
 pub(crate) fn folder_with_examples() -> TempDir {
@@ -234,6 +263,7 @@ pub(crate) fn run(page: &str, command: &str, folder: &Path) -> String {
         .args(["-c", command])
         .current_dir(folder)
         .env("PATH", std::env::join_paths(path).unwrap())
+        .env("COLUMNS", NARROW.to_string())
         .env("BOOKAHEAD_SERVER", SERVER.lock().unwrap().as_deref().unwrap_or("http://127.0.0.1:7400"))
         .stdin(Stdio::null())
         .output()

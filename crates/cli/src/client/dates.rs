@@ -46,6 +46,10 @@ impl Dates {
         }
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     pub(crate) fn zone_name(&self) -> String {
         zone_name(&self.zone)
     }

@@ -76,11 +76,12 @@ fn in_the_way(blocker: &Blocker, dates: &Dates) -> String {
         BlockerKind::Reservation => "a reservation",
     };
     match (blocker.begin, blocker.end) {
+        (Some(begin), Some(end)) if begin <= dates.now() => format!("{what} until {}", dates.short(end)),
         (Some(begin), Some(end)) => {
-            format!("{what}, {} until {}", dates.wall(begin), dates.wall_end(begin, end))
+            format!("{what}, {} until {}", dates.short(begin), dates.short_end(begin, end))
         }
-        (None, Some(end)) => format!("{what}, until {}", dates.wall(end)),
-        (Some(begin), None) => format!("{what}, from {}, with no end in sight", dates.wall(begin)),
+        (None, Some(end)) => format!("{what} until {}", dates.short(end)),
+        (Some(begin), None) => format!("{what} from {} on, without an end", dates.short(begin)),
         (None, None) => what.to_owned(),
     }
 }

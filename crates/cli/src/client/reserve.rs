@@ -159,6 +159,16 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     if reservation.state != State::Held {
         return Ok(());
     }
+    let granted = session.left_ms(reservation.held_for_ms.unwrap_or(0));
+    // An answer takes a moment, in which the hold already runs.
+    const MOMENT: i64 = 5_000;
+    if granted + MOMENT < arguments.hold.0.0.saturating_mul(1_000) {
+        let asked = countdown(arguments.hold.0.0.saturating_mul(1_000));
+        say!(
+            "note: held for {} instead of {asked}, the longest hold that the server allows",
+            countdown(granted)
+        );
+    }
     let commit = session.command(&["commit".to_owned(), id.to_string()]);
     say!("commit it before the hold expires:\n  {commit}");
     if arguments.wait { wait(session, &reservation) } else { Ok(()) }

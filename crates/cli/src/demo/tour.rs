@@ -2,9 +2,10 @@
 //! are really run, in a folder that has the files they name.
 
 use crate::output::say;
+use crate::table::{terminal_width, wrapped};
 use anyhow::{Context, Result, bail};
 use bookahead_lrms::command::{Command as Foreign, Runner};
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +19,7 @@ struct Station {
 
 const REQUEST: &str = "examples/requests/tele-immersion.toml";
 
-const STATIONS: [Station; 7] = [
+const STATIONS: [Station; 8] = [
     Station {
         says: "Four sites and their broker. Some have users of their own, whose jobs wait in queues.",
         types: "sites",
@@ -31,7 +32,7 @@ const STATIONS: [Station; 7] = [
     Station {
         says: "Now a cluster, a room to look at its pictures, and a network link between the two: all three at the \
                same time, or none of them.",
-        types: "reserve --file examples/requests/tele-immersion.toml --hold 30s",
+        types: "reserve --file examples/requests/tele-immersion.toml --hold 5m",
     },
     Station {
         says: "It is held, not booked: if nobody commits it, it is given back. Commit it.",
@@ -43,14 +44,19 @@ const STATIONS: [Station; 7] = [
         types: "reserve --capacity 500 --duration 2h --from +10m --until +2h20m --kind processors",
     },
     Station { says: "All that you have booked through the broker.", types: "list --mine" },
+    Station {
+        says: "And what is taken on the largest cluster today, seen from the broker.",
+        types: "schedule centre/cluster --until +12h",
+    },
 ];
 
 pub(crate) async fn run(url: &str, ends: bool) -> Result<()> {
-    let mut guide = Guide::to(url)?;
+    let guide = Guide::to(url)?;
+    let mut guide = if ends { guide } else { guide.with_pauses() };
     guide.put(REQUEST, include_str!("../../../../examples/requests/tele-immersion.toml"))?;
     let mut last = None;
     for station in &STATIONS {
-        guide.goes_on(station.says);
+        guide.goes_on(station.says).await?;
         let words = station.types.split(' ').map(|word| match word {
             "ID" => last.as_deref().unwrap_or("ID"),
             word => word,
@@ -61,7 +67,6 @@ pub(crate) async fn run(url: &str, ends: bool) -> Result<()> {
     say!("\nWhere to look next:");
     say!("   $ bookahead --help                      what else there is");
     say!("   $ bookahead watch --server {url}        what happens, as it happens");
-    say!("   $ curl {url}/v1/schedule                what is taken when, for drawing");
     say!("   $ curl {url}/openapi.json               the API, for programs");
     if !ends {
         say!("\nThe grid goes on until you press Ctrl-C.");
@@ -81,6 +86,8 @@ pub(crate) struct Guide {
     server: String,
     folder: TempDir,
     stations: usize,
+    /// Whether the user presses Enter before each step but the first.
+    pauses: bool,
 }
 
 impl Guide {
@@ -88,7 +95,12 @@ impl Guide {
     pub(crate) fn to(server: &str) -> Result<Guide> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        Ok(Guide { program, server: server.to_owned(), folder, stations: 0 })
+        Ok(Guide { program, server: server.to_owned(), folder, stations: 0, pauses: false })
+    }
+
+    /// Waits for Enter between the steps where a person watches.
+    pub(crate) fn with_pauses(self) -> Guide {
+        Guide { pauses: io::stdin().is_terminal() && io::stderr().is_terminal(), ..self }
     }
 
     /// Puts a file into the folder in which commands run.
@@ -100,9 +112,17 @@ impl Guide {
     }
 
     /// Goes on to the next station.
-    pub(crate) fn goes_on(&mut self, says: &str) {
+    pub(crate) async fn goes_on(&mut self, says: &str) -> Result<()> {
+        if self.pauses && self.stations > 0 {
+            say!("\n[Press Enter to go on]");
+            let read = tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new())).await?;
+            // At the end of the input nothing more is pressed.
+            self.pauses = read.context("cannot read from the terminal")? > 0;
+        }
         self.stations += 1;
-        say!("\n{}. {says}\n", self.stations);
+        let width = terminal_width().unwrap_or(100);
+        say!("\n{}\n", wrapped(&format!("{}. {says}", self.stations), width).join("\n"));
+        Ok(())
     }
 
     /// Types a command of ours, and gives what it printed. A refusal is part of a tour; anything else that fails ends it.
@@ -115,6 +135,8 @@ impl Guide {
             command.args(["--server", &self.server]);
         }
         command.args(words.get(1..).unwrap_or_default());
+        // What the command prints goes through a pipe, and then to this terminal.
+        command.envs(terminal_width().map(|width| ("COLUMNS", width.to_string())));
         // Waited for elsewhere, so that somebody who does not want to go on need not wait.
         let output = tokio::task::spawn_blocking(move || command.output()).await?;
         let output = output.context("cannot run this program again")?;

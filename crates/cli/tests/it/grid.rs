@@ -168,7 +168,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
         ),
         (replaced("name = \"b\"", "name = \"a\""), &["two parties are called a"]),
         (replaced("name = \"b\"", "name = \"a/b\""), &["a/b"]),
-        (replaced("duration = \"1h\"", "duration = \"1 hour\""), &["line 3", "1 hour", "2h30m"]),
+        (replaced("duration = \"1h\"", "duration = \"1 houre\""), &["line 3", "1 houre", "2h30m"]),
         (replaced("duration = \"1h\"", "duration = \"5s\""), &["request 1", "after the simulation"]),
         (replaced("latest = \"50m\"", "latest = \"5m\""), &["part one", "give a later latest"]),
         (replaced("capacity = 8", "capacity = 0"), &["site a", "cluster", "capacity of 0"]),

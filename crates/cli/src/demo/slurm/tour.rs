@@ -53,17 +53,17 @@ pub(super) fn say_more(grid: &Grid, clusters: &[Cluster]) {
 }
 
 async fn look_around(guide: &mut Guide, clusters: &[Cluster]) -> Result<()> {
-    guide.goes_on("Two sites and their broker. Each site drives a Slurm of its own, in which jobs of local users run and wait.");
+    guide.goes_on("Two sites and their broker. Each site drives a Slurm of its own, in which jobs of local users run and wait.").await?;
     guide.types(&["sites"]).await?;
     if let Some(cluster) = clusters.first() {
-        guide.goes_on("The queue of the first, as Slurm shows it.");
+        guide.goes_on("The queue of the first, as Slurm shows it.").await?;
         let columns = "--format=%.6i %.9j %.8T %.5C %.6l %R";
         guide.types_foreign(cluster.command("squeue", [columns])).await?;
     }
     guide.goes_on(
         "When could you have eight cores there for a minute? Nothing is booked by asking. The last columns say what each \
          begin would do to the jobs that wait.",
-    );
+    ).await?;
     let words = "probe --capacity 8 --duration 1m --from +20s --until +9m --resource alpha/cluster --most 6";
     guide.types(&words.split(' ').collect::<Vec<_>>()).await?;
     Ok(())
@@ -74,17 +74,19 @@ async fn book(guide: &mut Guide, clusters: &[Cluster]) -> Result<String> {
     guide.goes_on(
         "Now eight cores of alpha and four of beta, together, in twenty seconds: both or none. Each site has its Slurm agree before \
          it answers.",
-    );
+    ).await?;
     let parts =
         ["capacity=8 duration=1m resource=alpha/cluster", "capacity=4 duration=1m resource=beta/cluster"];
     let words =
         ["reserve", "--part", parts[0], "--part", parts[1], "--together", "--from", "+20s", "--hold", "15s"];
     let held = guide.types(&words).await?;
     let id = id_in(&held, "rsv_").context("nothing was reserved; this is a defect")?;
-    guide.goes_on("It is held, not booked: if nobody commits it, it is given back, in Slurm too. Commit it.");
+    guide
+        .goes_on("It is held, not booked: if nobody commits it, it is given back, in Slurm too. Commit it.")
+        .await?;
     guide.types(&["commit", &id]).await?;
     if let Some(cluster) = clusters.first() {
-        guide.goes_on("It is really there: nobody else's job runs on these cores in that minute.");
+        guide.goes_on("It is really there: nobody else's job runs on these cores in that minute.").await?;
         guide.types_foreign(cluster.command("scontrol", ["show", "reservation"])).await?;
     }
     Ok(id)
@@ -94,13 +96,13 @@ async fn book(guide: &mut Guide, clusters: &[Cluster]) -> Result<String> {
 async fn submit<'a>(guide: &mut Guide, grid: &Grid, clusters: &'a [Cluster]) -> Result<Vec<Submitted<'a>>> {
     guide.goes_on(
         "Each site has its part under an id of its own. A script is submitted into each: it waits until the reservation begins.",
-    );
+    ).await?;
     let mut jobs = Vec::new();
     for cluster in clusters {
         let site = grid.sites().find(|(name, _)| *name == cluster.name());
         let (_, url) = site.context("a cluster without a site; this is a defect")?;
         let client = Client::new(url, Options::default())?;
-        let listed = guide.types(&["list", "--mine", "--server", url]).await?;
+        let listed = guide.types(&["list", "--mine", "--full-ids", "--server", url]).await?;
         let part = id_in(&listed, "rsv_").context("the site has no part of it; this is a defect")?;
         let said = guide.types(&["submit", "--server", url, "--reservation", &part, SCRIPT.0]).await?;
         let job = id_in(&said, "job_").context("no job was submitted; this is a defect")?;
@@ -115,7 +117,7 @@ async fn submit<'a>(guide: &mut Guide, grid: &Grid, clusters: &'a [Cluster]) -> 
 async fn wait_for_starts(guide: &mut Guide, jobs: &[Submitted<'_>]) -> Result<()> {
     let begin = jobs.iter().map(|job| job.promised).max();
     let begin = begin.map_or_else(String::new, |begin| begin.to_string());
-    guide.goes_on(&format!("Now wait until {begin}. Promised was, and happened:"));
+    guide.goes_on(&format!("Now wait until {begin}. Promised was, and happened:")).await?;
     for job in jobs {
         let (started, wrote) = job.started().await?;
         let late = started.time().0 - job.promised.time().0;
@@ -152,9 +154,9 @@ impl Submitted<'_> {
 
 /// Cancels the reservation, and sees that nothing of it is left.
 async fn cancel(guide: &mut Guide, jobs: &[Submitted<'_>], id: &str) -> Result<()> {
-    guide.goes_on("That is enough. Whoever cancels early gives the rest back, at both sites.");
+    guide.goes_on("That is enough. Whoever cancels early gives the rest back, at both sites.").await?;
     guide.types(&["cancel", id]).await?;
-    guide.goes_on("The jobs in it are ended, and Slurm has nothing of it any more.");
+    guide.goes_on("The jobs in it are ended, and Slurm has nothing of it any more.").await?;
     for Submitted { cluster, part, .. } in jobs {
         let began = Instant::now();
         let show = || cluster.command("scontrol", ["show", "reservation"]);
