@@ -1,5 +1,5 @@
-//! Answers for people: tables on standard output, whose columns are left out where no row has anything to say in them.
-//! Programs get the documents themselves.
+//! Human-readable answers: tables on standard output. Columns without a value in any row are left out. With `--json` the
+//! documents are printed instead.
 
 use crate::client::dates::{Dates, countdown, length, utc_span};
 use crate::client::request::values::shown;
@@ -54,7 +54,7 @@ fn ratings(slot: &Slot) -> [String; 5] {
     ]
 }
 
-/// Thousandths as they are paid; nothing where it is free.
+/// `3.200`; a dash if it is free.
 fn cost(thousandths: u64) -> String {
     if thousandths == 0 {
         NOTHING.to_owned()
@@ -67,7 +67,7 @@ pub(crate) fn state_word(state: State) -> &'static str {
     life_cycle::State::from(state).word()
 }
 
-/// `held for 4:59`; `left` is on the user's clock.
+/// `held for 4:59`; `left` converts to the user's clock.
 fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     match reservation.held_for_ms {
         Some(millis) => format!("held for {}", countdown(left(millis))),
@@ -79,15 +79,15 @@ fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     }
 }
 
-/// `part 1, since 14:05: gone: an operator of its site gave it up`.
+/// `part 1, since 14:05: lost: cancelled by an operator of its site`.
 fn loss(loss: &Loss, dates: &Dates) -> String {
     let Loss { part, since, why, heal_at } = loss;
-    let again = |at| format!("; no replacement was found, the next is looked for at {}", dates.wall(at));
+    let again = |at| format!("; no replacement was found, next attempt at {}", dates.wall(at));
     let again = heal_at.map(again).unwrap_or_default();
     format!("part {part}, since {}: {}{again}", dates.wall(*since), lost(*why))
 }
 
-/// `part 1, at 14:06: replaced south/cluster: gone: an operator of its site gave it up`.
+/// `part 1, at 14:06: replaced south/cluster: lost: cancelled by an operator of its site`.
 fn replacement(replacement: &Replacement, dates: &Dates) -> String {
     let Replacement { part, at, was, why } = replacement;
     format!("part {part}, at {}: replaced {}: {}", dates.wall(*at), was.resource, lost(*why))
@@ -95,12 +95,12 @@ fn replacement(replacement: &Replacement, dates: &Dates) -> String {
 
 fn lost(why: Lost) -> &'static str {
     match why {
-        Lost::Degraded => "less is left than was promised",
-        Lost::GivenUp => "gone: its owner gave it up",
-        Lost::Revoked => "gone: an operator of its site gave it up",
-        Lost::Ended => "gone: its site ended it",
-        Lost::Forgotten => "gone: its site does not know it any more",
-        Lost::NotChanged => "its site could not give it the new terms",
+        Lost::Degraded => "degraded: less capacity than promised",
+        Lost::GivenUp => "lost: cancelled by its owner",
+        Lost::Revoked => "lost: cancelled by an operator of its site",
+        Lost::Ended => "lost: ended by its site",
+        Lost::Forgotten => "lost: unknown at its site",
+        Lost::NotChanged => "its site could not apply the new terms",
     }
 }
 
@@ -142,7 +142,7 @@ fn parts(reservation: &Reservation, dates: &Dates) -> Columns {
     table
 }
 
-/// Many, a row for each part.
+/// One row per part; the reservation is named in its first row only.
 pub(crate) fn print_reservations(
     reservations: &[Reservation],
     dates: &Dates,
@@ -165,12 +165,11 @@ pub(crate) fn print_reservations(
     write!(stdout(), "{}", table.table())
 }
 
-/// How a job is, in words.
 fn job_word(job: &Job) -> String {
     let word = match job.state {
         JobState::Placing => "placing",
         JobState::Waiting => "waiting",
-        JobState::Claiming => "waiting for its go",
+        JobState::Claiming => "waiting for permission to start",
         JobState::Running => "running",
         JobState::Done => return or_nothing(job.exit, |exit| format!("done, exit code {exit}")),
         JobState::Cancelled => "cancelled",
@@ -209,7 +208,7 @@ pub(crate) fn print_jobs(jobs: &[Job], dates: &Dates) -> io::Result<()> {
     write!(stdout(), "{}", table.table())
 }
 
-/// All of them, and the resources by the names that they have at the server, which is the first.
+/// All parties, and the resources under the names that the server uses. The server itself is the first party.
 pub(crate) fn print_sites(sites: &[Site], dates: &Dates) -> io::Result<()> {
     let mut out = stdout();
     writeln!(out, "{}", parties(sites, dates).table())?;
@@ -262,7 +261,7 @@ fn resources(server: Option<&Site>) -> Columns {
     table
 }
 
-/// On all resources together, where it tells.
+/// The sum over all resources; a dash if the site reports no load.
 fn jobs(site: &Site, number: impl Fn(&Load) -> u32) -> String {
     let all: u64 = site.loads.iter().map(|load| u64::from(number(load))).sum();
     if site.loads.is_empty() { NOTHING.to_owned() } else { count(all) }
@@ -273,17 +272,17 @@ fn attributes(all: &BTreeMap<Name, AttributeValue>) -> String {
     if each.is_empty() { NOTHING.to_owned() } else { each.join(" ") }
 }
 
-/// Stands where a row has nothing to say.
+/// The cell of a row without a value.
 const NOTHING: &str = "–";
 
-/// Rows below a head, by columns.
+/// A table whose empty columns are left out.
 struct Columns {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Columns {
-    /// Below these names, which are separated by commas.
+    /// `head` is the list of column names, separated by `, `.
     fn new(head: &str) -> Columns {
         Columns { head: head.split(", ").map(str::to_owned).collect(), rows: Vec::new() }
     }
@@ -309,7 +308,6 @@ impl Columns {
     }
 }
 
-/// What there is to say, or that there is nothing.
 fn or_nothing<T>(value: Option<T>, say: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NOTHING.to_owned(), say)
 }

@@ -1,4 +1,4 @@
-//! Reading an instant: the text in, what is meant out. Whatever is not understood is an error that says what to write.
+//! Parsing of times. Every error states what to write instead.
 
 use super::{BadWhen, Day, When};
 use crate::times::length;
@@ -44,7 +44,7 @@ fn relative(text: &str) -> Option<Seconds> {
     later.or_else(|| earlier().map(|length| Seconds(-length.0)))
 }
 
-/// What says its offset from UTC. None where it does not say one.
+/// Parses a time with an offset from UTC. None if it has no offset.
 fn exact(text: &str) -> Result<Option<Timestamp>, BadWhen> {
     match text.parse::<Timestamp>() {
         Ok(instant) if instant.subsec_nanosecond() != 0 => Err(BadWhen::Fraction(text.to_owned())),
@@ -53,7 +53,7 @@ fn exact(text: &str) -> Result<Option<Timestamp>, BadWhen> {
     }
 }
 
-/// `2026-11-16T09:00:00+01:00[Europe/Berlin]`, whose offset must be the zone's, or without an offset.
+/// `2026-11-16T09:00:00+01:00[Europe/Berlin]`, whose offset must match the zone, or the same without an offset.
 fn with_zone_in_brackets(text: &str, rest: &str, name: &str) -> Result<When, BadWhen> {
     let zone = zone(name).ok_or_else(|| no_such_zone(text, name))?;
     if exact(rest)?.is_some() {
@@ -70,10 +70,10 @@ fn no_such_zone(text: &str, zone: &str) -> BadWhen {
     BadWhen::NoSuchZone { text: text.to_owned(), zone: zone.to_owned() }
 }
 
-/// A day, a time of day, and perhaps a zone.
+/// A day, a time of day and, optionally, a zone.
 fn wall(text: &str) -> Result<When, BadWhen> {
     let unreadable = || BadWhen::Unreadable(text.to_owned());
-    // 2026-11-16T09:00 is one word, and two things.
+    // 2026-11-16T09:00 is one word with a day and a time of day.
     let spaced = split_date_and_time(text);
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let (day, clock, zone_name) = match words.as_slice() {
@@ -126,7 +126,7 @@ fn day(word: &str) -> Option<Day> {
     }
 }
 
-/// `2026-11-16`; the calendar would read more than that.
+/// `2026-11-16`. The format is checked here because jiff also accepts other ones, such as a date with a time.
 fn date(word: &str) -> Option<Day> {
     let plain =
         word.len() == "2026-11-16".len() && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
@@ -151,7 +151,7 @@ fn time_of_day(word: &str) -> Option<civil::Time> {
     civil::Time::new(number(hour, 1..=2)?, number(minute, 2..=2)?, number(second, 2..=2)?, 0).ok()
 }
 
-/// A zone by its name, or an offset from UTC.
+/// A zone by its IANA name, `Z`, or an offset from UTC.
 pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     if let Some(offset) = offset(name) {
         return Some(TimeZone::fixed(offset));
