@@ -145,7 +145,7 @@ fn extreme_numbers_in_the_header_do_no_harm() {
 #[test]
 fn a_calendar_time_needs_a_trace_that_knows_its_date() {
     let folder = Folder::with("trace.swf", THREE_JOBS.replace("; UnixStartTime: 1000000000\n", ""));
-    let words = ["trace.swf", "UnixStartTime", "give seconds of the trace"];
+    let words = ["trace.swf", "UnixStartTime", "use seconds of the trace"];
     folder.fail("simulate trace.swf --from 2001-09-09T01:46:40Z", &words);
     folder.fail("simulate trace.swf --gantt g.svg --gantt-from 2001-09-09T01:46:40Z", &words);
 }

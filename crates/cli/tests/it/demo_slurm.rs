@@ -54,7 +54,7 @@ fn a_demo_that_is_told_to_end_or_killed_leaves_no_process() {
         let mut child = Started(demo(&folder).arg("--no-tour").stderr(Stdio::piped()).spawn().unwrap());
         if ready {
             let mut lines = BufReader::new(child.0.stderr.take().unwrap()).lines();
-            assert!(lines.any(|line| line.unwrap().starts_with("The demo runs")), "it ended by itself");
+            assert!(lines.any(|line| line.unwrap().starts_with("The demo is running")), "it ended by itself");
         }
         // One is the demo itself.
         wait_until(|| processes_of(folder.path()).len() > 2);

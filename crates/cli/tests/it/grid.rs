@@ -159,7 +159,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
         (replaced("peers = [\"a\", \"b\"]", "peers = [\"ana\"]"), &["ana is a client", "a, b"]),
         (
             replaced("peers = [\"a\", \"b\"]", "peers = [\"a\", \"broker\"]"),
-            &["in a circle", "broker asks broker"],
+            &["must not form a cycle", "broker asks broker"],
         ),
         (replaced("asks = \"broker\"", "asks = \"brokr\""), &["client ana", "no brokr", "broker"]),
         (
@@ -169,13 +169,16 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
         (replaced("name = \"b\"", "name = \"a\""), &["two parties are called a"]),
         (replaced("name = \"b\"", "name = \"a/b\""), &["a/b"]),
         (replaced("duration = \"1h\"", "duration = \"1 hour\""), &["line 3", "1 hour", "2h30m"]),
-        (replaced("duration = \"1h\"", "duration = \"5s\""), &["request 1", "after the simulation"]),
-        (replaced("latest = \"50m\"", "latest = \"5m\""), &["part one", "give a later latest"]),
+        (
+            replaced("duration = \"1h\"", "duration = \"5s\""),
+            &["request 1", "after the end of the simulation"],
+        ),
+        (replaced("latest = \"50m\"", "latest = \"5m\""), &["part one", "use a later latest"]),
         (replaced("capacity = 8", "capacity = 0"), &["site a", "cluster", "no capacity"]),
         (replaced("intent = \"book\"", "intent = \"buy\""), &["buy", "commit-and-cancel"]),
-        (replaced("intent = \"book\"", "intent = \"book\"\nafter = \"5s\""), &["after means nothing"]),
+        (replaced("intent = \"book\"", "intent = \"book\"\nafter = \"5s\""), &["after does not apply"]),
         (replaced("per_hour = 10", "perhour = 10"), &["unknown field `perhour`", "per_hour"]),
-        (replaced("per_hour = 10,", "per_hour = 1e9,"), &["site b", "give fewer"]),
+        (replaced("per_hour = 10,", "per_hour = 1e9,"), &["site b", "use fewer"]),
         (
             replaced("per_hour = 10, size = [1, 4], run = [\"1m\", \"10m\"]", "swf = \"none.swf\""),
             &["none.swf"],
@@ -197,7 +200,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
     ] {
         folder(&description).fail("simulate-grid grid.toml", words);
     }
-    Folder::new().fail("simulate-grid missing.toml", &["missing.toml cannot be read"]);
+    Folder::new().fail("simulate-grid missing.toml", &["cannot read missing.toml"]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn with_json_standard_output_is_json_and_nothing_else() {
         let ran = folder.succeed(line);
         assert!(ran.json().is_object());
         assert_eq!(ran.json()["cleaning"]["mended"]["run-cut-at-request"], 1);
-        assert!(ran.err.starts_with("trace.swf: 3 of 3 jobs kept\n  mended:\n"), "{ran:?}");
+        assert!(ran.err.starts_with("trace.swf: 3 of 3 jobs kept\n  repaired:\n"), "{ran:?}");
         assert!(ran.err.contains("1  the job ran longer than it asked for and was cut there\n"), "{ran:?}");
     }
 }

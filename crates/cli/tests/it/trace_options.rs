@@ -128,7 +128,7 @@ fn jobs_that_estimates_drop_take_their_records_along() {
     assert_eq!(folder.text("out.swf"), "; MaxProcs: 10\n4 20 -1 1 7 -1 -1 7 1 -1 1 1 1 1 1 1 -1 -1\n");
     folder.fail(
         "simulate trace.swf --estimates factor:0.5 --overrun drop",
-        &["trace.swf: no job is left", "--estimates"],
+        &["trace.swf: no jobs left", "--estimates"],
     );
 }
 
@@ -140,7 +140,7 @@ fn standard_input_is_a_trace_too() {
     assert_eq!(ran.json()["trace"], "standard input");
     folder
         .run_with_input("simulate - --from 2001-09-09T01:46:40Z", THREE_JOBS)
-        .assert_refused(1, &["give seconds"]);
+        .assert_refused(1, &["use a file, or seconds of the trace"]);
 }
 
 #[test]

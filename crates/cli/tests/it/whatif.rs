@@ -77,8 +77,8 @@ fn wrong_requests_are_explained() {
     for (request, word) in [
         ("processors=4", "'duration' is missing"),
         ("duration=2h", "'processors' is missing"),
-        ("processors=0,duration=2h", "no number of processors"),
-        ("processors=4,duration=soon", "no length of time"),
+        ("processors=0,duration=2h", "invalid number of processors '0'"),
+        ("processors=4,duration=soon", "invalid duration 'soon'"),
         ("cpus=4,duration=2h", "'cpus' is unknown"),
     ] {
         folder.run(&format!("whatif trace.swf --at 10 --request {request}")).assert_refused(2, &[word]);
