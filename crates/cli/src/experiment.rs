@@ -108,8 +108,8 @@ fn print(page: &Page) -> Result<()> {
     Ok(())
 }
 
-/// Writes the tables, figures and report section of this experiment, then rebuilds the report from all sections in `folder`,
-/// including those of earlier runs.
+/// Writes the tables, figures and report section of this experiment, then rebuilds the report from all sections in
+/// `folder`, including those of earlier runs.
 fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
     let own = folder.join(page.id);
     create(&own)?;

@@ -1,5 +1,5 @@
-//! `bookahead faults`: simulates many random grids with random faults, each fully determined by its seed, and checks the
-//! invariants of the protocol. `--replay` shows one of them as a sequence diagram.
+//! `bookahead faults`: simulates many random grids with random faults, each fully determined by its seed, and checks
+//! the invariants of the protocol. `--replay` shows one of them as a sequence diagram.
 
 use crate::grid::tables::{Counts, INVARIANTS, Seen, in_one_line};
 use crate::grid::{self, diagram};
@@ -14,7 +14,8 @@ use serde::Serialize;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-/// Schedules per batch. Outcomes are added up after each batch, so that memory does not grow with the number of schedules.
+/// Schedules per batch. Outcomes are added up after each batch, so that memory does not grow with the number of
+/// schedules.
 const AT_ONCE: u64 = 10_000;
 /// Violations printed at most; they usually have one cause, and the first seeds are enough to replay it.
 const SHOWN: usize = 20;

@@ -25,8 +25,8 @@ use std::process::ExitCode;
 
 /// Advance reservations for batch clusters.
 ///
-/// Reserve resources at sites and brokers, run those services, and simulate them on workload traces with the same planning
-/// code. Start with `bookahead demo`.
+/// Reserve resources at sites and brokers, run those services, and simulate them on workload traces with the same
+/// planning code. Start with `bookahead demo`.
 #[derive(Parser)]
 #[command(name = "bookahead", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {

@@ -1,5 +1,5 @@
-//! `bookahead completions` and `bookahead man`: shell completions and manual pages, generated from the same clap definition
-//! as the help.
+//! `bookahead completions` and `bookahead man`: shell completions and manual pages, generated from the same clap
+//! definition as the help.
 
 use crate::output::save_and_tell;
 use anyhow::{Context, Result};

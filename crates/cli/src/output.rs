@@ -1,6 +1,6 @@
-//! Output of all commands: messages on standard error, JSON, tables and formatted numbers on standard output, files, and
-//! progress bars. A failed write to standard error never fails a command. A bar appears only on a terminal, and only once
-//! the work has taken longer than [`QUIET_FOR`].
+//! Output of all commands: messages on standard error, JSON, tables and formatted numbers on standard output, files,
+//! and progress bars. A failed write to standard error never fails a command. A bar appears only on a terminal, and
+//! only once the work has taken longer than [`QUIET_FOR`].
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -29,8 +29,9 @@ pub(crate) fn stdout() -> Escaped<StdoutLock<'static>> {
     Escaped(io::stdout().lock())
 }
 
-/// Escapes control and bidirectional characters as `\u` and four digits. Names and messages come from servers and the sites
-/// behind them: they must not move the cursor, set colours or hide text. JSON keeps its meaning with these escapes.
+/// Escapes control and bidirectional characters as `\u` and four digits. Names and messages come from servers and the
+/// sites behind them: they must not move the cursor, set colours or hide text. JSON keeps its meaning with these
+/// escapes.
 pub(crate) struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {
@@ -62,8 +63,8 @@ fn is_unsafe(character: char) -> bool {
     directs || breaks_line || character.is_control() && !matches!(character, '\n' | '\t')
 }
 
-/// Prints `value` and a line end. Returns the error of standard output itself: the caller must tell a closed pipe from a
-/// full disk.
+/// Prints `value` and a line end. Returns the error of standard output itself: the caller must tell a closed pipe from
+/// a full disk.
 pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
     let mut out = stdout();
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;

@@ -60,8 +60,8 @@ enum PreferenceName {
 /// Required notice time of reservations.
 #[derive(Args)]
 pub(crate) struct NoticeArguments {
-    /// Require a notice of FACTOR times the wait predicted for a job of the same size; with 1, reserving gives no earlier
-    /// start than queueing
+    /// Require a notice of FACTOR times the wait predicted for a job of the same size; with 1, reserving gives no
+    /// earlier start than queueing
     #[arg(
         long,
         value_name = "FACTOR",

@@ -1,5 +1,5 @@
-//! Times and durations on the command line of trace commands. A time is in seconds of the trace or, if the trace has a start
-//! date, an RFC 3339 instant; a wall time without an offset is refused.
+//! Times and durations on the command line of trace commands. A time is in seconds of the trace or, if the trace has a
+//! start date, an RFC 3339 instant; a wall time without an offset is refused.
 
 use bookahead_plan::{Seconds, Time};
 use bookahead_service::config::{Length, whole_seconds};

@@ -1,5 +1,5 @@
-//! Claims of a paper beside our results, and whether they agree. Each claim has a rule for agreement that was written before
-//! the first run. Most rules are about the direction of an effect; none was tuned to be met.
+//! Claims of a paper beside our results, and whether they agree. Each claim has a rule for agreement that was written
+//! before the first run. Most rules are about the direction of an effect; none was tuned to be met.
 
 use crate::statistics::Estimate;
 use serde::Serialize;

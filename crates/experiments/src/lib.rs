@@ -1,5 +1,5 @@
-//! Reproductions of the experiments of the source papers. Each module has the set-up of one paper, its published results as
-//! data, and our results. Results depend only on the seeds; nothing is tuned to match.
+//! Reproductions of the experiments of the source papers. Each module has the set-up of one paper, its published
+//! results as data, and our results. Results depend only on the seeds; nothing is tuned to match.
 //!
 //! - [`what_if`]: what-if rating compared with load rating
 //! - [`claim`]: claims of a paper, our results, and whether they agree

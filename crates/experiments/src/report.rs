@@ -1,5 +1,5 @@
-//! The report as one self-contained HTML file: each experiment is a page with text, tables, claims and figures. This module
-//! never reads or writes a file.
+//! The report as one self-contained HTML file: each experiment is a page with text, tables, claims and figures. This
+//! module never reads or writes a file.
 
 use crate::{Claim, Estimate};
 use bookahead_figure::LinePoint;

@@ -1,6 +1,6 @@
-//! The x axis of a plot with one column per name: positions of the columns, and the names below them, broken into lines if
-//! that makes them fit, and slanted otherwise. Text widths are estimates. Names never overlap: if columns are too narrow,
-//! only every n-th name is drawn.
+//! The x axis of a plot with one column per name: positions of the columns, and the names below them, broken into lines
+//! if that makes them fit, and slanted otherwise. Text widths are estimates. Names never overlap: if columns are too
+//! narrow, only every n-th name is drawn.
 
 use crate::svg::{Frame, Svg};
 use crate::theme::{TEXT, fit, text_width};
@@ -14,7 +14,8 @@ const GAP: f64 = 8.0;
 const SLANTED_PITCH: f64 = 21.0;
 /// Maximum length of a slanted name, in pixels; longer ones are cut, so that the axis does not become too high.
 const SLANTED_LENGTH: f64 = 190.0;
-/// The angle of slanted names in degrees, and its sine and cosine: the share of their length that goes down and to the left.
+/// The angle of slanted names in degrees, and its sine and cosine: the share of their length that goes down and to the
+/// left.
 const SLANT: (u32, f64) = (45, std::f64::consts::FRAC_1_SQRT_2);
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
-//! Quantities over time: one or more panels above a common time axis. A series has the same colour in all panels; values
-//! below zero are drawn as zero.
+//! Quantities over time: one or more panels above a common time axis. A series has the same colour in all panels;
+//! values below zero are drawn as zero.
 //!
-//! A series is drawn as a path: sorted, clipped to the drawn time, and reduced to the resolution in pixels. No peak is lost:
-//! of each pixel column the first, lowest, highest and last point are kept.
+//! A series is drawn as a path: sorted, clipped to the drawn time, and reduced to the resolution in pixels. No peak is
+//! lost: of each pixel column the first, lowest, highest and last point are kept.
 
 use crate::header::{Entry, Swatch, draw_header, look, names_of};
 use crate::number_axis::ValueAxis;
@@ -154,12 +154,12 @@ impl Series {
     }
 }
 
-/// Maximum number of points of a series in one pixel column: first, lowest, highest and last. It bounds the size of a picture
-/// by its width and number of series, whatever the number of points.
+/// Maximum number of points of a series in one pixel column: first, lowest, highest and last. It bounds the size of a
+/// picture by its width and number of series, whatever the number of points.
 pub const POINTS_PER_COLUMN: usize = 4;
 
-/// The points within `range`, sorted by time, with an added point at each edge that the series crosses. Points that are not
-/// finite are left out.
+/// The points within `range`, sorted by time, with an added point at each edge that the series crosses. Points that are
+/// not finite are left out.
 pub(crate) fn clipped(points: &[(Time, f64)], range: Interval) -> Vec<(Time, f64)> {
     let mut sorted: Vec<_> = points.iter().copied().filter(|(_, value)| value.is_finite()).collect();
     sorted.sort_by_key(|&(at, _)| at);

@@ -10,7 +10,8 @@ use crate::theme::{HATCH, LEFT, PLOT_WIDTH, SMALL, fit, text_width};
 use crate::time_axis::{Clock, TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
 use bookahead_plan::{Capacity, Interval, Span, Time};
 
-/// Maximum number of bars: more cannot be distinguished and make the file slow to open. Those with the largest area are kept.
+/// Maximum number of bars: more cannot be distinguished and make the file slow to open. Those with the largest area are
+/// kept.
 pub const MAX_BARS: usize = 3_000;
 /// Maximum number of rectangles. A bar on several separate groups of rows has several.
 pub const MAX_RECTANGLES: usize = 20_000;
@@ -131,8 +132,8 @@ impl Gantt {
         bars.into_iter().zip(lanes).map(|(bar, blocks)| Placed { bar, blocks }).collect()
     }
 
-    /// From row 0 to the top of the machine, plus overbooked rows up to half the machine. More rows would only compress the
-    /// chart; the note states the exact number.
+    /// From row 0 to the top of the machine, plus overbooked rows up to half the machine. More rows would only compress
+    /// the chart; the note states the exact number.
     fn row_axis(&self, plot: Frame, placed: &[Placed<'_>]) -> ValueAxis {
         let machine = u64::from(self.machine.0);
         let beyond = rows_beyond(placed, self.machine).min((machine / 2).max(1));
@@ -298,8 +299,8 @@ impl Canvas<'_> {
         (bottom > top).then_some(Frame { left, top, width, height: (bottom - top).max(THINNEST) })
     }
 
-    /// Draws the label inside the largest rectangle of the bar, if it fits. Labels are drawn last, so that no line crosses
-    /// them.
+    /// Draws the label inside the largest rectangle of the bar, if it fits. Labels are drawn last, so that no line
+    /// crosses them.
     fn draw_label(&self, svg: &mut Svg, placed: &Placed<'_>) {
         let inside = |block: &Block| block.first < u64::from(self.machine.0);
         let highest = placed.blocks.iter().max_by_key(|block| (inside(block), block.count));

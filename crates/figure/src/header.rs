@@ -1,5 +1,5 @@
-//! The header of a picture: title, a note about omitted data, and the legend; and the styles that distinguish series. Text
-//! widths are estimates, rather too wide than too narrow, to break the legend into lines.
+//! The header of a picture: title, a note about omitted data, and the legend; and the styles that distinguish series.
+//! Text widths are estimates, rather too wide than too narrow, to break the legend into lines.
 
 use crate::svg::{Frame, Point, Svg, at, disc};
 use crate::theme::{COLOURS, DASHES, HEAT_LEVELS, LEFT, MARGIN, PLOT_WIDTH, TEXT, TITLE, fit, text_width};

@@ -1,6 +1,6 @@
-//! Heatmaps: a table of numbers as coloured cells. The larger a number, the more its cell contrasts with the page; each number
-//! is also written in its cell, and the theme has shades on which numbers are legible. At most [`MAX_ROWS`] rows and
-//! [`MAX_COLUMNS`] columns are drawn; a note in the picture tells if there are more.
+//! Heatmaps: a table of numbers as coloured cells. The larger a number, the more its cell contrasts with the page; each
+//! number is also written in its cell, and the theme has shades on which numbers are legible. At most [`MAX_ROWS`] rows
+//! and [`MAX_COLUMNS`] columns are drawn; a note in the picture tells if there are more.
 
 use crate::category_axis::CategoryAxis;
 use crate::header::{Entry, Swatch, draw_header, left_out};
@@ -30,8 +30,8 @@ pub struct Heatmap {
     pub cells: Vec<Vec<Option<f64>>>,
     /// Unit of the numbers, such as "%"; may be empty.
     pub unit: String,
-    /// The numbers with the first and the last shade; numbers beyond them get the same shades. Default: the smallest and
-    /// the largest number.
+    /// The numbers with the first and the last shade; numbers beyond them get the same shades. Default: the smallest
+    /// and the largest number.
     pub range: Option<(f64, f64)>,
 }
 

@@ -1,6 +1,6 @@
-//! Assigns rows of processors to the bars of a Gantt chart. A sweep in order of begin gives each bar the lowest contiguous
-//! free rows, or the widest gaps if no single one is wide enough. Bars never share a row at the same time. If the machine has
-//! too few free rows, the bar gets the rest above the machine, which makes overbooking visible.
+//! Assigns rows of processors to the bars of a Gantt chart. A sweep in order of begin gives each bar the lowest
+//! contiguous free rows, or the widest gaps if no single one is wide enough. Bars never share a row at the same time.
+//! If the machine has too few free rows, the bar gets the rest above the machine, which makes overbooking visible.
 
 use bookahead_plan::{Span, Time};
 use std::cmp::Reverse;
@@ -20,8 +20,8 @@ impl Block {
     }
 }
 
-/// The rows of each span, in the order of the spans, on a machine of `rows` rows. The blocks of a span add up to its capacity;
-/// rows from `rows` on are beyond the machine. Empty spans have no rows.
+/// The rows of each span, in the order of the spans, on a machine of `rows` rows. The blocks of a span add up to its
+/// capacity; rows from `rows` on are beyond the machine. Empty spans have no rows.
 pub(crate) fn assign(spans: &[Span], rows: u32) -> Vec<Vec<Block>> {
     let mut order: Vec<usize> = (0..spans.len()).filter(|&index| !spans[index].interval.is_empty()).collect();
     order.sort_by_key(|&index| spans[index].interval.begin);

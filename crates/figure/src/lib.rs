@@ -1,6 +1,6 @@
-//! Charts and diagrams as SVG. A picture is one self-contained file, byte for byte the same for the same values, and legible
-//! in light and dark mode and with colour blindness. The crate depends only on the units of `bookahead_plan`. It reads no
-//! clock and writes no file, and no input makes it panic.
+//! Charts and diagrams as SVG. A picture is one self-contained file, byte for byte the same for the same values, and
+//! legible in light and dark mode and with colour blindness. The crate depends only on the units of `bookahead_plan`.
+//! It reads no clock and writes no file, and no input makes it panic.
 //!
 //! - [`Chart`]: quantities over time, one or more panels above one time axis
 //! - [`Lines`]: quantities over a number, with margins of error

@@ -1,5 +1,5 @@
-//! Line charts over a number: lines with a marker at each point and whiskers for the margins of error. A series of more than
-//! [`MAX_MARKERS`] points is a plain line.
+//! Line charts over a number: lines with a marker at each point and whiskers for the margins of error. A series of more
+//! than [`MAX_MARKERS`] points is a plain line.
 
 use crate::chart::{path, thinned};
 use crate::header::{Role, Swatch, draw_header, legend, marker, place};
@@ -22,11 +22,11 @@ pub struct Lines {
     pub y_label: String,
     /// The series, drawn in this order.
     pub series: Vec<LineSeries>,
-    /// Whether the x axis is logarithmic, with marks at powers of two if all x are such powers, and otherwise at 1, 2 and 5
-    /// times powers of ten. Points whose x is not positive are then left out.
+    /// Whether the x axis is logarithmic, with marks at powers of two if all x are such powers, and otherwise at 1, 2
+    /// and 5 times powers of ten. Points whose x is not positive are then left out.
     pub x_log: bool,
-    /// Upper end of the y axis. Default: a little above the highest value. Higher values are drawn at the edge. The axis
-    /// starts at zero, or below the lowest negative value.
+    /// Upper end of the y axis. Default: a little above the highest value. Higher values are drawn at the edge. The
+    /// axis starts at zero, or below the lowest negative value.
     pub y_maximum: Option<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! The numeric x and y axes of a plot: range, positions, marks, labels and grid lines. Nothing is drawn outside the plot:
-//! numbers beyond the range are moved to its edge.
+//! The numeric x and y axes of a plot: range, positions, marks, labels and grid lines. Nothing is drawn outside the
+//! plot: numbers beyond the range are moved to its edge.
 
 use crate::number_ticks::{NARROWEST, NumberTicks, Reach, is_power_of_two, log_ticks, ticks_from, written};
 use crate::svg::{Frame, Svg, number};
@@ -17,8 +17,8 @@ pub(crate) struct NumberAxis {
 }
 
 impl NumberAxis {
-    /// An axis for `numbers`, which must be finite, and positive if it is logarithmic. A logarithmic axis has marks at powers
-    /// of two if all numbers are such powers.
+    /// An axis for `numbers`, which must be finite, and positive if it is logarithmic. A logarithmic axis has marks at
+    /// powers of two if all numbers are such powers.
     pub(crate) fn new(numbers: &[f64], logarithmic: bool) -> NumberAxis {
         let room = (PLOT_WIDTH / LABEL_PITCH) as u32;
         let low = numbers.iter().copied().reduce(f64::min).unwrap_or(if logarithmic { 1.0 } else { 0.0 });

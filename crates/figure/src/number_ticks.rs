@@ -1,7 +1,7 @@
-//! The marks of a numeric axis, at steps of 1, 2 or 5 times a power of ten, or at powers of two or ten on a logarithmic axis;
-//! and the formatting of numbers. Steps are computed by decimal parsing, so that a mark is exactly the number of its label,
-//! and logarithms with operations that every machine rounds alike, so that pictures are reproducible. There are never more
-//! than a few dozen marks.
+//! The marks of a numeric axis, at steps of 1, 2 or 5 times a power of ten, or at powers of two or ten on a logarithmic
+//! axis; and the formatting of numbers. Steps are computed by decimal parsing, so that a mark is exactly the number of
+//! its label, and logarithms with operations that every machine rounds alike, so that pictures are reproducible. There
+//! are never more than a few dozen marks.
 
 /// The largest value of an axis: small enough that rounding up or multiplying does not overflow.
 const LARGEST: f64 = 1e300;
@@ -79,8 +79,8 @@ impl Step {
         decimal(self.digit.saturating_mul(count), self.exponent)
     }
 
-    /// The label of the `index`th mark of an axis from the `first` to the `last`. All labels have the same suffix and number
-    /// of decimals.
+    /// The label of the `index`th mark of an axis from the `first` to the `last`. All labels have the same suffix and
+    /// number of decimals.
     fn label(self, index: i64, first: i64, last: i64) -> String {
         let largest = self.times(first).abs().max(self.times(last).abs());
         if self.exponent < -4 || largest >= 1e15 {
@@ -122,7 +122,8 @@ fn step_for(wanted: f64, room: u32, whole: bool) -> Step {
     if whole && fitting.exponent < 0 { Step { digit: 1, exponent: 0 } } else { fitting }
 }
 
-/// The exponent of `value` in decimal scientific notation. Parsed from its digits, because a logarithm could be off by one.
+/// The exponent of `value` in decimal scientific notation. Parsed from its digits, because a logarithm could be off by
+/// one.
 pub(crate) fn exponent_of(value: f64) -> i32 {
     let written = format!("{value:e}");
     written.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
@@ -247,8 +248,8 @@ pub(crate) fn is_power_of_two(value: f64) -> bool {
     value.is_normal() && value == power_of_two(binary_exponent(value))
 }
 
-/// The binary logarithm, bit for bit the same on every machine, unlike that of the system library. Values that are not positive
-/// count as [`SMALLEST`].
+/// The binary logarithm, bit for bit the same on every machine, unlike that of the system library. Values that are not
+/// positive count as [`SMALLEST`].
 fn log2(value: f64) -> f64 {
     let value = positive(value);
     let exponent = binary_exponent(value);

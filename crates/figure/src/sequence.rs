@@ -1,8 +1,8 @@
-//! Sequence diagrams: parties side by side, time downwards, messages as arrows between them. A [`Sequence`] can be rendered as
-//! SVG and as plain text. In the SVG time is not to scale: every arrival, note and crash has its own line, so that labels never
-//! collide, and a long silence is a wider gap. Messages that a party sends in the same millisecond leave from one point.
-//! At most [`MAX_PARTIES`] parties and [`MAX_SEQUENCE_ROWS`] rows are drawn; a note tells if there are more. A row that names an
-//! unknown party is left out.
+//! Sequence diagrams: parties side by side, time downwards, messages as arrows between them. A [`Sequence`] can be
+//! rendered as SVG and as plain text. In the SVG time is not to scale: every arrival, note and crash has its own line,
+//! so that labels never collide, and a long silence is a wider gap. Messages that a party sends in the same millisecond
+//! leave from one point. At most [`MAX_PARTIES`] parties and [`MAX_SEQUENCE_ROWS`] rows are drawn; a note tells if
+//! there are more. A row that names an unknown party is left out.
 
 use crate::header::left_out;
 use crate::{sequence_svg, sequence_text};
@@ -245,7 +245,8 @@ fn silence(order: &[Beat]) -> i64 {
 /// Top and bottom of an interval in the picture.
 type Stretch = (f64, f64);
 
-/// The intervals in which a party is down, from the rows in order with their positions. The last one may extend to `end`.
+/// The intervals in which a party is down, from the rows in order with their positions. The last one may extend to
+/// `end`.
 pub(crate) fn down(rows: &[(&Row, f64)], who: usize, end: f64) -> Vec<Stretch> {
     let mut stretches = Vec::new();
     let mut since: Option<f64> = None;

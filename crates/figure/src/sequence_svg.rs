@@ -1,5 +1,6 @@
-//! Renders a sequence diagram as SVG: vertical life lines, and each message as an arrow that curves away from the line of its
-//! sender and is then horizontal, so that its label is too. Vertical positions come from [`beats`]; no two labels share a line.
+//! Renders a sequence diagram as SVG: vertical life lines, and each message as an arrow that curves away from the line
+//! of its sender and is then horizontal, so that its label is too. Vertical positions come from [`beats`]; no two
+//! labels share a line.
 
 use crate::header::{Entry, Swatch, draw_header};
 use crate::sequence::{Beat, MessageStyle, Part, Row, Sequence, beats, down, group_of, partitions};

@@ -1,5 +1,5 @@
-//! Renders a sequence diagram as plain text: one line per row, one column per party. A message is drawn at its arrival, or at
-//! its sending if it is lost; if there are other lines in between, the end of its line has the time of sending.
+//! Renders a sequence diagram as plain text: one line per row, one column per party. A message is drawn at its arrival,
+//! or at its sending if it is lost; if there are other lines in between, the end of its line has the time of sending.
 //!
 //! ```text
 //!   ms  client   broker   site
@@ -9,7 +9,8 @@
 //!   40    │         │       X crash  then : until its restart
 //! ```
 //!
-//! Every character counts as one column. A line has at most [`MOST_COLUMNS`] columns, unless the parties alone need more.
+//! Every character counts as one column. A line has at most [`MOST_COLUMNS`] columns, unless the parties alone need
+//! more.
 
 use crate::sequence::{MessageStyle, Row, Sequence};
 
@@ -153,8 +154,8 @@ impl Columns {
         self.label(line, (first, last), from < to, &plain(label));
     }
 
-    /// Writes the label of an arrow whose dashes go from `first` to `last`: in the gap nearest to the head in which it fits,
-    /// otherwise in the middle of the whole arrow.
+    /// Writes the label of an arrow whose dashes go from `first` to `last`: in the gap nearest to the head in which it
+    /// fits, otherwise in the middle of the whole arrow.
     fn label(&self, line: &mut Line, (first, last): (usize, usize), to_the_right: bool, label: &str) {
         let crossed = self.lanes.iter().filter(|&&lane| first < lane && lane < last);
         let begins = std::iter::once(first).chain(crossed.clone().map(|lane| lane + 1));

@@ -1,5 +1,6 @@
-//! State diagrams: boxes on a grid, and curved arrows with labels. The caller determines the layout: the cell of each state,
-//! the two ends of each arrow, and the position of its label. [`StateDiagram::overlaps`] finds collisions in a layout.
+//! State diagrams: boxes on a grid, and curved arrows with labels. The caller determines the layout: the cell of each
+//! state, the two ends of each arrow, and the position of its label. [`StateDiagram::overlaps`] finds collisions in a
+//! layout.
 
 use crate::header::{Entry, Swatch, draw_header};
 use crate::svg::{Frame, HEAD_LENGTH, Point, Svg, arrow_head, at, direction, disc, rounded};
@@ -77,8 +78,8 @@ const INSET: f64 = 3.0;
 /// Distance of the initial dot from its box, in pixels.
 const DOT_DISTANCE: f64 = 26.0;
 const LABEL_HEIGHT: f64 = 16.0;
-/// Distance of a control point from its end of the arrow, as a share of the way in that direction. 0.55 approximates a quarter
-/// of an ellipse if the arrow leaves sideways and arrives from above.
+/// Distance of a control point from its end of the arrow, as a share of the way in that direction. 0.55 approximates a
+/// quarter of an ellipse if the arrow leaves sideways and arrives from above.
 const BEND: f64 = 0.55;
 /// The same in pixels, for an arrow that leaves and arrives on the same side.
 const SAME_SIDE_BEND: f64 = 54.0;

@@ -1,5 +1,5 @@
-//! Writes SVG as text: elements, shapes, coordinates with a fixed number of decimals, escaped strings. For any input the output
-//! is well-formed XML without NaN or infinity. Colours and line styles are left to the style sheet.
+//! Writes SVG as text: elements, shapes, coordinates with a fixed number of decimals, escaped strings. For any input
+//! the output is well-formed XML without NaN or infinity. Colours and line styles are left to the style sheet.
 
 use crate::theme::{STYLE_SHEET, WIDTH};
 use std::fmt::Write;

@@ -1,5 +1,6 @@
-//! Sizes, colours and the style sheet, for light and dark mode. The colours are those of Okabe and Ito, which are distinct with
-//! every common kind of colour blindness. They are CSS classes and not CSS variables, which some renderers ignore.
+//! Sizes, colours and the style sheet, for light and dark mode. The colours are those of Okabe and Ito, which are
+//! distinct with every common kind of colour blindness. They are CSS classes and not CSS variables, which some
+//! renderers ignore.
 
 /// Standard width of a picture, in pixels.
 pub(crate) const WIDTH: f64 = 960.0;
@@ -24,8 +25,8 @@ pub(crate) const COLOURS: usize = 7;
 /// Number of dash patterns, including the solid line.
 pub(crate) const DASHES: usize = 3;
 
-/// The style sheet of every picture. Its selectors start with the class of the picture, so that embedding pictures in a page
-/// does not change the style of the page.
+/// The style sheet of every picture. Its selectors start with the class of the picture, so that embedding pictures in a
+/// page does not change the style of the page.
 pub(crate) const STYLE_SHEET: &str = include_str!("css/theme.css");
 
 /// Hatching, so that reservations are visible without colour. Several pictures in one page may define it, because the
@@ -40,13 +41,13 @@ patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
 /// Number of shades of a heatmap.
 pub(crate) const HEAT_LEVELS: usize = 11;
 
-/// The style sheet for the shades of heatmaps and the numbers on them. Larger values contrast more with the page: darker on
-/// white, lighter on black. A single hue is clear with any kind of colour vision. There is a jump between the shades with dark
-/// and those with light numbers, so that all numbers are legible.
+/// The style sheet for the shades of heatmaps and the numbers on them. Larger values contrast more with the page:
+/// darker on white, lighter on black. A single hue is clear with any kind of colour vision. There is a jump between the
+/// shades with dark and those with light numbers, so that all numbers are legible.
 pub(crate) const HEAT_STYLE: &str = include_str!("css/heat.css");
 
-/// An upper estimate of the width of `text` in pixels. Fonts are not available for measuring, and too wide is better than
-/// overlapping.
+/// An upper estimate of the width of `text` in pixels. Fonts are not available for measuring, and too wide is better
+/// than overlapping.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(|character| width_in_em(character) * size).sum()
 }

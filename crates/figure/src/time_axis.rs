@@ -1,6 +1,6 @@
-//! Time axes: the format of times (time elapsed, or dates in UTC), the marks (at round times of clock and calendar), and the
-//! axis itself. Uses 128-bit arithmetic, which is wide enough for any 64-bit instant. There are no time zones, no leap seconds,
-//! and never more than a few dozen marks. Times beyond the drawn range are moved to its edge.
+//! Time axes: the format of times (time elapsed, or dates in UTC), the marks (at round times of clock and calendar),
+//! and the axis itself. Uses 128-bit arithmetic, which is wide enough for any 64-bit instant. There are no time zones,
+//! no leap seconds, and never more than a few dozen marks. Times beyond the drawn range are moved to its edge.
 
 use crate::svg::{Frame, Svg};
 use crate::theme::{LEFT, PLOT_WIDTH};
@@ -316,8 +316,8 @@ impl TimeAxis {
     }
 }
 
-/// The range to draw: the requested one, or that of the instants; never empty. The ends of [`Time`], which mean "always" and
-/// "never", are ignored.
+/// The range to draw: the requested one, or that of the instants; never empty. The ends of [`Time`], which mean
+/// "always" and "never", are ignored.
 pub(crate) fn drawn_range(asked: Option<Interval>, instants: impl Iterator<Item = Time>) -> Interval {
     if let Some(range) = asked {
         return not_empty(range);

@@ -11,7 +11,8 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// The first error in `svg`, if any: unbalanced tags, attributes without quotes, unescaped markup in text, invalid numbers.
+/// The first error in `svg`, if any: unbalanced tags, attributes without quotes, unescaped markup in text, invalid
+/// numbers.
 fn fault(svg: &str) -> Option<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = svg;

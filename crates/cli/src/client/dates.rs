@@ -1,6 +1,7 @@
-//! Times of one command. They are parsed by one clock in the user's time zone, and shown as wall time with the offset from
-//! UTC, and in UTC. Assumptions made while parsing are collected, so that the answer can mention them. A time that is shown
-//! can be entered again as it is, without the weekday in front. This module never reads a clock: the caller passes the time.
+//! Times of one command. They are parsed by one clock in the user's time zone, and shown as wall time with the offset
+//! from UTC, and in UTC. Assumptions made while parsing are collected, so that the answer can mention them. A time that
+//! is shown can be entered again as it is, without the weekday in front. This module never reads a clock: the caller
+//! passes the time.
 
 use super::when::{Clock, Unclear, When, zone_name};
 use crate::output;

@@ -1,7 +1,7 @@
 //! Commands that change a reservation. `bookahead commit` makes a hold final, `bookahead hold` prolongs a hold,
-//! `bookahead extend` prolongs a reservation, `bookahead release` returns part of one. `bookahead change` changes the terms
-//! of a committed or active reservation: terms that are not given stay, and the old terms stay valid if the new ones are
-//! refused. Several parts change all together or not at all.
+//! `bookahead extend` prolongs a reservation, `bookahead release` returns part of one. `bookahead change` changes the
+//! terms of a committed or active reservation: terms that are not given stay, and the old terms stay valid if the new
+//! ones are refused. Several parts change all together or not at all.
 
 use super::place::Place;
 use super::refusal::Usage;

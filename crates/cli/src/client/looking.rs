@@ -1,5 +1,5 @@
-//! `bookahead show` and `bookahead cancel`, for one or several reservations and jobs; `bookahead sites`, which lists sites
-//! and brokers; and `bookahead calendar`, which exports the user's reservations.
+//! `bookahead show` and `bookahead cancel`, for one or several reservations and jobs; `bookahead sites`, which lists
+//! sites and brokers; and `bookahead calendar`, which exports the user's reservations.
 
 use super::place::Place;
 use super::reserve::show as show_reservation;

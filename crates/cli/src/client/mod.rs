@@ -1,5 +1,5 @@
-//! The client commands of sites and brokers: `probe`, `reserve`, `commit` and the others. They build requests and print the
-//! answers; all decisions are made by the server.
+//! The client commands of sites and brokers: `probe`, `reserve`, `commit` and the others. They build requests and print
+//! the answers; all decisions are made by the server.
 //!
 //! - [`place`]: server and credentials; [`session`]: the connection to one server
 //! - [`when`], [`dates`]: parsing and formatting of times

@@ -1,5 +1,6 @@
-//! Server, credentials and time zone of a client command: options first, then the environment, then a profile, then a server
-//! on this machine. The token of a profile is sent only to the server of that profile, unless both are named explicitly.
+//! Server, credentials and time zone of a client command: options first, then the environment, then a profile, then a
+//! server on this machine. The token of a profile is sent only to the server of that profile, unless both are named
+//! explicitly.
 //!
 //! A profile is a named server in a configuration file: `$BOOKAHEAD_CONFIG`, or `bookahead/config.toml` in
 //! `$XDG_CONFIG_HOME` or `~/.config`. The file is optional.
@@ -24,7 +25,8 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
 /// Options shared by all client commands.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// URL of the site or broker: http://…, https://… or unix:PATH [env: BOOKAHEAD_SERVER] [default: http://127.0.0.1:7400]
+    /// URL of the site or broker: http://…, https://… or unix:PATH [env: BOOKAHEAD_SERVER] [default:
+    /// http://127.0.0.1:7400]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
 
@@ -120,7 +122,8 @@ impl Place {
         pair.map(|(certificate, key)| Identity { certificate, key })
     }
 
-    /// The options to repeat in a suggested follow-up command. Never the token, which would end up in the shell history.
+    /// The options to repeat in a suggested follow-up command. Never the token, which would end up in the shell
+    /// history.
     pub(crate) fn again(&self) -> Vec<String> {
         let mut words = Vec::new();
         let mut add = |option: &str, value: Option<String>| {
@@ -264,7 +267,8 @@ fn home() -> Option<PathBuf> {
 /// Names of UTC on different systems.
 const UTC: [&str; 4] = ["UTC", "Etc/UTC", "Zulu", "Etc/Zulu"];
 
-/// The named zone, or that of the system (`TZ` first). All names of UTC give [`TimeZone::UTC`], so that it can be compared.
+/// The named zone, or that of the system (`TZ` first). All names of UTC give [`TimeZone::UTC`], so that it can be
+/// compared.
 pub(crate) fn time_zone(named: Option<&str>) -> Result<TimeZone, Usage> {
     let no_zone = |name| format!("unknown time zone '{name}'; use a name such as Europe/Berlin, or UTC");
     let zone = match named {

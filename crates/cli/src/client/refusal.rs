@@ -1,6 +1,6 @@
-//! Errors of client commands and their exit codes: wrong usage, a refusal by the server, or a failure. A refusal is printed
-//! with its code, its message, the blocking jobs and reservations, and alternatives that would fit. If the request has a
-//! single part, each alternative comes with a command to copy.
+//! Errors of client commands and their exit codes: wrong usage, a refusal by the server, or a failure. A refusal is
+//! printed with its code, its message, the blocking jobs and reservations, and alternatives that would fit. If the
+//! request has a single part, each alternative comes with a command to copy.
 
 use super::dates::{Dates, length};
 use bookahead_api::{Blocker, BlockerKind, Code, Part, Problem, Relaxation, Request};

@@ -1,5 +1,5 @@
-//! `bookahead probe`: shows possible slots and their effect on waiting jobs, without booking. `bookahead reserve`: holds
-//! resources until a deadline, or books them at once.
+//! `bookahead probe`: shows possible slots and their effect on waiting jobs, without booking. `bookahead reserve`:
+//! holds resources until a deadline, or books them at once.
 
 use super::dates::countdown;
 use super::place::Place;

@@ -44,9 +44,9 @@ pub(crate) struct Session {
     notes: RefCell<Vec<String>>,
 }
 
-/// Runs a command that sends times or durations. They are first computed by the user's clock. A server whose clock runs at
-/// another speed (the demo) refuses them without any effect, and its answer carries its clock: then the command runs once
-/// more, by that clock.
+/// Runs a command that sends times or durations. They are first computed by the user's clock. A server whose clock runs
+/// at another speed (the demo) refuses them without any effect, and its answer carries its clock: then the command runs
+/// once more, by that clock.
 pub(crate) fn by_clock(place: &Place, command: impl Fn(&Session) -> Result<()>) -> Result<()> {
     let session = Session::open(place)?;
     match command(&session) {
@@ -82,7 +82,8 @@ impl Session {
         })
     }
 
-    /// The client for a call that sends times. If they were computed from a clock, the call states the speed of that clock.
+    /// The client for a call that sends times. If they were computed from a clock, the call states the speed of that
+    /// clock.
     pub(crate) fn timed_client(&self) -> Client {
         if self.by_clock.get() { self.client.with_clock_speed(self.speed()) } else { self.client.clone() }
     }
@@ -273,8 +274,8 @@ struct Claims {
     sub: String,
 }
 
-/// The subject of a JSON Web Token, or None if `token` is something else. The signature is not verified, because only the
-/// server can do that and the name is only used for `--mine`.
+/// The subject of a JSON Web Token, or None if `token` is something else. The signature is not verified, because only
+/// the server can do that and the name is only used for `--mine`.
 fn token_user(token: &str) -> Option<String> {
     let claims = token.split('.').nth(1)?;
     let bytes = URL_SAFE_NO_PAD.decode(claims).ok()?;

@@ -1,5 +1,5 @@
-//! Human-readable answers: tables on standard output. Columns without a value in any row are left out. With `--json` the
-//! documents are printed instead.
+//! Human-readable answers: tables on standard output. Columns without a value in any row are left out. With `--json`
+//! the documents are printed instead.
 
 use crate::client::dates::{Dates, countdown, length, utc_span};
 use crate::client::request::values::shown;

@@ -1,5 +1,5 @@
-//! `bookahead site` and `bookahead broker`: run a service from its configuration until it is stopped by a signal or fails.
-//! It logs to standard error, as text or JSON. A [`Party`] is the configuration of either kind.
+//! `bookahead site` and `bookahead broker`: run a service from its configuration until it is stopped by a signal or
+//! fails. It logs to standard error, as text or JSON. A [`Party`] is the configuration of either kind.
 
 use crate::output::say;
 use anyhow::{Context, Result, anyhow, bail};
@@ -123,8 +123,8 @@ async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJour
     }
 }
 
-/// Prints one line on standard output when the service is ready, for scripts that start it. A closed standard output is no
-/// reason to stop.
+/// Prints one line on standard output when the service is ready, for scripts that start it. A closed standard output is
+/// no reason to stop.
 fn announce(running: &Running, as_json: bool) {
     let (name, url, role) = (running.name(), running.url(), running.role());
     let mut out = stdout().lock();
@@ -243,8 +243,8 @@ impl Party {
         Ok(Party { config, base })
     }
 
-    /// Reads a configuration of either kind. One with resources is that of a site. One that is not valid TOML is read as
-    /// a site's, which reports the error.
+    /// Reads a configuration of either kind. One with resources is that of a site. One that is not valid TOML is read
+    /// as a site's, which reports the error.
     pub(super) fn read_either(path: &Path) -> Result<Party> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| {

@@ -1,4 +1,5 @@
-//! `bookahead token`: issues tokens for sites and brokers that verify them with a shared secret, and creates such secrets.
+//! `bookahead token`: issues tokens for sites and brokers that verify them with a shared secret, and creates such
+//! secrets.
 
 use crate::output::say;
 use crate::times::length;

@@ -21,8 +21,8 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Starts all services and waits until the broker reaches the sites. The broker listens on `listen` and the sites on
-    /// free ports; without `listen` all listen on Unix sockets in the folder.
+    /// Starts all services and waits until the broker reaches the sites. The broker listens on `listen` and the sites
+    /// on free ports; without `listen` all listen on Unix sockets in the folder.
     pub(crate) async fn start(
         folder: &Path,
         configs: Vec<SiteConfig>,
@@ -134,8 +134,8 @@ pub(crate) fn broker(clock: &ClockConfig) -> Result<BrokerConfig> {
     Ok(config)
 }
 
-/// The clock of the demo. Its origin is stored in the state folder: with another one, the time of a second demo in the same
-/// folder could jump back before events in the journals.
+/// The clock of the demo. Its origin is stored in the state folder: with another one, the time of a second demo in the
+/// same folder could jump back before events in the journals.
 pub(crate) fn clock(folder: &Path, speed: u32) -> Result<ClockConfig> {
     let path = folder.join("clock.toml");
     let origin = match fs::read_to_string(&path) {

@@ -1,5 +1,5 @@
-//! `bookahead demo`: a broker and four sites in one process, with simulated users on an accelerated clock, and a guided tour.
-//! Journals, API and negotiation are real; only the jobs are simulated. With `--slurm` the jobs are real too.
+//! `bookahead demo`: a broker and four sites in one process, with simulated users on an accelerated clock, and a guided
+//! tour. Journals, API and negotiation are real; only the jobs are simulated. With `--slurm` the jobs are real too.
 //!
 //! - [`grid`]: the services; [`visitors`]: the simulated users
 //! - [`tour`]: the guided tour
@@ -38,7 +38,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     speed: u32,
 
-    /// Port of the broker on the loopback interface; 0 for any free port. Ignored with --slurm, which uses a Unix socket
+    /// Port of the broker on the loopback interface; 0 for any free port. Ignored with --slurm, which uses a Unix
+    /// socket
     #[arg(long, value_name = "PORT", default_value_t = 7400)]
     port: u16,
 

@@ -1,5 +1,5 @@
-//! The guided tour: typical commands, each with a short explanation. The commands are really run, in a folder with the files
-//! that they name.
+//! The guided tour: typical commands, each with a short explanation. The commands are really run, in a folder with the
+//! files that they name.
 
 use crate::output::say;
 use anyhow::{Context, Result, bail};

@@ -1,8 +1,8 @@
-//! The simulated users of the demo. They reserve through the API at the broker and at the sites; most commit, some cancel,
-//! some let the hold expire. The seed determines their requests, the clock their times.
+//! The simulated users of the demo. They reserve through the API at the broker and at the sites; most commit, some
+//! cancel, some let the hold expire. The seed determines their requests, the clock their times.
 //!
-//! The statistics at the end contain the number of visits, and memory and disk usage for each hour of the demo, to show that
-//! nothing grows without bound.
+//! The statistics at the end contain the number of visits, and memory and disk usage for each hour of the demo, to show
+//! that nothing grows without bound.
 
 use super::grid::Grid;
 use crate::chance::Chance;
@@ -36,8 +36,8 @@ const WHERE: [(&str, &str); 5] = [
 /// Server and kind of the visits beyond this many per hour. That resource has room for thousands of reservations.
 const CROWD: ((&str, &str), u32) = (("museum", "bandwidth"), 600);
 
-/// Processor-seconds requested per hour by all visits together. Does not depend on `--visitors`, so that more visits make
-/// smaller requests and do not fill the sites.
+/// Processor-seconds requested per hour by all visits together. Does not depend on `--visitors`, so that more visits
+/// make smaller requests and do not fill the sites.
 const WANTED_IN_AN_HOUR: i64 = 60 * 3_600;
 
 /// Counts of visits by outcome.

@@ -1,6 +1,6 @@
-//! The description of a simulated grid in TOML: sites, brokers, clients, a network, and faults. These are the plain values
-//! of the file; the modules that build the grid check them against each other. The settings of a site have the same format
-//! as for a real site, by the types of `bookahead_service::config`.
+//! The description of a simulated grid in TOML: sites, brokers, clients, a network, and faults. These are the plain
+//! values of the file; the modules that build the grid check them against each other. The settings of a site have the
+//! same format as for a real site, by the types of `bookahead_service::config`.
 
 use crate::client::request::described::Constraint;
 use crate::client::request::values::Required;

@@ -1,4 +1,5 @@
-//! The message log of a grid as a sequence diagram, with clients on the left, brokers in the middle and sites on the right.
+//! The message log of a grid as a sequence diagram, with clients on the left, brokers in the middle and sites on the
+//! right.
 
 use bookahead_figure::{MessageStyle, Row as Drawn, Sequence};
 use bookahead_protocol::Moment;

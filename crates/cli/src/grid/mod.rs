@@ -110,7 +110,8 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Builds the grid and schedules its faults. The parties are in the order that [`Names`] assumes: clients, brokers, sites.
+/// Builds the grid and schedules its faults. The parties are in the order that [`Names`] assumes: clients, brokers,
+/// sites.
 fn build(config: &Config, folder: &Path) -> Result<Grid> {
     let names = Names::of(config)?;
     ensure!(!config.sites.is_empty(), "there is no [[site]]; add at least one");

@@ -1,6 +1,6 @@
 //! Builds sites, brokers and clients from their descriptions: resources, rules and local jobs of sites, and requests of
-//! clients with the steps that follow. A broker needs the resources of its peers, so its peers are built first; a cycle of
-//! brokers is an error.
+//! clients with the steps that follow. A broker needs the resources of its peers, so its peers are built first; a cycle
+//! of brokers is an error.
 
 use super::config::{self, Intent as IntentName};
 use super::trouble::{Kind, Names};

@@ -1,5 +1,5 @@
-//! `bookahead simulate`: runs the jobs of a trace through one or several schedulers, and writes tables, per-job files and
-//! charts: utilisation and backlog over time of all schedulers, and a Gantt chart of each.
+//! `bookahead simulate`: runs the jobs of a trace through one or several schedulers, and writes tables, per-job files
+//! and charts: utilisation and backlog over time of all schedulers, and a Gantt chart of each.
 
 use crate::output::{Progress, named_for, save_and_tell, say, threads};
 use crate::placement::{NoticeArguments, PlacementArguments};

@@ -1,5 +1,5 @@
-//! The results of a simulation: a table, JSON, a file with the times of each job (CSV, or SWF with the simulated waits), and
-//! a file with the outcome of each reservation request. All times in JSON are in seconds.
+//! The results of a simulation: a table, JSON, a file with the times of each job (CSV, or SWF with the simulated
+//! waits), and a file with the outcome of each reservation request. All times in JSON are in seconds.
 
 use super::Run;
 use crate::output::{self, Table, count, length, percent, plural};

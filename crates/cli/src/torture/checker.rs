@@ -1,14 +1,15 @@
 //! Compares acknowledged answers with the reservations that sites and brokers list. No I/O and no clock.
 //!
-//! Two kinds of rules. *At once*: capacity, and each promise at the party that made it. *Settled*: the parts that a broker
-//! books at sites may lag behind after a crash, so parts and orphans are checked once nothing changes any more.
+//! Two kinds of rules. *At once*: capacity, and each promise at the party that made it. *Settled*: the parts that a
+//! broker books at sites may lag behind after a crash, so parts and orphans are checked once nothing changes any more.
 
 use bookahead_protocol::{ReservationId, State};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Around the deadline of a hold both states are accepted, because checker and daemon read the clock at different moments.
+/// Around the deadline of a hold both states are accepted, because checker and daemon read the clock at different
+/// moments.
 const MARGIN_MS: i64 = 3_000;
 
 /// Capacity of a site from `begin` until just before `end`, in seconds.
@@ -20,8 +21,8 @@ pub(crate) struct Term {
     pub(crate) capacity: u32,
 }
 
-/// The last acknowledged answer about one reservation. Every reservation has an owner of its own, so that the parts of a
-/// co-reservation are found at the sites by their owner.
+/// The last acknowledged answer about one reservation. Every reservation has an owner of its own, so that the parts of
+/// a co-reservation are found at the sites by their owner.
 #[derive(Debug, Clone)]
 pub(crate) struct Promise {
     /// The site or broker that answered.
@@ -154,7 +155,8 @@ fn broken(promise: &Promise, listed: Option<&Listed>, now_ms: i64) -> Option<Str
     let (may, must) = promise.may_and_must(now_ms);
     let Some(listed) = listed else { return must.then(|| format!("is gone, but was {promise}")) };
     if !may {
-        // A hold past its deadline may still be listed until it is swept; if it stays, `check_settled` reports an orphan.
+        // A hold past its deadline may still be listed until it is swept; if it stays, `check_settled` reports an
+        // orphan.
         if promise.expected != Expected::Over {
             return None;
         }

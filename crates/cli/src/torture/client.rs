@@ -1,6 +1,6 @@
-//! One client of the grid. It holds, books, commits, changes, extends and cancels reservations at sites and brokers, chosen
-//! by its seed, and repeats every call with the same key until there is an answer. An acknowledged answer becomes a
-//! [`Promise`], an answer that breaks a rule a [`Violation`].
+//! One client of the grid. It holds, books, commits, changes, extends and cancels reservations at sites and brokers,
+//! chosen by its seed, and repeats every call with the same key until there is an answer. An acknowledged answer
+//! becomes a [`Promise`], an answer that breaks a rule a [`Violation`].
 
 use super::checker::{Expected, Promise, Rule, Term, Violation};
 use super::counts::Counts;
@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Live reservations of one client. With the default of eight clients they about fill the default of three sites, so that
-/// many requests compete.
+/// Live reservations of one client. With the default of eight clients they about fill the default of three sites, so
+/// that many requests compete.
 const MOST_LIVE: usize = 12;
 /// Answered calls that are kept to be repeated later. Few, so that none is older than the retention of the sites.
 const MOST_RECENT: usize = 16;

@@ -1,5 +1,5 @@
-//! Sites and brokers as child processes of this executable. They are killed with SIGKILL and restarted on the same port with
-//! the same state folder. Dropping a [`Daemon`] kills it. Each daemon logs to a file next to its configuration.
+//! Sites and brokers as child processes of this executable. They are killed with SIGKILL and restarted on the same port
+//! with the same state folder. Dropping a [`Daemon`] kills it. Each daemon logs to a file next to its configuration.
 
 use super::checker::{Book, Listed, Term};
 use crate::chance::Chance;
@@ -94,7 +94,8 @@ impl Daemon {
         Ok(file)
     }
 
-    /// Starts it and waits until it is ready. Starts it again if it exits: another program may have the port for a moment.
+    /// Starts it and waits until it is ready. Starts it again if it exits: another program may have the port for a
+    /// moment.
     async fn start(&mut self) -> Result<()> {
         let until = Instant::now() + READY_WITHIN;
         self.spawn()?;

@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     at: Instant,
 
-    /// Reservation request: `processors=64,duration=2h[,ahead=4h][,window=8h]`; ahead is the time to the earliest start, window
-    /// is how much later it may start
+    /// Reservation request: `processors=64,duration=2h[,ahead=4h][,window=8h]`; ahead is the time to the earliest
+    /// start, window is how much later it may start
     #[arg(long, value_name = "REQUEST")]
     request: RequestText,
 

@@ -1,5 +1,5 @@
-//! `bookahead site`, `broker`, `journal` and `token` as processes: they say when they are ready, end when they are told to,
-//! refuse what would be a mistake, and what they wrote down can be looked through and shortened.
+//! `bookahead site`, `broker`, `journal` and `token` as processes: they say when they are ready, end when they are told
+//! to, refuse what would be a mistake, and what they wrote down can be looked through and shortened.
 
 use crate::folder::Folder;
 use crate::service::{PATIENCE, Service};

@@ -1,5 +1,6 @@
-//! `bookahead demo --slurm`: two real Slurm clusters by one command, jobs that start when it was promised, and no process left
-//! however it ends. Needs Debian's packages slurmctld, slurmd, slurm-client and munge, and fails without them.
+//! `bookahead demo --slurm`: two real Slurm clusters by one command, jobs that start when it was promised, and no
+//! process left however it ends. Needs Debian's packages slurmctld, slurmd, slurm-client and munge, and fails without
+//! them.
 
 use crate::folder::{Folder, Ran, binary};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Times on the command line: read by the user's clock, or the server's where that is faster, and in the user's zone, and
-//! repeated in the answer.
+//! Times on the command line: read by the user's clock, or the server's where that is faster, and in the user's zone,
+//! and repeated in the answer.
 
 use crate::asking::{Asking, SITE};
 use crate::folder::Ran;

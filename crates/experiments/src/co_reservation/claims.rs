@@ -1,6 +1,6 @@
-//! Claims of the co-reservation paper beside our results. The paper prints its results as curves, so all rules but one are
-//! about directions. They were written before the runs for the figures, but after a speed test that showed a few single
-//! runs; none was changed afterwards.
+//! Claims of the co-reservation paper beside our results. The paper prints its results as curves, so all rules but one
+//! are about directions. They were written before the runs for the figures, but after a speed test that showed a few
+//! single runs; none was changed afterwards.
 
 use super::desk::Knowledge;
 use super::results::{BOTH, Part, Reached, Results, held, ours};

@@ -1,6 +1,6 @@
-//! Runs a broker against the machines: delivers its calls and their answers in the same instant, and counts messages. The
-//! broker without probing is the same broker; its probes are answered, without a message, from its own records, which are
-//! ledgers that contain only its own bookings. All decisions are made by [`Broker`] and [`Ledger`].
+//! Runs a broker against the machines: delivers its calls and their answers in the same instant, and counts messages.
+//! The broker without probing is the same broker; its probes are answered, without a message, from its own records,
+//! which are ledgers that contain only its own bookings. All decisions are made by [`Broker`] and [`Ledger`].
 
 use super::setup::{Choices, KIND, MACHINES};
 use bookahead_plan::placement::{Admission, Method, Rules as Placement, SlotRules};

@@ -1,5 +1,5 @@
-//! Co-reservation of several machines: benefit and cost of probing for a broker, and the effect of the timeout of holds on
-//! the acceptance rate. Sites and brokers are the real code of [`bookahead_protocol`]; nothing is tuned to match.
+//! Co-reservation of several machines: benefit and cost of probing for a broker, and the effect of the timeout of holds
+//! on the acceptance rate. Sites and brokers are the real code of [`bookahead_protocol`]; nothing is tuned to match.
 //!
 //! After J. Schneider, J. Gehr, B. Linnert and T. Röblitz, "An efficient protocol for reserving multiple grid resources
 //! in advance".

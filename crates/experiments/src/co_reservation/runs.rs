@@ -1,5 +1,5 @@
-//! One run of the experiment: the effort of negotiations for Figures 6, 7 and 8, and the effect of holds on accepters for
-//! Figure 9. A run depends only on its case and its seed.
+//! One run of the experiment: the effort of negotiations for Figures 6, 7 and 8, and the effect of holds on accepters
+//! for Figure 9. A run depends only on its case and its seed.
 
 use super::desk::{Desk, Knowledge, Negotiation, sites};
 use super::setup::{Asked, Choices, LONGEST, draw, measured_from};
@@ -152,8 +152,8 @@ impl Timeout {
     }
 }
 
-/// Sends accepters, who commit at once, and rejecters, whose holds expire, through one broker that probes. Measures the share
-/// of accepters that are served.
+/// Sends accepters, who commit at once, and rejecters, whose holds expire, through one broker that probes. Measures the
+/// share of accepters that are served.
 pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u64) -> Held {
     let mut sites = sites(choices.tell_free, case.timeout.rules());
     let mut broker = Desk::new(1, choices, Knowledge::Probes, &sites);

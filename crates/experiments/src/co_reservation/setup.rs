@@ -1,8 +1,9 @@
-//! The set-up of the paper (Sections 4.1 and 4.2) and, in [`Choices`], everything about requests that the paper leaves open.
-//! [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show the effect of other choices.
+//! The set-up of the paper (Sections 4.1 and 4.2) and, in [`Choices`], everything about requests that the paper leaves
+//! open. [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show the effect of other
+//! choices.
 //!
-//! The requests depend only on the seed: the same sub-jobs arrive at every share and load, only closer together or further
-//! apart, and a request that the broker sees at a small share is also seen at every larger one.
+//! The requests depend only on the seed: the same sub-jobs arrive at every share and load, only closer together or
+//! further apart, and a request that the broker sees at a small share is also seen at every larger one.
 
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::broker::LeftOut;
@@ -24,8 +25,8 @@ pub(super) const HALF: u32 = 50;
 pub(super) const ALL: u32 = 100;
 /// The longest timeout, in slots: what a site grants if nothing else limits a hold.
 pub(super) const LONGEST: u32 = 4_000;
-/// Mean slots between two accepters in Figure 9, for which the paper prints none. At 20 the accepters alone would request
-/// more than the machines have, so that a rate of 0.8 could not be reached at any timeout; see the page.
+/// Mean slots between two accepters in Figure 9, for which the paper prints none. At 20 the accepters alone would
+/// request more than the machines have, so that a rate of 0.8 could not be reached at any timeout; see the page.
 pub(super) const ACCEPTER_INTER_ARRIVAL: u32 = 40;
 /// A heavier load, to show its effect.
 pub(super) const DENSER: u32 = 30;
@@ -104,8 +105,8 @@ pub(super) enum Order {
     OneAfterTheOther,
 }
 
-/// The choices behind the figures of the page. A reservation candidate of the paper has a begin, an end and a capacity, so
-/// sites do not report free capacity beside it; after a refusal the whole resource is excluded, as in its step 6b.
+/// The choices behind the figures of the page. A reservation candidate of the paper has a begin, an end and a capacity,
+/// so sites do not report free capacity beside it; after a refusal the whole resource is excluded, as in its step 6b.
 pub(super) const CHOICES: Choices = Choices {
     parts: (2, 5),
     book_ahead: 2_500.0,
@@ -175,7 +176,8 @@ pub(super) fn measured_from(choices: &Choices, drawn: &[Asked]) -> Time {
     third.min(Time(0) + choices.warm_up())
 }
 
-/// Draws `count` requests with a mean gap of `inter_arrival` slots. `who` separates the random streams of different users.
+/// Draws `count` requests with a mean gap of `inter_arrival` slots. `who` separates the random streams of different
+/// users.
 pub(super) fn draw(choices: &Choices, who: &str, count: usize, inter_arrival: f64, seed: u64) -> Vec<Asked> {
     let stream = |what: &str| Stream::new(seed, &format!("co-reservation/{who}/{what}"));
     let (mut gaps, mut chances, mut ahead) = (stream("gaps"), stream("chances"), stream("book-ahead"));

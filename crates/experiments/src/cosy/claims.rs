@@ -1,5 +1,5 @@
-//! Claims of the COSY paper beside our results. Our copy of the paper ends with its first page, so all claims are from the
-//! abstract and the introduction, and have no numbers to compare with.
+//! Claims of the COSY paper beside our results. Our copy of the paper ends with its first page, so all claims are from
+//! the abstract and the introduction, and have no numbers to compare with.
 
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, Results};
 use super::site::SHARES;

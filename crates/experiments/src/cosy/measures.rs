@@ -1,5 +1,5 @@
-//! The runs of the experiment and their measures: one run for each seed, rule and share of reservations. Only the measures of
-//! a run are kept.
+//! The runs of the experiment and their measures: one run for each seed, rule and share of reservations. Only the
+//! measures of a run are kept.
 
 use super::site::{Answer, Asked, Decision, Fate, MACHINE, SHARES, draw, simulate};
 use crate::{Estimate, Progress, Scale, run_each};
@@ -58,8 +58,8 @@ pub(super) struct Measures {
 }
 
 impl Measures {
-    /// How much earlier a reservation with the shortest allowed notice would start than as a job, on average. Requests are
-    /// a random sample of the jobs, so the mean wait of queued jobs is also that of the requests as jobs.
+    /// How much earlier a reservation with the shortest allowed notice would start than as a job, on average. Requests
+    /// are a random sample of the jobs, so the mean wait of queued jobs is also that of the requests as jobs.
     pub(super) fn shortest_advantage(&self) -> f64 {
         self.wait - self.needed
     }
@@ -113,14 +113,14 @@ impl Results {
         self.per_seed(|run| of(&run[rule][share]))
     }
 
-    /// Relative increase of the queue wait against that without reservations. Computed seed by seed, because the jobs of a
-    /// seed are the same in all runs.
+    /// Relative increase of the queue wait against that without reservations. Computed seed by seed, because the jobs
+    /// of a seed are the same in all runs.
     pub(super) fn increase(&self, rule: usize, share: usize) -> Estimate {
         self.per_seed(|run| increase(run, rule, share))
     }
 
-    /// The smallest factor of the mean wait that keeps the increase at a share within `tolerated`, seed by seed, by linear
-    /// interpolation. If even the largest factor does not, the largest is used.
+    /// The smallest factor of the mean wait that keeps the increase at a share within `tolerated`, seed by seed, by
+    /// linear interpolation. If even the largest factor does not, the largest is used.
     pub(super) fn needed_factor(&self, share: usize, tolerated: f64) -> Estimate {
         self.per_seed(|run| {
             let increases = std::array::from_fn(|rule| increase(run, rule, share));

@@ -1,9 +1,9 @@
-//! One run: a cluster whose reservations need a shortest notice. A refused reservation joins the queue at the same instant.
-//! This module drives the scheduler itself, because `bookahead_sim::Site` drops refused requests, and the offered work would
-//! then depend on the rule. Decisions never depend on real run times.
+//! One run: a cluster whose reservations need a shortest notice. A refused reservation joins the queue at the same
+//! instant. This module drives the scheduler itself, because `bookahead_sim::Site` drops refused requests, and the
+//! offered work would then depend on the rule. Decisions never depend on real run times.
 //!
-//! The jobs and their wish for a reservation depend only on the seed: a job that requests a reservation at a small share
-//! requests the same one at every larger share.
+//! The jobs and their wish for a reservation depend only on the seed: a job that requests a reservation at a small
+//! share requests the same one at every larger share.
 
 use bookahead_plan::notice::{Notice, NoticeRule};
 use bookahead_plan::{
@@ -144,8 +144,8 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Handles all events of one instant: ends, submissions, then a scheduling pass. Requests are decided within the pass,
-    /// after the first waiting job has its promise, so that no reservation can delay it.
+    /// Handles all events of one instant: ends, submissions, then a scheduling pass. Requests are decided within the
+    /// pass, after the first waiting job has its promise, so that no reservation can delay it.
     fn instant(&mut self, now: Time, arrived: std::ops::Range<usize>) {
         self.scheduler.advance(now);
         while let Some(event) = self.events.pop_at(now) {
@@ -262,8 +262,8 @@ struct AsJob {
 }
 
 impl AsJob {
-    /// The wait of `request` if it joined the queue now. `known` returns start and demand of a job; the start of a waiting
-    /// job is ignored.
+    /// The wait of `request` if it joined the queue now. `known` returns start and demand of a job; the start of a
+    /// waiting job is ignored.
     fn wait(
         &mut self,
         capacity: Capacity,

@@ -1,5 +1,5 @@
-//! One run of the experiment, from the side of the users: they submit jobs, request reservations, follow the hints of the
-//! resource, and give up. They see only the answers of a resource and their jobs, never its state.
+//! One run of the experiment, from the side of the users: they submit jobs, request reservations, follow the hints of
+//! the resource, and give up. They see only the answers of a resource and their jobs, never its state.
 
 use super::model::{Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work};
 use super::results::{Measures, Sum};
@@ -10,8 +10,8 @@ use bookahead_plan::{Seconds, Time};
 pub(super) struct Case {
     /// Percent of the jobs that are reservations.
     pub(super) share: u32,
-    /// What happens to reserved jobs at the end of their slot. The slots of restartable jobs are too short, those of the
-    /// others too long.
+    /// What happens to reserved jobs at the end of their slot. The slots of restartable jobs are too short, those of
+    /// the others too long.
     pub(super) stopped: Stopped,
     /// Whether reservations start at once instead of ahead.
     pub(super) immediate: bool,

@@ -1,6 +1,6 @@
-//! Claims of the paper about its figures beside our results. The rules were written before the first run: directions, and a
-//! factor of [`FACTOR`] either way for numbers. Explanations of differences are built from measured numbers; they have no
-//! influence on the verdict.
+//! Claims of the paper about its figures beside our results. The rules were written before the first run: directions,
+//! and a factor of [`FACTOR`] either way for numbers. Explanations of differences are built from measured numbers; they
+//! have no influence on the verdict.
 
 use super::case::Case;
 use super::results::{

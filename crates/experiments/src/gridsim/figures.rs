@@ -1,5 +1,5 @@
-//! Figures 7 to 11 of the paper from our runs, each as a table and a chart. Values have confidence intervals; the paper's
-//! numbers are added if its text has any.
+//! Figures 7 to 11 of the paper from our runs, each as a table and a chart. Values have confidence intervals; the
+//! paper's numbers are added if its text has any.
 
 use super::case::Case;
 use super::results::{

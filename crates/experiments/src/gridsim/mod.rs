@@ -1,6 +1,6 @@
-//! GridSim with advance reservation: five resources, 50 users with 100 jobs each, and the effect of 10% or 20% reservations
-//! on waiting times, offsets, utilisation, rejections and parallel jobs. The resources are those of [`model`]. No choice was
-//! changed to come closer to the paper.
+//! GridSim with advance reservation: five resources, 50 users with 100 jobs each, and the effect of 10% or 20%
+//! reservations on waiting times, offsets, utilisation, rejections and parallel jobs. The resources are those of
+//! [`model`]. No choice was changed to come closer to the paper.
 //!
 //! After A. Sulistio and R. Buyya, *A Grid simulation infrastructure supporting advance reservation* (2004).
 

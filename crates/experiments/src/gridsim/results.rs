@@ -1,6 +1,6 @@
-//! All runs of the experiment, their measures, and the results with confidence intervals. Runs are independent, so that the
-//! number of threads does not change the results; measures are sums of integers, so that the order of addition does not
-//! matter. All figures and claims read from here.
+//! All runs of the experiment, their measures, and the results with confidence intervals. Runs are independent, so that
+//! the number of threads does not change the results; measures are sums of integers, so that the order of addition does
+//! not matter. All figures and claims read from here.
 
 use super::case::{Case, Placed, run};
 use super::model::{Resource, Stopped, Work};
@@ -154,8 +154,8 @@ pub(super) struct Sum {
 /// Measures of one resource, or of several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Measures {
-    /// Seconds from submission to first start, of jobs from the queue. Includes jobs that failed to get a reservation, but
-    /// not reserved jobs that joined the queue later.
+    /// Seconds from submission to first start, of jobs from the queue. Includes jobs that failed to get a reservation,
+    /// but not reserved jobs that joined the queue later.
     pub(super) waits: Sum,
     /// Seconds from the requested to the booked start of reservations.
     pub(super) offsets: Sum,

@@ -1,8 +1,8 @@
-//! The set-up of the paper (Table 1 and Section 5.1) and, in [`Choices`], everything that the paper leaves open. [`CHOICES`]
-//! were made before the first run and never changed; [`ALTERNATIVES`] show the effect of other choices.
+//! The set-up of the paper (Table 1 and Section 5.1) and, in [`Choices`], everything that the paper leaves open.
+//! [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show the effect of other choices.
 //!
-//! Jobs are drawn from a seed. Each property has its own random stream, so that runs with more or fewer reservations have the
-//! same jobs, and the jobs reserved at 10% are a subset of those at 20%.
+//! Jobs are drawn from a seed. Each property has its own random stream, so that runs with more or fewer reservations
+//! have the same jobs, and the jobs reserved at 10% are a subset of those at 20%.
 
 use super::model::{Work, Zone};
 use bookahead_plan::{Seconds, Time};
@@ -82,8 +82,8 @@ pub(super) const CHOICES: Choices = Choices {
 /// Maximum delay of a start by retries: every hint is the longest.
 pub(super) const HINT_LIMIT: Seconds = Seconds(CHOICES.retries as i64 * 45 * CHOICES.hint_unit.0);
 
-/// Other choices, each with one change, to show their effect. The lighter load of 15 jobs an hour was added after the first
-/// run, to check whether the overload explains the differences; the others were there before.
+/// Other choices, each with one change, to show their effect. The lighter load of 15 jobs an hour was added after the
+/// first run, to check whether the overload explains the differences; the others were there before.
 pub(super) const ALTERNATIVES: [(&str, Choices); 8] = [
     ("booked up to 12 hours ahead", Choices { look_ahead: Seconds(12 * 3600), ..CHOICES }),
     ("no retry", Choices { retries: 0, ..CHOICES }),

@@ -1,5 +1,5 @@
-//! Claims of the Migol paper beside our results. The rules were written before the first run. The paper prints its accuracies
-//! only as curves, so those claims are about directions.
+//! Claims of the Migol paper beside our results. The rules were written before the first run. The paper prints its
+//! accuracies only as curves, so those claims are about directions.
 
 use super::costs::{Costs, Point};
 use super::samples::{AS_IN_PAPER, Chooser, Decision, Results};

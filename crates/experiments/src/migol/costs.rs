@@ -1,5 +1,6 @@
-//! The cost of submitting a job: the number of calls and round trips, and the computing time of our code on this machine, also
-//! by the number of active reservations. The clock is a parameter. Network, encryption and batch system are not included.
+//! The cost of submitting a job: the number of calls and round trips, and the computing time of our code on this
+//! machine, also by the number of active reservations. The clock is a parameter. Network, encryption and batch system
+//! are not included.
 
 use super::setup::CLUSTERS;
 use super::sites::{Cost, Grid, calendar};
@@ -89,8 +90,8 @@ fn breakpoints(capacity: Capacity, calendar: &[Span]) -> usize {
     profile.breakpoints()
 }
 
-/// The median time in microseconds from a call of `act` until the moment that it returns, over all `begins`. A first call is
-/// not measured, because it has cold caches and allocates memory.
+/// The median time in microseconds from a call of `act` until the moment that it returns, over all `begins`. A first
+/// call is not measured, because it has cold caches and allocates memory.
 fn middle(
     begins: &[Time],
     clock: Clock<'_>,
@@ -171,8 +172,8 @@ fn way(
 
 const JOB: JobId = JobId(1);
 
-/// The number of calls for a job that is sent to three sites: the second site is ready to start it a moment later, and has
-/// finished it at the next poll.
+/// The number of calls for a job that is sent to three sites: the second site is ready to start it a moment later, and
+/// has finished it at the next poll.
 fn flooding() -> usize {
     let pace = Pace {
         patience: Patience::default(),

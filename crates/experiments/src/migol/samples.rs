@@ -1,6 +1,7 @@
-//! Samples of test jobs with their estimated and real start. The estimate uses what a site knows at that moment; the real
-//! start is that in the simulated cluster, with all jobs submitted later. The samples give the accuracy of estimates and how
-//! often they rank two clusters correctly. Each drawing is an independent run, so that even one seed gives margins.
+//! Samples of test jobs with their estimated and real start. The estimate uses what a site knows at that moment; the
+//! real start is that in the simulated cluster, with all jobs submitted later. The samples give the accuracy of
+//! estimates and how often they rank two clusters correctly. Each drawing is an independent run, so that even one seed
+//! gives margins.
 
 use super::setup::{CLUSTERS, Drawn, PAIRS, SMALL, Size, TEST_JOBS, TestJob, WALL_TIMES, WORKLOADS};
 use crate::{Estimate, Progress, Scale, run_each};
@@ -186,8 +187,8 @@ impl Results {
         (all().filter(|sample| sample.accuracy(estimator).is_none()).count(), all().count())
     }
 
-    /// How often, in percent, the chosen cluster is the one that starts the test job first. Decisions in which both start it
-    /// at the same time are left out, because no choice is wrong.
+    /// How often, in percent, the chosen cluster is the one that starts the test job first. Decisions in which both
+    /// start it at the same time are left out, because no choice is wrong.
     pub(super) fn ranked_right(
         &self,
         chooser: Chooser,
@@ -220,7 +221,8 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chooser {
-    /// By an estimate (index in [`Estimator::ALL`]): the cluster with the earlier estimated start; ties go to the first.
+    /// By an estimate (index in [`Estimator::ALL`]): the cluster with the earlier estimated start; ties go to the
+    /// first.
     Estimate(usize),
     /// Always the second cluster, as a baseline.
     AlwaysSecond,

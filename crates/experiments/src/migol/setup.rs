@@ -1,5 +1,5 @@
-//! The set-up: the clusters of the paper, and background workloads and test jobs, which the paper only names. All of it was
-//! fixed before the first run. Background jobs are drawn from a seed and are the same for all wall times.
+//! The set-up: the clusters of the paper, and background workloads and test jobs, which the paper only names. All of it
+//! was fixed before the first run. Background jobs are drawn from a seed and are the same for all wall times.
 
 use bookahead_plan::{Capacity, Seconds, Time, Waiting};
 use bookahead_sim::Job;
@@ -98,8 +98,8 @@ pub(super) const SMALL: usize = 1;
 /// Pairs of workloads for the ranking: the first on Siemens, the second on Highland.
 pub(super) const PAIRS: [(usize, usize); 3] = [(0, 1), (1, 2), (0, 2)];
 
-/// Jobs of a workload. Test jobs are submitted between a quarter and three quarters of them, so that the cluster is neither
-/// filling up nor draining.
+/// Jobs of a workload. Test jobs are submitted between a quarter and three quarters of them, so that the cluster is
+/// neither filling up nor draining.
 pub(super) const JOBS: usize = 240;
 
 /// Size of a run per seed.

@@ -1,5 +1,5 @@
-//! Sites with many reservations in their ledgers, and a job broker that reserves at them, in one process and without a network,
-//! to count calls and measure computing time.
+//! Sites with many reservations in their ledgers, and a job broker that reserves at them, in one process and without a
+//! network, to count calls and measure computing time.
 
 use super::setup::CLUSTERS;
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};

@@ -1,6 +1,6 @@
-//! The what-if method compared with the load method: 36 workloads of 2,000 jobs, of which 200 become reservation requests
-//! (T. Röblitz, K. Rzadca, Euro-Par 2006). Beyond the paper: earliest start with and without preference for local jobs, an
-//! admission limit, and estimates of other quality.
+//! The what-if method compared with the load method: 36 workloads of 2,000 jobs, of which 200 become reservation
+//! requests (T. Röblitz, K. Rzadca, Euro-Par 2006). Beyond the paper: earliest start with and without preference for
+//! local jobs, an admission limit, and estimates of other quality.
 
 mod claims;
 mod page;

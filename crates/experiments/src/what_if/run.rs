@@ -1,5 +1,5 @@
-//! One run: a simulation of jobs and requests with one placement method, compared with a simulation of the same jobs without
-//! reservations. Two contenders are the methods of the paper; the others go beyond it.
+//! One run: a simulation of jobs and requests with one placement method, compared with a simulation of the same jobs
+//! without reservations. Two contenders are the methods of the paper; the others go beyond it.
 
 use super::workload::Workload;
 use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};

@@ -1,4 +1,5 @@
-//! GridSim's resource from the side of a user: reservations, zones, hints, and jobs with slots that are too long or too short.
+//! GridSim's resource from the side of a user: reservations, zones, hints, and jobs with slots that are too long or too
+//! short.
 
 use bookahead_experiments::gridsim::model::{
     CommitError, Job, JobId, LocalTime, Piece, Rating, Refusal, Request, ReservationId, Resource, Returned,
@@ -40,7 +41,8 @@ fn the_queue_is_served_in_order_and_does_not_overtake() {
         resource.submit(Time(0), job(id, seconds, Stopped::Return));
     }
     resource.finish();
-    // Job 2 would run into the reservation, so it waits for the end of the slot. Job 3 would not, but it must not overtake.
+    // Job 2 would run into the reservation, so it waits for the end of the slot. Job 3 would not, but it must not
+    // overtake.
     assert_eq!(stretches(&resource), [(1, 0, 200), (2, 150, 210), (3, 200, 240)]);
 }
 

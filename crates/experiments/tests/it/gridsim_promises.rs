@@ -1,5 +1,6 @@
-//! Invariants of GridSim's resource under random operations: a CPU has one job at a time, reserved CPUs are available to the
-//! reservation, the queue keeps its order, and every job is returned once with the work that its CPU time allows.
+//! Invariants of GridSim's resource under random operations: a CPU has one job at a time, reserved CPUs are available
+//! to the reservation, the queue keeps its order, and every job is returned once with the work that its CPU time
+//! allows.
 
 use bookahead_experiments::gridsim::model::{
     Job, JobId, LocalTime, Piece, Rating, Request, ReservationId, Resource, Rules, Start, Stopped, Work, Zone,

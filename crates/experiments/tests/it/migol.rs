@@ -1,5 +1,5 @@
-//! The Migol experiment: the page is complete, the same on any number of threads with a test clock, and shows the directions
-//! that the paper claims.
+//! The Migol experiment: the page is complete, the same on any number of threads with a test clock, and shows the
+//! directions that the paper claims.
 
 use bookahead_experiments::{Page, Scale, Section, migol};
 use std::cell::Cell;

@@ -1,6 +1,6 @@
-//! A request as described in a file or by options: named parts, constraints between them, and defaults for all parts. It is
-//! turned into the request of the API: times become instants and names of parts become indices. Contradictions are refused
-//! with advice. Nothing is sent here.
+//! A request as described in a file or by options: named parts, constraints between them, and defaults for all parts.
+//! It is turned into the request of the API: times become instants and names of parts become indices. Contradictions
+//! are refused with advice. Nothing is sent here.
 
 use super::values::{Gap, Length, Required};
 use crate::client::dates::Reader;

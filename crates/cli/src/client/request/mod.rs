@@ -1,5 +1,5 @@
-//! Requests from the command line: by options, for one part or several with `--part`, or from a file with `-f`, in TOML or
-//! JSON. Errors in a file are reported with its name and line.
+//! Requests from the command line: by options, for one part or several with `--part`, or from a file with `-f`, in TOML
+//! or JSON. Errors in a file are reported with its name and line.
 
 pub(crate) mod described;
 #[cfg(test)]
@@ -84,8 +84,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads the request from the options or the file. Standard input cannot be read twice, so it is read here and not in
-    /// the part of a command that may run again by the server's clock.
+    /// Reads the request from the options or the file. Standard input cannot be read twice, so it is read here and not
+    /// in the part of a command that may run again by the server's clock.
     pub(crate) fn read(&self) -> Result<Description> {
         Ok(match &self.file {
             Some(path) => {

@@ -1,6 +1,6 @@
 //! Values of a request in text form: durations, gaps, and requirements (`gpus>=4`, `memory<256`, `arch=x86_64|aarch64`,
-//! `gpus`). In a file, a value of another type is refused with an example of the expected form; the file format adds the
-//! position.
+//! `gpus`). In a file, a value of another type is refused with an example of the expected form; the file format adds
+//! the position.
 
 use crate::times::{BadLength, length, written};
 use bookahead_api::{AttributeValue, Requirement};

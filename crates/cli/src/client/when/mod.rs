@@ -1,6 +1,7 @@
 //! Times in human notation: `tomorrow 9:00`, `monday 08:30 Europe/Berlin`, `+2h`, RFC 3339. Parsing ([`reading`]) is
-//! independent of the present; [`When::resolve`] gets a clock and a zone and returns the instant. A wall time that occurs
-//! twice or never, because clocks are changed, is refused. Relies on `jiff` for the calendar; never reads a clock.
+//! independent of the present; [`When::resolve`] gets a clock and a zone and returns the instant. A wall time that
+//! occurs twice or never, because clocks are changed, is refused. Relies on `jiff` for the calendar; never reads a
+//! clock.
 
 mod reading;
 #[cfg(test)]

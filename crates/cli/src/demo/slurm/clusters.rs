@@ -146,8 +146,8 @@ impl Cluster {
     }
 }
 
-/// Deletes the saved state of an earlier demo in the same folder: Slurm would wait for jobs that ended with it. The sites
-/// restore their own reservations from their journals.
+/// Deletes the saved state of an earlier demo in the same folder: Slurm would wait for jobs that ended with it. The
+/// sites restore their own reservations from their journals.
 fn forget(state: &Path) -> Result<()> {
     match std::fs::remove_dir_all(state) {
         Err(why) if why.kind() != ErrorKind::NotFound => {

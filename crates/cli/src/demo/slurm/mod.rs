@@ -1,5 +1,5 @@
-//! `bookahead demo --slurm`: two small Slurm clusters, a site for each, and a broker, in real time. slurmctld and slurmd are
-//! the real programs and jobs are processes; only the nodes are simulated.
+//! `bookahead demo --slurm`: two small Slurm clusters, a site for each, and a broker, in real time. slurmctld and
+//! slurmd are the real programs and jobs are processes; only the nodes are simulated.
 //!
 //! - [`clusters`]: the Slurm clusters and the jobs of their local users; [`tour`]: the guided tour
 //!

@@ -1,10 +1,10 @@
-//! The grid model of GridSim: resources of rated CPUs with a first-come-first-served queue and advance reservations. All
-//! commitments are kept in an availability profile of `bookahead_plan`. Resources are independent of each other, and a run
-//! depends only on the operations and their times.
+//! The grid model of GridSim: resources of rated CPUs with a first-come-first-served queue and advance reservations.
+//! All commitments are kept in an availability profile of `bookahead_plan`. Resources are independent of each other,
+//! and a run depends only on the operations and their times.
 //!
-//! CPUs are rated in million instructions per second (MIPS), work is in million instructions (MI). A job occupies one CPU
-//! at a time; a parallel application is a list of jobs. The declared size of a job is exact, as in GridSim; only the durations
-//! of reservations are estimates.
+//! CPUs are rated in million instructions per second (MIPS), work is in million instructions (MI). A job occupies one
+//! CPU at a time; a parallel application is a list of jobs. The declared size of a job is exact, as in GridSim; only
+//! the durations of reservations are estimates.
 //!
 //! After A. Sulistio and R. Buyya, *A Grid simulation infrastructure supporting advance reservation* (2004).
 
@@ -127,8 +127,8 @@ pub struct Job {
 /// What happens to a reserved job that is not done at the end of its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stopped {
-    /// Restartable: it joins the end of the queue and continues from where it was stopped. If the queue is empty and a CPU
-    /// is free, it continues at once.
+    /// Restartable: it joins the end of the queue and continues from where it was stopped. If the queue is empty and a
+    /// CPU is free, it continues at once.
     Queue,
     /// Not restartable: it is pre-empted and returned to its user unfinished.
     Return,

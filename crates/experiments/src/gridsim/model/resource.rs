@@ -1,13 +1,14 @@
-//! A grid resource: the operations of users, each at an instant, and the events in between. The profile has a span for every
-//! reservation that is accepted, committed or active, and for every job started from the queue, so that every accepted
-//! reservation is honoured.
+//! A grid resource: the operations of users, each at an instant, and the events in between. The profile has a span for
+//! every reservation that is accepted, committed or active, and for every job started from the queue, so that every
+//! accepted reservation is honoured.
 //!
-//! The events of one instant are handled in this order: ends of jobs, ends of slots, expiries, starts of slots; then the queue
-//! gets the remaining CPUs; then the operations of users, in the order of the calls.
+//! The events of one instant are handled in this order: ends of jobs, ends of slots, expiries, starts of slots; then
+//! the queue gets the remaining CPUs; then the operations of users, in the order of the calls.
 //!
-//! A job from the queue never loses its CPU and never runs into a reservation: a job that would, by its size and the rating of
-//! the CPU that it would get, waits, and all jobs behind it wait too (first come, first served, no backfilling). A reservation
-//! is granted if running jobs and other reservations leave room; waiting jobs are not considered.
+//! A job from the queue never loses its CPU and never runs into a reservation: a job that would, by its size and the
+//! rating of the CPU that it would get, waits, and all jobs behind it wait too (first come, first served, no
+//! backfilling). A reservation is granted if running jobs and other reservations leave room; waiting jobs are not
+//! considered.
 
 use super::{
     Booked, CpuId, Cpus, Job, Piece, Rating, Refusal, Request, ReservationId, Returned, Stopped, busy_hint,
@@ -162,8 +163,8 @@ impl Resource {
         Ok(Booked { id, slot: span.interval, expires })
     }
 
-    /// Confirms a reservation and attaches jobs to it. Until its start it can be committed again to attach more jobs. Jobs
-    /// start in order, at most one per reserved CPU at a time.
+    /// Confirms a reservation and attaches jobs to it. Until its start it can be committed again to attach more jobs.
+    /// Jobs start in order, at most one per reserved CPU at a time.
     pub fn commit(
         &mut self,
         now: Time,
@@ -214,8 +215,8 @@ impl Resource {
         self.serve_queue();
     }
 
-    /// Starts jobs from the queue, in order, until one would run into a reservation or no CPU is free. The run time of the
-    /// first job is that on the fastest free CPU, which it would get.
+    /// Starts jobs from the queue, in order, until one would run into a reservation or no CPU is free. The run time of
+    /// the first job is that on the fastest free CPU, which it would get.
     fn serve_queue(&mut self) {
         while let (Some(&job), Some(cpu)) = (self.queue.front(), self.cpus.fastest_free()) {
             let length = job.work.run_time(self.cpus.rating(cpu));
